@@ -53,11 +53,11 @@ pub enum ModelEvent<'a> {
     /// An event from the download of the model file.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
-    /// Some of the weights were loaded.
+    /// A further part of the weights was loaded.
     Loading {
         /// The path of the model file.
         file: &'a Path,
-        /// The share of the weights that is loaded, from 0 to 1.
+        /// The fraction of the weights loaded so far, from 0 to 1.
         share: f32,
     },
 }

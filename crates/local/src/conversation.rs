@@ -80,8 +80,8 @@ pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns
 }
 
-/// Returns the tools of `request` as function definitions in the format of Chat Completions. Chat
-/// templates expect this format.
+/// Returns the tools of `request` as function definitions in the format of Chat Completions, which
+/// chat templates expect.
 pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
     request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
 }

@@ -31,11 +31,11 @@ pub(crate) struct Engine {
     tokenizer: Tokenizer,
     template: Template,
     grammars: Grammars,
-    /// The tokens whose keys and values are in the cache of `network`, in order.
+    /// The tokens whose keys and values are in the key-value cache of `network`, in order.
     cached_tokens: Vec<u32>,
 }
 
-/// The parameters of a call to [`Engine::write`]: constraint, sampling and limits.
+/// The parameters of [`Engine::write`]: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
@@ -47,8 +47,8 @@ pub(crate) struct Job {
     /// A bias for the logits of the end-of-sequence tokens. It is added only when the first token
     /// is sampled.
     pub(crate) eos_bias: f32,
-    /// Tokens that end the generation, such as the special token that opens a tool call. They are
-    /// not part of the output.
+    /// Tokens that end the generation, such as the special token that opens a tool call. The output
+    /// does not contain them.
     pub(crate) stop_tokens: Vec<u32>,
     /// Tokens that must not be generated, such as the special token that opens a tool call.
     pub(crate) banned_tokens: Vec<u32>,
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) is_json: bool,
 }
 
-/// The output of a call to [`Engine::write`].
+/// The output of [`Engine::write`].
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
@@ -110,8 +110,8 @@ pub(crate) enum EngineError {
 }
 
 impl Engine {
-    /// Loads the model in the GGUF file at `path`. Calls `progress` with the loaded share of the
-    /// weights, from 0 to 1.
+    /// Loads the model from the GGUF file at `path`. Calls `progress` with the fraction of the
+    /// weights loaded so far, from 0 to 1.
     pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
@@ -220,7 +220,8 @@ impl Engine {
         length
     }
 
-    /// Evaluates and removes the tokens in `pending`. Returns the logits after the last of them.
+    /// Evaluates the tokens in `pending` and clears the list. Returns the logits that follow the
+    /// last token.
     fn evaluate(&mut self, pending: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
         for piece in pending.chunks(EVALUATION_TOKENS) {

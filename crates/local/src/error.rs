@@ -103,7 +103,7 @@ pub enum OpenError {
     /// The model file cannot be downloaded.
     #[error(transparent)]
     Pull(#[from] PullError),
-    /// The file in the environment variable `HAFT_MODEL` cannot be loaded.
+    /// The file at the path in the environment variable `HAFT_MODEL` cannot be loaded.
     #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
     ConfiguredFile(#[source] LoadError),
     /// The model file was downloaded, but cannot be loaded.

@@ -120,8 +120,9 @@ impl ExampleReply<'_> {
             None | Some(Err(EngineError::Constraint(_))) => self.write_plan(stage, FREE_NEED_RULE)?,
             Some(written) => written?,
         };
-        // The decision is removed from the prompt again. The caller appends it as text together
-        // with the text that follows it, because both must be tokenised as a whole.
+        // The decision is removed from the prompt again. The caller appends the decision and the
+        // text that follows it as a single text, because separate tokenisation could give different
+        // tokens.
         self.writer.prompt.truncate(start);
         Ok(written.complete.then(|| plan::parse_decision(&written.bytes)))
     }

@@ -68,15 +68,15 @@ const ANNOTATION_KEYWORDS: [&str; 11] = [
 /// Keywords that the grammar engine may convert to a regular expression.
 const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
-/// The maximum sum of the nesting depths of all definitions. When the sum reaches this limit,
-/// further definitions accept any value.
+/// The maximum sum of the nesting depths of all definitions. After the sum has reached this limit,
+/// each further definition becomes a schema for any value.
 ///
-/// The limit applies to the sum, because the engine resolves definitions recursively and in any
-/// order. In the worst case, their depths add up.
+/// The sum is limited, because the engine resolves definitions recursively and in any order. In the
+/// worst case, their depths add up.
 const MAX_TOTAL_DEPTH: usize = 1000;
 
-/// Keywords that may permit or require undeclared properties. A schema with one of these keywords
-/// gets no `additionalProperties: false`.
+/// Keywords that allow or require properties which the schema does not declare itself. A schema
+/// with one of these keywords gets no `additionalProperties: false`.
 const OPENING_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -130,8 +130,8 @@ struct Deriver<'a> {
     names: HashMap<&'a str, String>,
     /// The references to definitions that are not derived yet.
     pending: VecDeque<&'a str>,
-    /// `true` if `allOf` occurs anywhere in the schema. In this case, `additionalProperties: false`
-    /// is added to no object, because `allOf` may require further properties.
+    /// `true` if `allOf` occurs anywhere in the schema. In this case, no object gets
+    /// `additionalProperties: false`, because `allOf` may require further properties.
     has_all_of: bool,
 }
 

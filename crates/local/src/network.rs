@@ -35,9 +35,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads the weights from `gguf`. Calls `progress` with the share of the weights that is
-    /// loaded, from 0 to 1. Fails if the shapes of the weights do not match each other or a
-    /// vocabulary of `vocabulary` tokens.
+    /// Reads the weights from `gguf`. Calls `progress` with the fraction of the weights loaded so
+    /// far, from 0 to 1. Fails if the shapes of the weights do not match each other or a vocabulary
+    /// of `vocabulary` tokens.
     pub(crate) fn load(
         gguf: &mut Gguf,
         vocabulary: usize,

@@ -11,8 +11,8 @@ const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_se
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. If standard error is not a terminal, prints a line per phase
-/// and per 10 % of the download instead of a bar.
+/// A progress bar on standard error. If standard error is not a terminal, prints one line at the
+/// start of each phase and one per 10 % of the download instead of a bar.
 ///
 /// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows
 /// this bar while a model is opened.
@@ -44,7 +44,7 @@ impl ModelProgress {
         Self(ProgressBar::no_length())
     }
 
-    /// Updates the bar with an event from downloading or loading a model.
+    /// Updates the bar after `event`, which occurred while a model was downloaded or loaded.
     pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
@@ -52,7 +52,7 @@ impl ModelProgress {
         }
     }
 
-    /// Updates the bar with an event from a download.
+    /// Updates the bar after the download event `event`.
     pub fn on_pull_event(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
@@ -64,7 +64,7 @@ impl ModelProgress {
         }
     }
 
-    /// Updates the bar with `share`, the share of the weights that is loaded, from 0 to 1.
+    /// Sets the bar to `share`, the fraction of the weights loaded so far, from 0 to 1.
     pub fn on_load_progress(&self, share: f32) {
         if self.0.length() != Some(100) {
             self.begin(LOADING, "loading the model".to_owned());
@@ -100,7 +100,7 @@ impl ModelProgress {
         }
     }
 
-    /// Prints `line` above the bar.
+    /// Prints `line` to standard error. A visible bar is redrawn below the line.
     fn line(&self, line: &str) {
         self.0.suspend(|| {
             // An error means that standard error is closed. In this case, the line is lost.

@@ -155,8 +155,8 @@ impl<'a> Writer<'a> {
         self.finish_text(prose.finish(), written.complete)
     }
 
-    /// Generates `space` and then a JSON value that matches the response format of the request.
-    /// Returns the reply with the JSON value.
+    /// Generates a JSON value that matches the response format of the request. The literal text
+    /// `space` precedes the value. Returns the complete reply.
     ///
     /// Returns `None` if the response format is text.
     pub(crate) fn write_structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {

@@ -91,7 +91,7 @@ impl ModelStore {
     #[cfg(feature = "download")]
     pub(crate) fn invalidate(&self, model: &KnownModel) {
         // Removing the stamp fails in a read-only folder. A pull could not replace the model file
-        // in such a folder, either.
+        // in this folder, either.
         let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
     }
 }

@@ -102,7 +102,8 @@ impl Tokenizer {
         (token as usize) < trie.vocab_size() && trie.is_special_token(token)
     }
 
-    /// Returns the tokens that begin with a space, or in which a space follows a quotation mark.
+    /// Returns the tokens that begin with a space or contain a quotation mark directly followed by
+    /// a space. They may begin a JSON string with a stray space.
     pub(crate) fn spaced_tokens(&self) -> &[u32] {
         &self.spaced_tokens
     }
@@ -118,8 +119,8 @@ impl Tokenizer {
         &self.markup_edges
     }
 
-    /// Returns the text of `token`, or `None` if the vocabulary does not contain `token`. It
-    /// provides the values of `bos_token` and `eos_token` for chat templates.
+    /// Returns the text of `token`, or `None` if the vocabulary does not contain `token`. Chat
+    /// templates need the text of two tokens, as `bos_token` and `eos_token`.
     pub(crate) fn spelling(&self, token: u32) -> Option<String> {
         self.markup.id_to_token(token)
     }

@@ -32,10 +32,10 @@ struct QueuedRequest {
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it. Calls `progress` with the share of the weights
-    /// that is loaded, from 0 to 1. If `profile` is `None`, the thread looks up the SHA-256 of the
-    /// file in the catalogue. The profile is that of the matching model, or
-    /// [`PromptProfile::template`] without a match.
+    /// Starts the thread and loads the model on it. Calls `progress` with the fraction of the
+    /// weights loaded so far, from 0 to 1. If `profile` is `None`, the thread looks up the SHA-256
+    /// of the file in the catalogue: a matching model provides the profile, otherwise
+    /// [`PromptProfile::template`] is used.
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,
@@ -77,8 +77,8 @@ impl Worker {
     }
 }
 
-/// Returns the error for a request to a thread that has ended. As long as its [`Worker`] exists,
-/// the thread ends only by a crash.
+/// Returns the error for a request to a model whose thread has ended. While the [`Worker`] exists,
+/// the thread ends only if it crashes.
 pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }

@@ -57,11 +57,11 @@ pub struct McpConfig {
 pub enum ServerConfig {
     /// A server that runs as a child process and communicates over standard input and output.
     Stdio(StdioServer),
-    /// A server that is reached over HTTP. [`McpConfig::start`] does not support it yet.
+    /// A server with an HTTP endpoint. [`McpConfig::start`] does not support it yet.
     Http(HttpServer),
 }
 
-/// The configuration of an MCP server that is reached over HTTP.
+/// The configuration of an MCP server with an HTTP endpoint.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpServer {

@@ -1,4 +1,4 @@
-//! MCP requests to a server. They have an idle timeout, and are cancelled when they are dropped.
+//! MCP requests to a server. Each request has an idle timeout, and dropping its future cancels it.
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
@@ -28,8 +28,8 @@ pub(crate) struct Connection {
     monitor: Option<Monitor>,
 }
 
-/// The idle timeout and the server events of a connection over the stdio transport of this crate. A
-/// connection over any other transport has no monitor.
+/// The idle timeout and the server events of a connection. Only a connection over the stdio
+/// transport of this crate has a monitor.
 #[derive(Clone)]
 struct Monitor {
     events: Arc<ServerEvents>,
@@ -79,7 +79,7 @@ impl Connection {
     /// Waits for at most 500 ms until the transport has detected that the server closed its output.
     /// Returns immediately for a connection over a transport of the caller.
     ///
-    /// Call this method after a failed write. The write may fail shortly before
+    /// Call this method after a failed write, because the write may fail shortly before
     /// [`is_closed`](Self::is_closed) returns `true`.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {

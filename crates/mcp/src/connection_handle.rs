@@ -1,4 +1,4 @@
-//! The handle that gives tools access to the current connection of their source.
+//! A handle through which tools access the current connection of their source.
 
 use std::time::Duration;
 
@@ -66,8 +66,9 @@ pub struct NotConnected {
 }
 
 impl ConnectionHandle {
-    /// Creates a handle to a connection that changes with `status`. While the server starts or
-    /// restarts, a call waits for the connection for at most `start_timeout`.
+    /// Creates a handle to the connection in `status`, which is replaced when the server is
+    /// restarted. While the server starts or restarts, a call waits for the connection for at most
+    /// `start_timeout`.
     pub(crate) fn new(
         label: String,
         status: watch::Receiver<SourceStatus>,

@@ -24,8 +24,8 @@ const MAX_EXCERPT_BYTES: usize = 60;
 /// The complete tool list of a server.
 #[derive(Clone)]
 pub(crate) struct Listing {
-    /// The tools as JSON, as the server sent them. They are compared with the next list of the
-    /// server to detect changes.
+    /// The tools as JSON, as the server sent them. The next list is compared with them to detect
+    /// changes.
     json: Vec<Value>,
     pub(crate) tools: ToolList,
 }

@@ -1,4 +1,4 @@
-//! Access to the parts of a tool result that are stored in [`ToolOutput::metadata`]: the `_meta` of
+//! Access to the data of a tool result that is stored in [`ToolOutput::metadata`]: the `_meta` of
 //! the result, and the extra fields of its content blocks.
 //!
 //! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list with one entry

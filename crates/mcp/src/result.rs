@@ -60,8 +60,8 @@ fn failed(message: String) -> ToolError {
 }
 
 /// Joins the text, the structured content and the warnings of `output` into one error message,
-/// because [`ToolError`] has no separate fields for them. Returns a fixed message if all of them
-/// are empty.
+/// because [`ToolError`] has no separate fields for them. Returns a fixed message if `output` has
+/// none of the three.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())

@@ -43,7 +43,8 @@ pub enum ServeError {
     Ended(#[source] tokio::task::JoinError),
 }
 
-/// The time that running calls have to finish after the input ends.
+/// The time limit for calls in progress after the end of the input. Calls are cancelled at the
+/// limit.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves `tools` over standard input and output until the input ends.

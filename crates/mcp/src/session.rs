@@ -28,10 +28,10 @@ use crate::{
 /// The maximum time to wait for the response to `server/discover`. Servers of revisions before
 /// 2026-07-28 may never respond to this request.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum time to read the remaining output of a server that exited.
+/// The maximum time to read the remaining output of a server after its exit.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A session with a server that runs and has completed the handshake.
+/// A session with a running server that has completed the handshake.
 pub(crate) struct Session {
     pub(crate) process: ServerProcess,
     pub(crate) client: Client,
@@ -54,9 +54,10 @@ pub(crate) struct Client {
 /// The kind of handshake with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handshake {
-    /// Sends `server/discover` (revision 2026-07-28) first and falls back to `initialize`.
+    /// A handshake that begins with `server/discover` (revision 2026-07-28) and falls back to
+    /// `initialize`.
     Auto,
-    /// Sends `initialize` (revisions up to 2025-11-25).
+    /// A handshake with `initialize` only (revisions up to 2025-11-25).
     Initialize,
 }
 

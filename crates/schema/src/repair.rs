@@ -83,7 +83,7 @@ pub enum RepairKind {
 }
 
 impl Repair {
-    /// Creates the repair that records the replacement of an empty text by `{}`.
+    /// Creates the [`Repair`] that records the replacement of an empty text by `{}`.
     pub fn empty_text() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }

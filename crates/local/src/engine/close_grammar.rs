@@ -45,8 +45,9 @@ impl CloseGrammar {
     }
 }
 
-/// Ranks the token with the bytes `bytes` by its first byte, then by its length. A lower rank
-/// closes the value sooner. Short tokens rank lower, because a long token may open another value.
+/// Returns the rank of the token with the bytes `bytes`. A token with a lower rank closes the value
+/// sooner. Tokens are ranked by their first byte, then by their length: a long token may open
+/// another value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

@@ -1,7 +1,7 @@
-//! Limits for the length and the size of generated numbers.
+//! Limits on the length and the magnitude of generated numbers.
 //!
-//! The grammar of JSON permits `1e999`, numbers with a thousand digits, and integers above 64 bits.
-//! Models with random weights generate such numbers, and common parsers reject them.
+//! The grammar of JSON permits `1e999`, numbers with a thousand digits, and integers that need more
+//! than 64 bits. Models with random weights generate these numbers, and common parsers reject them.
 
 use llguidance::toktrie::SimpleVob;
 

@@ -74,8 +74,8 @@ pub(crate) fn turns() -> Vec<Turn> {
     turns
 }
 
-/// A tool call in the demonstration. The fields are the need for the call, the tool name, the
-/// arguments as JSON, and the result.
+/// A tool call in the demonstration: the need for the call, the tool name, the arguments as JSON,
+/// and the result.
 struct Call(&'static str, &'static str, &'static str, &'static str);
 
 fn user(content: String) -> Turn {

@@ -2,7 +2,7 @@
 //!
 //! The demonstration at the beginning shows all steps: the need in a question, the tool for it or
 //! `none`, the calls, their results and the answer. The demonstration is the same for all
-//! conversations, so its keys and values stay in the cache.
+//! conversations, so the key-value cache can reuse its tokens.
 //!
 //! ```text
 //! Need: How many people live in Japan
@@ -43,11 +43,12 @@ pub(super) const LINE_STARTS: [&str; 5] =
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// Further line beginnings of a rendered conversation. Lines of untrusted text with one of these
-/// beginnings, or one of [`LINE_STARTS`], are indented.
+/// Further beginnings of lines in a rendered conversation. A line of untrusted text is indented if
+/// it has one of these beginnings or one of [`LINE_STARTS`].
 const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
-/// A conversation with tools, rendered as turns.
+/// The prompt for a conversation with tools: the rendered turns, and the question or the tool
+/// results that the next reply must address.
 pub(super) struct Dialogue {
     pub(super) turns: Vec<Turn>,
     /// The number of turns in the demonstration, without the system turn.
@@ -110,8 +111,8 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     }
 }
 
-/// Indents each line of untrusted text that looks like the beginning of a line in the rendered
-/// conversation. Without the indentation, a tool result could forge a question.
+/// Indents each line of the untrusted `text` that looks like the beginning of a line in the
+/// rendered conversation. Without the indentation, a tool result could forge a question.
 fn indented(text: &str) -> String {
     let lines = LINE_STARTS.iter().chain(&OTHER_LINE_STARTS);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))

@@ -10,8 +10,9 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 pub(super) enum Decision {
     /// The model calls `tool` to satisfy `need`.
     Call { need: String, tool: String },
-    /// The model answers without a further call. `need` is the need for which it chose no tool, or
-    /// `None` if it answers directly, which is possible only after tool results.
+    /// The model answers without a further call. `need` is the stated need, for which the model
+    /// chose no tool. It is `None` if the model answers directly, which is possible only after tool
+    /// results.
     Answer { need: Option<String> },
     /// The model ends the reply after its calls.
     Enough,

@@ -3,18 +3,18 @@
 
 use serde_json::json;
 
-/// The rest of a question, for which no call is planned yet.
+/// The part of a question for which no call is planned yet.
 ///
 /// A small model invents needs if it states them in its own words. Therefore it must quote
-/// consecutive words of the question, and each quotation must follow the previous one. At the end
-/// of the question, no further call is planned.
+/// consecutive words of the question, and each quotation must follow the previous quotation. When
+/// the end of the question is reached, no further call is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
 }
 
-/// The maximum length of a question in bytes. Longer questions usually contain pasted text, and
-/// their grammar would be too large.
+/// The maximum length of a question in bytes. A longer question usually contains pasted text, and
+/// the grammar that permits only quotations from it would be too large.
 const MAX_QUESTION_BYTES: usize = 2000;
 /// Punctuation that may follow a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The maximum nesting depth of a parameter's type. Deeper types are rendered as `any`.
 const MAX_DEPTH: usize = 3;
 
-/// Renders the parameters in `schema`, the input schema of a tool, for example as
+/// Renders the parameters that `schema`, the input schema of a tool, declares. For example, returns
 /// `city: string, unit: "c" | "f" = "c" /* The unit */`.
 pub(super) fn signature(schema: &Schema) -> String {
     let parameters: Vec<_> =

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 /// The largest `n` for which a 64-bit float can represent all integers from 0 to `n` exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// The smallest positive bound that the engine distinguishes from 0. It replaces exclusive bounds
-/// of 0, which the engine treats as inclusive.
+/// The bound that replaces exclusive bounds of 0, because the engine treats a bound of 0 as
+/// inclusive. It is the smallest positive bound that the engine distinguishes from 0.
 const SMALLEST_BOUND: f64 = 1e-12;
 
 /// Changes numeric bounds in the schema `derived` so that the engine can handle them.

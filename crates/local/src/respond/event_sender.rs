@@ -12,8 +12,8 @@ use crate::engine::Next;
 /// The receiver of the events of one reply.
 pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
-/// An upper bound for the events of a reply that are not text deltas: at most three per call
-/// (reasoning, name and arguments), the reasoning of the answer, and the end of the reply.
+/// An upper bound on the number of events of a reply that are not text deltas: at most three per
+/// call (reasoning, name and arguments), the reasoning of the answer, and the end of the reply.
 const MAX_OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
 /// The sender of the events of one reply. Dropping the receiver cancels the reply.
@@ -22,15 +22,16 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// Creates a channel with room for all events of a reply. These are at most `context` text
-    /// deltas, one per token of the context window, and [`MAX_OTHER_EVENTS`] others. The channel
-    /// allocates memory only for queued events.
+    /// Creates a channel with a capacity for all events of a reply. A reply has at most `context`
+    /// text deltas, one per token of the context window, and at most [`MAX_OTHER_EVENTS`] other
+    /// events. The channel allocates memory only for queued events.
     pub(crate) fn new(context: usize) -> (Self, Events) {
         let (sender, events) = mpsc::channel(context + MAX_OTHER_EVENTS);
         (Self { events: sender }, events)
     }
 
-    /// Returns [`Next::Cancel`] if the receiver was dropped, [`Next::Continue`] otherwise.
+    /// Decides whether the generation continues. Returns [`Next::Cancel`] if the receiver was
+    /// dropped, [`Next::Continue`] otherwise.
     pub(crate) fn next(&self) -> Next {
         if self.events.is_closed() { Next::Cancel } else { Next::Continue }
     }

@@ -76,8 +76,8 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
 /// Compiles a grammar for a JSON value that matches `schema`, between the literal texts `before`
 /// and `after`.
 ///
-/// Uses the first level of `details` that the grammar engine accepts. Returns the constraint and
-/// the less detailed levels after this one.
+/// Uses the first level in `details` that the grammar engine accepts. Returns the constraint and
+/// the remaining, less detailed levels.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,

@@ -90,12 +90,12 @@ struct TemplateCalls<'a> {
     format: CallFormat,
     /// `true` if `format` comes from the chat template. Its texts may then contain special tokens.
     is_native: bool,
-    /// The number of calls in the conversation before this reply. The ids of new calls continue
-    /// from this number.
+    /// The number of calls in the conversation before this reply. New calls get their ids from this
+    /// number on.
     first_call: usize,
 }
 
-/// The result of generating free text at the beginning of a reply.
+/// The end of the free text at the beginning of a reply: either a call or the end of the reply.
 enum Lead {
     /// The model generated this message and then opened a call.
     Call(AssistantMessage),

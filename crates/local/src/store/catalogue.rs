@@ -34,7 +34,8 @@ pub struct HubFile {
 /// `data/partNN.bin` of its own Python wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
-    /// The name of the packages, without the number of the part. The numbers start at 1.
+    /// The common part of the package names, without the number of the part. The numbers start at
+    /// 1.
     pub(crate) prefix: &'static str,
     pub(crate) count: usize,
     pub(crate) version: &'static str,

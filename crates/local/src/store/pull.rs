@@ -106,7 +106,7 @@ impl Downloader {
         self
     }
 
-    /// Sets the command that is run instead of `pip`.
+    /// Replaces the command `pip`.
     #[cfg(test)]
     fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.pip = vec![command.into_iter().map(Into::into).collect()];

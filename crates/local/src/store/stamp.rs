@@ -1,5 +1,5 @@
-//! Stamps of verified model files. A stamp is a small file beside the model file. With a valid
-//! stamp, a model can be opened without hashing half a gigabyte.
+//! Stamps of verified model files. A stamp is a small file beside the model file. If the stamp is
+//! valid, the model is opened without hashing half a gigabyte.
 
 use std::fs;
 use std::io;

@@ -5,8 +5,9 @@
 //! or `<function=NAME>{…}</function>`. In each format, markup surrounds a tool name and a JSON
 //! object of arguments.
 //!
-//! To find the markup, the template renders a test conversation. It contains a call with a tool
-//! name and arguments that occur nowhere else, and the output is split at these two texts.
+//! To find the markup, the template renders a test conversation. The conversation contains a call
+//! whose tool name and arguments occur nowhere else. The output is split at this name and these
+//! arguments.
 
 use std::collections::HashSet;
 

@@ -15,7 +15,8 @@ const CLOSE: char = '\u{F0001}';
 /// JSON-escaped.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The untrusted texts of a conversation. A marker contains the index of its text.
+/// The untrusted texts of a conversation. The template renders a marker in place of each text; the
+/// marker contains the index of the text.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,
@@ -98,7 +99,7 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Replaces the markers in `literal`, a JSON literal, by markers for JSON strings.
+/// Replaces each marker in `literal`, a JSON literal, by the form of the marker for JSON strings.
 pub(super) fn as_json_markers(literal: &str) -> String {
     literal.replace(OPEN, &String::from(OPEN_JSON))
 }

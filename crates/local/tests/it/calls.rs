@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Returns named argument schemas, in the order of increasing difficulty.
+/// Returns the names and argument schemas of the tested tools, in the order of increasing
+/// difficulty.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -229,8 +230,8 @@ fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
     }
 }
 
-/// Chat templates in the style of well-known model families, each with the special tokens that its
-/// tool format requires.
+/// Chat templates in the style of well-known model families. Each template is listed with the
+/// special tokens that its tool format requires.
 const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/hermes.jinja"), &[]),
     (include_str!("../templates/hermes.jinja"), &["<tool_call>", "</tool_call>"]),
@@ -244,8 +245,8 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
 
-/// If calls are optional, the model sometimes opens a call with the special token of the format.
-/// The arguments of such a call must be valid, too.
+/// If the tool choice does not require a call, the model sometimes opens a call with the special
+/// token of the format. The arguments of this call must be valid, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
@@ -280,9 +281,9 @@ async fn optional_calls_are_valid() {
     }
 }
 
-/// The spelling of a special token in a tool result must be encoded as ordinary text, with one
-/// token per byte. The template `parameter_tags.jinja` has no supported tool format, so its tools
-/// are rendered as text.
+/// If a tool result contains the spelling of a special token, the prompt must contain it as
+/// ordinary text, with one token per byte. The template `parameter_tags.jinja` has no supported
+/// tool format, so its tools are rendered as text.
 #[tokio::test]
 async fn results_are_encoded_in_each_format() {
     let schema = object(json!({"s": {"type": "string"}}));
@@ -330,8 +331,8 @@ async fn history_rejected_by_the_template_is_encoded_as_text() {
     check_arguments(&request, &reply, template);
 }
 
-/// Some tokens of this vocabulary begin a string with a stray space, such as ` Tokyo` and `": " b`.
-/// The model must not generate them at the beginning of a string.
+/// Some tokens of the test vocabulary begin a string with a stray space, such as ` Tokyo` and `": "
+/// b`. The model must not generate them at the beginning of a string.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strings_have_no_stray_space() {
     let free = object(

@@ -259,8 +259,8 @@ async fn tool_choice_of_an_unknown_tool_is_an_error() {
     assert!(matches!(model.chat(&unknown).await, Err(ModelError::Unsupported(_))));
 }
 
-/// Creates a request with one finished call to the tool `first`. The tool has the description
-/// `description`, and the call has the given arguments and result.
+/// Creates a request whose conversation contains one finished call to the tool `first`. The tool
+/// has the description `description`, and the call has the given arguments and result.
 fn conversation(description: &str, arguments: &str, result: &str) -> ChatRequest {
     let schema = Schema::arguments(json!({"type": "object"})).unwrap();
     let definition =
@@ -297,8 +297,8 @@ async fn descriptions_arguments_and_results_are_in_the_prompt() {
     }
 }
 
-/// A tool result may contain a line that looks like a question. The prompt must differ from a
-/// prompt with a genuine question.
+/// A tool result may contain a line that looks like a question. The prompt with this result must
+/// differ from the prompt with a genuine question.
 #[tokio::test]
 async fn result_cannot_forge_a_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -322,7 +322,8 @@ async fn context_overflow_is_an_error() {
     assert!(matches!(model.chat(&request).await, Err(ModelError::ContextTooLong(_))));
 }
 
-/// A dropped reply must be cancelled, so that the next request does not wait for its end.
+/// Dropping the stream of a reply must cancel the reply, so that the next request does not wait for
+/// its end.
 #[tokio::test]
 async fn dropping_a_reply_cancels_it() {
     let model = TinyFile::new(0).load().await;
@@ -350,7 +351,8 @@ async fn dropping_a_reply_cancels_it() {
     assert!(started.elapsed() < whole / 4, "{:?} of {whole:?}", started.elapsed());
 }
 
-/// An unread stream must not delay other requests. It must still deliver all its events later.
+/// A stream that is not read must not delay other requests. It must still deliver all its events
+/// later.
 #[tokio::test]
 async fn stalled_reader_does_not_delay_other_requests() {
     let model = TinyFile::new(0).load().await;

@@ -21,7 +21,7 @@ const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_max_delay(Duration::from_secs(30))
     .without_max_times();
 
-/// The minimum duration of a successful attempt that resets the backoff.
+/// The minimum duration of a successful attempt after which the backoff is reset.
 const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 
 /// The minimum time between two refreshes of the tool list.
@@ -57,10 +57,10 @@ struct Supervisor {
     listing: Option<Listing>,
 }
 
-/// The result of running the server once, or of subscribing once to changes of its tool list.
+/// The result of an attempt to run the server, or to subscribe to changes of its tool list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// The server listed its tools, or it accepted the subscription.
+    /// The server listed its tools, or accepted the subscription.
     Succeeded,
     Failed,
 }

@@ -65,7 +65,7 @@ struct OpenRequest {
     subscriber: Option<ProgressSubscriber>,
 }
 
-/// The kind of an open request, which determines the parsing of its response.
+/// The kind of an open request. It determines how the response is parsed.
 #[derive(Clone, Copy)]
 enum ResponseKind {
     /// A `tools/list` or `tools/call` request. Its result is kept as JSON, because the types of
@@ -132,8 +132,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         }
     }
 
-    /// Parses `line`, a line of the server's standard output. Returns `None` if there is nothing to
-    /// pass to rmcp, for example for a log line or for a response without an open request.
+    /// Parses `line`, a line of the server's standard output. Returns `None` if rmcp must not
+    /// receive a message, for example for a log line or for a response without an open request.
     fn parse(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
         if !line.start().trim_ascii_start().starts_with(b"{") {
             self.log_stray_output(line.start());
@@ -192,8 +192,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// Removes the open request `id` and returns an error response for it. The error message
     /// contains `reason`. Returns `None` if there is no open request `id`.
     ///
-    /// If `id` is `None`, the request cannot be determined: logs `line` as stray output and returns
-    /// `None`.
+    /// If `id` is `None`, it is unknown to which request `line` belongs: logs `line` as stray
+    /// output and returns `None`.
     fn fail_request(
         &mut self,
         id: Option<RequestId>,

@@ -18,8 +18,8 @@ pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<Progress>
     reports
 }
 
-/// The sender of progress reports, attached to a [`ClientRequest`] as an extension. The transport
-/// reads the extension when it sends the request. Extensions are not serialized.
+/// The sender of the progress reports of a [`ClientRequest`], which contains it as an extension.
+/// The transport reads the extension when it sends the request. Extensions are not serialized.
 #[derive(Clone)]
 struct ProgressSender(mpsc::Sender<Progress>);
 

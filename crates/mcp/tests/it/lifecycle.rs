@@ -194,7 +194,7 @@ async fn end_of_the_owner_leaves_no_process() {
     futures::future::join_all(ends).await;
 }
 
-/// Tools may outlive their source. Their calls must then fail with a typed error.
+/// Tools may outlive their source. A call to a tool must then fail with a typed error.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_fail_after_the_source_is_dropped() {
     let source = McpSource::connect("short", server("legacy")).await.unwrap();

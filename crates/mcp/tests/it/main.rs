@@ -19,13 +19,14 @@ use std::{env, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
 use haft_mcp::StdioServer;
 
-/// Returns a configuration that runs this test binary as a server. See [`child`] for the modes.
+/// Returns a configuration that runs this test binary as a server in the mode `mode`. See [`child`]
+/// for the modes.
 fn server(mode: &str) -> StdioServer {
     let program = env::current_exe().unwrap();
     StdioServer::new(program.to_str().unwrap()).with_args(child::arguments(mode))
 }
 
-/// Returns a unique argument that identifies the processes of a test.
+/// Returns a unique command line argument. It identifies the processes that a test has started.
 fn unique_marker() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("haft-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

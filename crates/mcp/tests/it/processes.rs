@@ -5,7 +5,8 @@ use tokio::time::{Instant, sleep};
 /// A counter of the processes of a server, based on `/proc`.
 ///
 /// A process belongs to the server if its command line contains `marker`, or if it is in the
-/// process group of such a process. The second rule is for the watchdog, which has no marker.
+/// process group of a process with the marker. The second rule is for the watchdog, which has no
+/// marker.
 pub(crate) struct ServerProcesses {
     marker: String,
     groups: HashSet<String>,
@@ -16,9 +17,9 @@ impl ServerProcesses {
         Self { marker: marker.to_owned(), groups: HashSet::new() }
     }
 
-    /// Returns the number of running processes of the server. Remembers their process groups,
-    /// because a later call must also count processes without the marker after all processes with
-    /// it have exited.
+    /// Returns the number of running processes of the server. Stores their process groups for later
+    /// calls: a later call must also count processes without the marker after all processes with
+    /// the marker have exited.
     pub(crate) fn count(&mut self) -> usize {
         let (own, _) = group_and_state("self").unwrap();
         let ids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());

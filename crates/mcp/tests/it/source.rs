@@ -231,7 +231,8 @@ async fn stray_output_does_not_break_the_connection() {
     assert_eq!(sum.model_text(), "42");
 }
 
-/// Behaviour P5: an invalid response fails only its own call, and the connection stays usable.
+/// Behaviour P5: an invalid response fails only the call that it belongs to, and the connection
+/// stays usable.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_response_fails_only_its_call() {
     let tools = tools_of("legacy").await;

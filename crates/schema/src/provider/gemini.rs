@@ -213,7 +213,7 @@ fn any_value_schema<'s>(
     output
 }
 
-/// Derives the schema for those values of `flat` that have the type `name`.
+/// Derives the schema for the values that are valid for `flat` and have the type `name`.
 fn derive_single_type<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -254,7 +254,7 @@ enum KeywordAction {
     Skip,
     /// The keyword is omitted, and is reported as [`SchemaChangeKind::Dropped`].
     Drop,
-    /// The keyword becomes a note in the description, or is dropped if it is too long.
+    /// The keyword becomes a note in the description, or is dropped if the note is too long.
     Describe,
 }
 
@@ -280,7 +280,7 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
 }
 
 /// Adds the values of `enum` or `const` to `rules`. Gemini supports only non-empty strings, so
-/// other values are omitted. Without any non-empty string, the keyword becomes a note in the
+/// other values are omitted. If no non-empty string remains, the keyword becomes a note in the
 /// description.
 fn add_enum(
     inline: &mut Inliner<'_>,
@@ -371,8 +371,9 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
     }
 }
 
-/// Appends the alternative `part` to `each`. Alternatives must not be nested: if `part` is an
-/// `anyOf`, its alternatives are appended instead, each with the other keywords of `part`.
+/// Appends the alternative `part` to `each`, the list of alternatives. Alternatives must not be
+/// nested: if `part` is an `anyOf`, its alternatives are appended instead, each with the other
+/// keywords of `part`.
 fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));

@@ -1,4 +1,4 @@
-//! Derivation of schemas without `$ref` and `allOf`. Both are merged into the schema around them.
+//! Derivation of schemas without `$ref` and `allOf`, which are merged into the enclosing schema.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -26,8 +26,8 @@ pub(super) struct Inliner<'s> {
     pub(super) changes: Vec<SchemaChange>,
     flattener: Flattener<'s>,
     derive: Derive,
-    /// The JSON pointers of the reference targets around the current subschema. A reference to one
-    /// of these targets is recursive.
+    /// The JSON pointers of the reference targets that enclose the current subschema. A reference
+    /// to one of these targets is recursive.
     enclosing_targets: Vec<Rc<str>>,
     nesting: usize,
     /// The part of [`MAX_SIZE`] that is still available.

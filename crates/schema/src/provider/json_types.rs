@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::change::SchemaChange;
 use super::flatten::FlatSchema;
 
-/// The JSON types that a schema allows, declared or assumed.
+/// The JSON types that a schema allows, either declared by `type` or derived from other keywords.
 pub(super) struct Types<'s> {
     pub(super) names: Vec<&'s str>,
     /// `true` if the schema does not declare types, so that `names` was derived from other

@@ -19,8 +19,8 @@ const MAX_ENUM_VALUES: usize = 1_000;
 /// constants of a schema.
 const MAX_CHARACTERS: usize = 120_000;
 
-/// The maximum number of values in an enum without a limit of its own. A larger enum must stay
-/// within [`MAX_LARGE_ENUM_CHARACTERS`].
+/// The number of values up to which the length of an enum is not limited. The values of a larger
+/// enum must stay within [`MAX_LARGE_ENUM_CHARACTERS`] in total.
 const LARGE_ENUM_VALUES: usize = 250;
 
 /// The maximum number of characters in all values of an enum with more than [`LARGE_ENUM_VALUES`]
@@ -83,8 +83,8 @@ impl Size {
     }
 }
 
-/// A computation of the maximum nesting of objects and arrays in a strict schema. A recursive
-/// reference is followed once.
+/// The state of a computation of the maximum nesting of objects and arrays in a strict schema. A
+/// recursive reference is followed once.
 struct Depth<'s> {
     root: &'s Value,
     /// The nesting of each definition in `$defs`, by the name of the definition. The value is 0

@@ -10,8 +10,8 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::description_notes::DescriptionNotes;
 use super::flatten::is_assertion;
 
-/// Keywords that OpenAI rejects at the root, and `$ref`, because its target may contain such
-/// keywords.
+/// Keywords that are removed from the root. OpenAI rejects all of them except `$ref`, whose target
+/// may contain rejected keywords.
 const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
 /// Returns the schema that is derived from `root` for OpenAI, and appends its changes to `changes`.
@@ -50,7 +50,8 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
 struct Union<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
-    /// The properties, each with all distinct schemas that the alternatives declare for it.
+    /// The names of the properties, and for each name all distinct schemas that the alternatives
+    /// declare.
     properties: Vec<(&'s str, Vec<&'s Value>)>,
     required: Vec<&'s str>,
     notes: DescriptionNotes,

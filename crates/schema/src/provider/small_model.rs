@@ -167,8 +167,9 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list of types or alternatives under `key` by `only`, its single element. The list
-/// is kept if `only` is an object and shares a keyword other than `description` with `schema`.
+/// Replaces the list of types or alternatives under `key` in `schema` by `only`, its single
+/// element. The list is kept if `only` is an object that shares a keyword other than `description`
+/// with `schema`.
 fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -43,8 +43,8 @@ struct Strict<'s> {
     names: HashMap<String, String>,
     /// All definition names in use. A new definition needs a different name.
     taken: HashSet<String>,
-    /// The definitions that are referenced but not derived yet: the name, the JSON pointer and the
-    /// original subschema of each.
+    /// The definitions that are referenced but not derived yet. Each item consists of the name, the
+    /// JSON pointer and the original subschema.
     open: VecDeque<(String, String, &'s Value)>,
     nesting: usize,
 }

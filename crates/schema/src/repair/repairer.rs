@@ -12,11 +12,11 @@ use super::{Repair, RepairKind};
 /// alternative of a union takes at least one validation.
 const MAX_ATTEMPTS: usize = 100;
 
-/// A search for changes that make a value valid.
+/// The state of a search for changes that make a value valid.
 pub(super) struct Repairer<'s> {
     schema: &'s Schema,
     attempts: usize,
-    /// The remaining budget for all validations in total, in the unit of `Cost`.
+    /// The remaining budget for all validations of this search, in the unit of `Cost`.
     budget: u64,
 }
 

@@ -10,8 +10,8 @@ use expect_test::{Expect, expect};
 use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
-/// Compares the schema that is derived from `schema` for OpenAI's strict mode, and the reported
-/// changes, with `expected`.
+/// Compares the schema derived from `schema` for OpenAI's strict mode, and the list of changes,
+/// with `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);
@@ -100,7 +100,7 @@ fn alternatives_of_required_become_a_note() {
     );
 }
 
-/// Behaviour S4: `allOf` is merged into the schema around it. If the merge would change the
+/// Behaviour S4: `allOf` is merged into the enclosing schema. If the merge would change the
 /// meaning, the schema is sent without strict mode, and the reason is reported.
 #[test]
 fn all_of_is_merged_if_that_is_exact() {
@@ -163,8 +163,8 @@ fn one_of_becomes_any_of() {
     );
 }
 
-/// Behaviour S4: objects with arbitrary keys and values without a type have no strict form. A
-/// schema with them is sent without strict mode, and the reason is reported.
+/// Behaviour S4: an object with arbitrary keys and a value without a type have no strict form. A
+/// schema that contains either of them is sent without strict mode, and the reason is reported.
 #[test]
 fn maps_and_untyped_values_are_not_strict() {
     check(
@@ -273,8 +273,8 @@ fn recursive_references_are_kept() {
     );
 }
 
-/// Behaviour S4: a schema at a size limit of strict mode is strict. A schema above the limit is
-/// not.
+/// Behaviour S4: a schema that exactly reaches a size limit of strict mode is strict. A schema
+/// above the limit is not.
 #[test]
 fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {
@@ -313,7 +313,7 @@ fn strict_limits_are_checked() {
     );
 }
 
-/// A small schema can double in size with each level of references that is expanded. The derivation
+/// The expansion of references can double the size of a small schema at each level. The derivation
 /// of a strict schema must stop early.
 #[test]
 fn schema_bomb_is_not_strict() {

@@ -1,8 +1,8 @@
 //! Tests with the official JSON-Schema-Test-Suite.
 //!
-//! The suite lists the result of each validation. If a schema compiles, all its validations must
-//! have the listed result. The snapshots list the schemas that are rejected on purpose, grouped by
-//! the reason:
+//! The suite lists the expected result of each validation. If a schema compiles, all its
+//! validations must have the expected result. The snapshots list the schemas that are rejected on
+//! purpose, grouped by the reason:
 //!
 //! - `RemoteReference`: a reference to another document, or to a part of the same document by the
 //!   URI of its `$id`. Only `#`, `#/...` and `#name` are followed. Nothing is fetched, and

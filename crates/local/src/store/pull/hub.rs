@@ -15,8 +15,8 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Hugging Face hub";
 
-/// The timeout for establishing a connection. It is short, because the package registry is
-/// available as a second source.
+/// The timeout for establishing a connection to the hub. It is short, because the Python package
+/// registry is available as a second source.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum time to wait for further data from the hub.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,8 +2,8 @@ use std::{future, io::Write as _, process};
 
 use haft_mcp::{McpSource, StdioServer};
 
-/// Runs a program that starts an MCP server and then waits, exits, panics or returns. `how`
-/// consists of `waits`, `exits`, `panics` or `returns`, a comma, and the marker of the processes,
+/// Runs a program that starts an MCP server and then waits, exits, panics or returns. `how` is
+/// `waits`, `exits`, `panics` or `returns`, followed by a comma and the marker of the processes,
 /// for example `waits,haft-1-0`.
 pub(super) fn run(how: &str) {
     let (how, marker) = how.split_once(',').unwrap();

@@ -124,8 +124,8 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
     }
 }
 
-/// Responds to `request` in the invalid way that `how` names, such as `too_long`. If `how` is not a
-/// known name, rejects `request` as a call to an unknown tool.
+/// Sends an invalid response to `request`. `how` names the fault, such as `too_long`. If `how` is
+/// not the name of a fault, rejects `request` as a call to an unknown tool.
 fn invalid_response(how: &str, request: &Value) {
     let id = &request["id"];
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
@@ -153,8 +153,8 @@ fn text(request: &Value, text: &str) {
     reply(request, json!({"content": [{"type": "text", "text": text}]}));
 }
 
-/// Appends the line `called` to the file at the path in `arguments["file"]`. Does nothing without
-/// such a path.
+/// Appends the line `called` to the file at the path in `arguments["file"]`. Does nothing if
+/// `arguments` has no `file`.
 fn log_call(arguments: &Value) {
     let Some(path) = arguments["file"].as_str() else { return };
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(b"called\n").unwrap();

@@ -49,7 +49,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns keywords and their values. Each keyword treats a property with the value `null`
+/// Returns pairs of a keyword and its value. Each keyword treats a property with the value `null`
 /// differently from an absent property.
 fn null_sensitive_keywords() -> Vec<(&'static str, Value)> {
     vec![
@@ -84,8 +84,9 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
     })
 }
 
-/// A generator of values for a schema, similar to the arguments written by a model. It merges the
-/// objects for the parts of an `allOf` and ignores `not`, so a generated value may be invalid.
+/// A generator of values for a schema. The values resemble the arguments written by a model. The
+/// generator merges the objects for the parts of an `allOf` and ignores `not`, so a generated value
+/// may be invalid.
 struct Writer<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
@@ -151,8 +152,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the forms in which a model can write `value` for the strict schema `schema`, with `null`
-/// for absent properties. The list may be empty.
+/// Returns the values that a model can write instead of `value` under the strict schema `schema`,
+/// with `null` for absent properties. The list may be empty.
 fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_forms(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -201,8 +202,8 @@ fn close_objects(schema: &Value) -> Value {
     }
 }
 
-/// Combines each of `values` with each of `forms`, by calling `add`. Returns at most 50
-/// combinations.
+/// Calls `add` for each pair of a value in `values` and a form in `forms`, and returns the
+/// resulting values. Returns at most 50 values.
 fn combine(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)

@@ -1,5 +1,5 @@
-//! Tests of the targets that can represent every schema at least approximately: Gemini and small
-//! models.
+//! Tests of schemas derived for Gemini and for small models. Both targets can represent every
+//! schema at least approximately.
 
 use expect_test::expect;
 use haft_schema::{
@@ -153,8 +153,8 @@ fn tagged_alternatives_are_kept() {
     check_target(Small, root, &expect!["as given, not strict"]);
 }
 
-/// Gemini rejects a request with an unsupported keyword. Each such keyword must be removed or moved
-/// to the description.
+/// Gemini rejects a request with an unsupported keyword. Every unsupported keyword must be removed
+/// or moved to the description.
 #[test]
 fn keywords_rejected_by_gemini_are_replaced() {
     let refused = json!({"properties": {
@@ -247,8 +247,8 @@ fn first_of_conflicting_keywords_is_kept() {
     );
 }
 
-/// A keyword such as `additionalProperties` depends on the properties declared beside it. A merge
-/// of an `allOf` would change its meaning, so the keyword must be dropped.
+/// A keyword such as `additionalProperties` depends on the properties declared beside it. Merging
+/// an `allOf` would change its meaning, so the keyword must be dropped.
 #[test]
 fn keywords_that_depend_on_siblings_are_dropped() {
     let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});

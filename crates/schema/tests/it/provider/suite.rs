@@ -7,8 +7,8 @@ use expect_test::expect;
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
-/// The number of tested schemas, of schemas with a strict form, and of strict forms without any
-/// change.
+/// The number of tested schemas, the number of schemas with a strict form, and the number of strict
+/// forms without any change.
 #[derive(Default)]
 struct Count {
     all: usize,
