@@ -104,7 +104,7 @@ impl StdioServer {
 
     /// Sets the maximum duration of the handshake.
     ///
-    /// A call during the start of the server also waits for at most this time.
+    /// A tool call made while the server starts also waits for at most this time.
     ///
     /// The handshake begins with `server/discover` of revision 2026-07-28. If the server does not
     /// respond within three seconds, or within a third of `timeout` if that is shorter, the client

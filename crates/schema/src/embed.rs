@@ -18,7 +18,8 @@ pub struct EmbeddedSchema {
     /// The schema with rewritten references. Its JSON pointer references start at the root of the
     /// larger document.
     pub schema: Value,
-    /// `true` if the schema contains JSON pointer references.
+    /// `true` if the schema contains JSON pointer references. They are valid only at the location
+    /// for which the schema was rewritten.
     pub has_references: bool,
     /// `true` if the schema defines or references anchors. An anchor may collide with an anchor in
     /// the rest of the larger document.

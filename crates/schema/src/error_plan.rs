@@ -54,8 +54,8 @@ struct Walk<'g, 's> {
 }
 
 impl Walk<'_, '_> {
-    /// Visits the subschema at index `node` of the graph, and the subschemas that the validator
-    /// would apply to `value` from there. Returns `None` if the budget is used up.
+    /// Visits the subschema at index `node` of the graph for `value`, and all nested subschemas
+    /// that the validator would evaluate. Returns `None` if the budget is used up.
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {

@@ -84,8 +84,8 @@ pub enum SchemaTarget {
 pub struct ProviderSchema {
     /// The schema to send to the provider.
     pub value: Value,
-    /// `true` if `value` follows the rules of the provider's strict mode. If it is not set, `value`
-    /// must be sent without strict mode.
+    /// `true` if `value` follows the rules of the provider's strict mode. If `false`, `value` must
+    /// be sent without strict mode.
     pub is_strict: bool,
     /// The differences between the original schema and `value`.
     pub changes: Vec<SchemaChange>,

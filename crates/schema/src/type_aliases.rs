@@ -1,4 +1,4 @@
-//! Type names of programming languages, such as `dict`, and the corresponding types of JSON Schema.
+//! Suggestions for type names that JSON Schema does not define, such as `dict`.
 
 use serde_json::Value;
 

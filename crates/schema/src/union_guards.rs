@@ -72,9 +72,9 @@ fn add_guards(
     schema
 }
 
-/// Returns the JSON pointer and the signature of each of `alternatives`. Alternatives without a
-/// signature are omitted. A signature is a simple schema. It accepts all values of the alternative,
-/// and possibly others.
+/// Returns the JSON pointer and the signature of each alternative in `alternatives`. Alternatives
+/// without a signature are omitted. A signature is a simple schema that accepts all valid values of
+/// the alternative, and possibly further values.
 fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(String, Value)> {
     let schemas: Vec<_> = alternatives.iter().map(|it| reference::follow(root, it)).collect();
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();
@@ -107,8 +107,8 @@ fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     Some(json!({"const": value}))
 }
 
-/// Rewrites `reference` for a schema with guards: inserts `/then` after each guarded alternative in
-/// its path.
+/// Rewrites `reference` for a schema with guards. In the path of `reference`, `/then` is inserted
+/// after each guarded alternative.
 fn rewrite_reference(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();

@@ -55,13 +55,13 @@ pub(super) struct CompiledValidator {
     metered: OnceLock<Option<Validator>>,
     /// The schema with guards in its unions (see [`union_guards`](super::union_guards)), and its
     /// validator, which lists fewer errors. Both are created when errors are listed for the first
-    /// time. The inner value is `None` if the schema has no union to guard, or if the compilation
+    /// time. The inner value is `None` if no alternative can have a guard, or if the compilation
     /// failed.
     guarded: OnceLock<Option<(Value, Validator)>>,
 }
 
-/// The validation errors of a value. The schema paths of the errors refer to `schema`, which may be
-/// the schema with guards.
+/// The validation errors of a value, and the schema to which their schema paths refer: the original
+/// schema, or the schema with guards.
 pub(super) struct Errors<'v> {
     pub(super) schema: &'v Value,
     pub(super) errors: Vec<ValidationError<'v>>,

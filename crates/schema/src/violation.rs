@@ -1,11 +1,12 @@
-//! Violations of a schema by a value, and their text for a model to read.
+//! Violations of a schema by a value, displayed as text for a model.
 
 use std::fmt;
 
 use super::error::PointerDisplay;
 use super::text;
 
-/// The maximum number of listed violations in a value. Further violations are only counted.
+/// The maximum number of violations that are listed for a value. Further violations are only
+/// counted.
 pub(super) const MAX_LISTED: usize = 20;
 /// The maximum length of one displayed violation, in bytes. A JSON pointer longer than a quarter of
 /// this length, and a message longer than three quarters, are shortened.
@@ -93,8 +94,9 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Creates a list of violations. Only the first 20 of `listed` are kept. The others are added
-    /// to `omitted`, the number of violations that are not in `listed`.
+    /// Creates a list of violations from the first 20 violations in `listed`. The number of further
+    /// violations in `listed` is added to `omitted`, the number of violations that `listed` does
+    /// not contain.
     pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
         let omitted = omitted + listed.len().saturating_sub(MAX_LISTED);
         listed.truncate(MAX_LISTED);

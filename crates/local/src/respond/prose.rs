@@ -51,7 +51,7 @@ impl<'a> Prose<'a> {
         }
     }
 
-    /// Disables deltas, for a text that may be discarded later.
+    /// Disables the emission of deltas, for a text that may be discarded later.
     pub(crate) fn muted(mut self) -> Self {
         self.is_muted = true;
         self

@@ -156,8 +156,9 @@ impl Downloader {
         self.fetch(store, model, failures, observer).await
     }
 
-    /// Downloads the file of `model` from the first source that succeeds. `failures` contains
-    /// earlier errors, which become part of the final error.
+    /// Downloads the file of `model` from the first source that succeeds. `failures` contains the
+    /// error for a damaged existing file, if there is one. If all sources fail, their errors follow
+    /// this error in the final error.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -181,8 +182,8 @@ impl Downloader {
     }
 }
 
-/// Verifies the file of `model` in `store`. Returns `None` if there is no file, and an error if its
-/// size or SHA-256 does not match.
+/// Verifies the file of `model` in `store`. Returns `None` if there is no file, and an error if the
+/// file cannot be read or its size or SHA-256 does not match.
 async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,

@@ -263,8 +263,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             .ok()
     }
 
-    /// Logs `line` if it is the first stray line of the server. Empty lines and later stray lines
-    /// are dropped without a log entry.
+    /// Logs `line` if it is the first non-empty line of the server that is not a message. Later
+    /// lines of this kind are dropped without a log entry.
     fn log_stray_output(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() || self.has_stray_output {
             return;

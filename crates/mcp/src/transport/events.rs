@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct ServerEvents {
     /// Notified when the server sends `notifications/tools/list_changed`.
     pub(crate) list_changed: Notify,
-    /// Set when a valid response to `server/discover` arrives after the probe timed out.
+    /// `true` after a valid response to `server/discover` has arrived later than the probe timeout.
+    /// If the handshake has failed, it is then repeated.
     pub(crate) late_discover: AtomicBool,
     /// Cancelled when the server closes its output, or when reading fails.
     pub(crate) closed: CancellationToken,

@@ -31,7 +31,7 @@ pub(crate) struct ServerTransport<R, W> {
     /// It is a separate task because rmcp may drop the `receive` future at any time, and a
     /// partially written line would corrupt the stream.
     error_response: Option<JoinHandle<io::Result<()>>>,
-    /// Set when the first request other than `ping` and `server/discover` is received.
+    /// `true` after the first request other than `ping` and `server/discover` was received.
     ///
     /// Before this request, messages that are not requests are dropped, because rmcp 3.9 would end
     /// the session with `ExpectedInitializeRequest`.

@@ -277,8 +277,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Fails with `obstacle` if this flattener is exact. A lossy flattener succeeds. It records
-    /// `lost`, the JSON pointer and the name of a dropped keyword, if there is one.
+    /// Fails with `obstacle` if this flattener is exact. A lossy flattener succeeds. If `lost`
+    /// contains the JSON pointer and the name of a keyword, the keyword is recorded as dropped.
     fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,

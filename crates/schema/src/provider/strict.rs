@@ -212,8 +212,7 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Adds the keyword `entry` to `notes`, the constraints for the description, and reports the
-    /// change.
+    /// Adds a note about the keyword `entry` to `notes`, and reports the change.
     fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
         self.changes.push(notes.add(&entry.at, entry.name, entry.value));
     }

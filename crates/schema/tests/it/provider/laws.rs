@@ -202,8 +202,8 @@ fn close_objects(schema: &Value) -> Value {
     }
 }
 
-/// Calls `add` for each pair of a value in `values` and a form in `forms`, and returns the
-/// resulting values. Returns at most 50 values.
+/// Adds each form in `forms` to a copy of each value in `values`, with the function `add`. Returns
+/// at most 50 of the resulting values.
 fn combine(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)
