@@ -36,7 +36,7 @@ impl Grammars {
     }
 }
 
-/// A compiled grammar and its parser state, which follows the generated tokens.
+/// A compiled grammar, and the state of its parser after the tokens that were generated so far.
 pub(crate) struct Constraint {
     matcher: Matcher,
 }

@@ -77,9 +77,9 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// The value of [`ExampleProfile::no_call_bias`] for Qwen2.5-Coder-0.5B-Instruct. In measurements,
-/// the logit of another call minus the logit of the end of the reply is 9 to 16 if a part of the
-/// question still needs a call, and -10 to 3 if not.
+/// The value of [`ExampleProfile::no_call_bias`] for Qwen2.5-Coder. In measurements with the
+/// 0.5B-Instruct model, the logit of another call minus the logit of the end of the reply is 9 to
+/// 16 if a part of the question still needs a call, and -10 to 3 if not.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.

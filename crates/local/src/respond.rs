@@ -51,8 +51,8 @@ pub(crate) fn respond(
     }
 }
 
-/// A writer that generates one reply in several steps. Each step appends its part of the reply to
-/// the prompt of the next step.
+/// A writer that generates one reply in several steps. The output of each step is appended to the
+/// prompt for the next step.
 pub(crate) struct Writer<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,

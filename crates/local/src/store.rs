@@ -69,7 +69,7 @@ impl ModelStore {
         &self.folder
     }
 
-    /// Returns the path at which the store keeps the file of `model`. The file may not exist.
+    /// Returns the path of the file of `model` in this store. The file may not exist.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
         self.folder.join(model.file)
     }

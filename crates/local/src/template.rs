@@ -27,7 +27,7 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
 /// conversations need far fewer.
 const MAX_INSTRUCTIONS: u64 = 10_000_000;
 
-/// A message of a conversation, in the data model of chat templates.
+/// A message of a conversation, in the form that chat templates expect.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,

@@ -16,7 +16,7 @@ use crate::store::identify;
 
 /// The maximum number of queued requests. [`Worker::submit`] waits while the queue is full.
 const QUEUE_CAPACITY: usize = 16;
-/// The stack size of the thread in bytes. The size is large because the grammar and schema
+/// The stack size of the model thread in bytes. The size is large because the grammar and schema
 /// libraries are recursive. Memory is allocated only for the used part of the stack.
 const STACK_BYTES: usize = 64 << 20;
 

@@ -222,8 +222,8 @@ fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String
     }
 }
 
-/// Typed access to the keys of a server entry. Variables in strings are expanded, and a key with
-/// the value `null` counts as missing.
+/// A reader of the keys of a server entry. It expands the variables in strings, and treats a key
+/// with the value `null` as missing.
 ///
 /// Error messages contain the key but not the value, because the value may be a secret.
 struct Entry<'a> {

@@ -65,7 +65,7 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The reason in errors after the background task of this source has ended.
+    /// The reason given in errors if the background task of this source has ended.
     task_ended: &'static str,
 }
 

@@ -60,15 +60,16 @@ impl Schema {
     }
 }
 
-/// The state of a comparison: the root schemas of the producer and the consumer, and the number of
-/// pairs that may still be compared.
+/// The state of a comparison: the root schemas of the producer and the consumer, and the remaining
+/// number of comparisons.
 struct Comparison<'s> {
     produced: &'s Value,
     consumed: &'s Value,
     /// `true` if the producer never writes undeclared properties, because its schema was derived
     /// from a Rust type.
     is_closed: bool,
-    /// The number of pairs of subschemas that may still be compared, initially [`MAX_PAIRS`].
+    /// The number of pairs of subschemas that this comparison is still allowed to compare,
+    /// initially [`MAX_PAIRS`].
     remaining_pairs: usize,
 }
 

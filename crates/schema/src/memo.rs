@@ -12,10 +12,10 @@ const MAX_TYPES: usize = 8;
 
 /// A cache of data computed from an immutable value, with at most one entry per Rust type.
 ///
-/// A model adapter stores its encoding of a tool list, a message or a schema here. An unchanged
-/// value is then encoded once, and not for each model request. Each computed type has its own
-/// entry, so adapters do not evict the entries of other adapters. The first eight types are stored;
-/// values of further types are computed at each call.
+/// A model adapter stores its encoding of a tool list, a message or a schema in a memo. An
+/// unchanged value is then encoded once, and not for each model request. Each computed type has its
+/// own entry, so adapters do not evict the entries of other adapters. The first eight types are
+/// stored; values of further types are computed at each call.
 ///
 /// A memo is a field of the immutable value. It does not affect comparisons of this value, because
 /// all memos are equal. It is never serialized.

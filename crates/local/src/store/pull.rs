@@ -106,7 +106,7 @@ impl Downloader {
         self
     }
 
-    /// Replaces the command `pip`.
+    /// Sets the command that runs in place of `pip`.
     #[cfg(test)]
     fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.pip = vec![command.into_iter().map(Into::into).collect()];

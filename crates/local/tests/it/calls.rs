@@ -331,8 +331,8 @@ async fn history_rejected_by_the_template_is_encoded_as_text() {
     check_arguments(&request, &reply, template);
 }
 
-/// Some tokens of the test vocabulary begin a string with a stray space, such as ` Tokyo` and `": "
-/// b`. The model must not generate them at the beginning of a string.
+/// Some tokens of the test vocabulary begin a string with a stray space, such as ` Tokyo` and
+/// `": " b`. The model must not generate them at the beginning of a string.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strings_have_no_stray_space() {
     let free = object(

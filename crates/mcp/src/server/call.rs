@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Runs `call` through `pipeline` and returns its result. Progress reports are sent to the client,
-/// but only until the input of the server ends.
+/// Runs `call` through `pipeline` and returns its result. Progress reports are sent to the client
+/// until the input of the server ends.
 pub(super) async fn run(
     pipeline: &Pipeline,
     tools: ToolList,

@@ -52,7 +52,8 @@ pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
     writer: Writer<W>,
     open_requests: HashMap<RequestId, OpenRequest>,
-    /// The id and the deadline of the open `server/discover` request, if any.
+    /// The id of the `server/discover` request in flight, and the time at which it times out.
+    /// `None` if there is no `server/discover` request in flight.
     probe: Option<(RequestId, Instant)>,
     events: Arc<ServerEvents>,
     limits: TransportLimits,

@@ -9,7 +9,7 @@ pub(crate) struct ServerEvents {
     /// Notified when the server sends `notifications/tools/list_changed`.
     pub(crate) list_changed: Notify,
     /// `true` after a valid response to `server/discover` has arrived later than the probe timeout.
-    /// If the handshake has failed, it is then repeated.
+    /// A failed handshake is then repeated.
     pub(crate) late_discover: AtomicBool,
     /// Cancelled when the server closes its output, or when reading fails.
     pub(crate) closed: CancellationToken,

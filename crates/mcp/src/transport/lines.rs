@@ -4,7 +4,7 @@ use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 /// may contain the `id` of the message.
 const EXCERPT_BYTES: usize = 1024;
 
-/// A line of the input. An oversized line is truncated.
+/// A line that [`Lines`] has read. An oversized line is truncated.
 pub(crate) enum Line {
     /// A complete line, without the newline.
     Complete(Vec<u8>),

@@ -69,7 +69,7 @@ struct Counter {
     /// The number of states before each open group. States outside the enclosing group are not
     /// included.
     groups: Vec<usize>,
-    /// The number of states in the current group before the last atom.
+    /// The number of states in the current group, without its last atom.
     sum: usize,
     /// The number of states of the last atom. A repetition such as `{3}` multiplies it.
     atom: usize,

@@ -23,16 +23,16 @@ pub(super) struct Repairer<'s> {
 /// A single change that may repair a validation error.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// Replaces the string at `pointer` by `parsed`, the JSON value that it contains.
+    /// The replacement of the string at `pointer` by `parsed`, the JSON value that it contains.
     Read { pointer: String, parsed: Value },
-    /// Removes the property at `pointer`, because its value is `null`.
+    /// The removal of the property at `pointer`, because its value is `null`.
     Drop { pointer: String },
 }
 
 /// A way to repair one validation error.
 enum Remedy<'e> {
     Fix(Fix),
-    /// Repairs all errors of one alternative of a union (`anyOf` or `oneOf`). `alternatives`
+    /// The repair of all errors of one alternative of a union (`anyOf` or `oneOf`). `alternatives`
     /// contains the errors of each alternative for the value at `pointer`.
     Union {
         pointer: &'e str,
