@@ -1,4 +1,5 @@
-//! MCP requests to a server. Each request has an idle timeout, and dropping its future cancels it.
+//! MCP requests to a server. Dropping the future of a request cancels the request. Over the stdio
+//! transport of this crate, requests also have an idle timeout.
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 

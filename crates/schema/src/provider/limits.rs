@@ -19,8 +19,8 @@ const MAX_ENUM_VALUES: usize = 1_000;
 /// constants of a schema.
 const MAX_CHARACTERS: usize = 120_000;
 
-/// The number of values up to which the length of an enum is not limited. The values of a larger
-/// enum must stay within [`MAX_LARGE_ENUM_CHARACTERS`] in total.
+/// The maximum number of values in an enum whose characters are counted only for the whole schema.
+/// The values of a larger enum must also stay within [`MAX_LARGE_ENUM_CHARACTERS`].
 const LARGE_ENUM_VALUES: usize = 250;
 
 /// The maximum number of characters in all values of an enum with more than [`LARGE_ENUM_VALUES`]
