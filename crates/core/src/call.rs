@@ -123,7 +123,7 @@ impl ToolResult {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Creates a result with the start time `started_at` and a duration of zero.
+    /// Creates the result of a call that started at `started_at`. The duration is zero.
     pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),

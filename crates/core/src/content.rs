@@ -92,8 +92,8 @@ pub enum ResourceBody {
 }
 
 impl Content {
-    /// Returns the size of the binary data in bytes. Pieces without binary data have size 0: text,
-    /// JSON, links and text resources.
+    /// Returns the size of the binary data in bytes. The size of text, JSON, links and text
+    /// resources is 0.
     pub fn media_len(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Audio { data, .. } | Self::Blob { data, .. } => data.len(),

@@ -42,7 +42,8 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 
 /// The maximum nesting depth of arguments and results: 100 levels.
 ///
-/// `serde_json` parses at most 128 levels, and a saved run adds a few levels around each value.
+/// `serde_json` parses at most 128 levels. The limit is lower because a saved run adds a few levels
+/// around each value.
 pub const VALUE_DEPTH: usize = haft_schema::VALUE_DEPTH;
 
 /// The maximum number of tool calls in a model reply, and of output items in a reply of OpenAI's

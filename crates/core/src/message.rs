@@ -64,7 +64,7 @@ pub enum MessageBody {
     Tool(Arc<ToolResult>),
 }
 
-/// A reply from a model: text, reasoning and tool calls, each of them optional.
+/// A reply from a model. Text, reasoning and tool calls are all optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AssistantMessage {

@@ -76,8 +76,8 @@ pub trait ChatModel: Send + Sync {
     /// [`ChatEvent::Finished`] with the complete reply.
     ///
     /// A truncated stream ends with an error instead of `Finished`. The default implementation
-    /// calls [`chat`](Self::chat). It emits one delta each for the reasoning, the text, and the
-    /// arguments of each tool call.
+    /// calls [`chat`](Self::chat). It emits the whole reasoning, the whole text, and the arguments
+    /// of each tool call as a single delta each.
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {

@@ -72,8 +72,9 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false`, and this is the
-    /// pipeline of an inner toolset, the store of the outer pipeline is used instead.
+    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false`, calls to an inner
+    /// toolset with this pipeline use the store of the outer pipeline, if the outer pipeline has a
+    /// store.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
     /// `true` if the arguments and results of calls are added to their tracing spans.
@@ -148,14 +149,16 @@ impl Default for Pipeline {
     }
 }
 
-/// Details that the steps of the pipeline collect about a call, for its result and its record.
+/// Details about a call, collected by the steps of the pipeline for the result and the record of
+/// the call.
 #[derive(Default)]
 struct CallDetails<'a> {
     /// The slot in which the validated arguments are stored for the [`CallRecord`]. `None` if the
     /// pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// The warning to add to the result if a person approved the call with other arguments.
+    /// The warning to add to the result. It is set if a person changed the arguments in the
+    /// approval.
     warning: Option<String>,
     /// `true` if the result comes from a cache and the tool did not run.
     is_cached: bool,

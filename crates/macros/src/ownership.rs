@@ -92,7 +92,8 @@ pub(crate) fn owned(ty: &Type) -> String {
     source_text(&without_references(ty.clone()))
 }
 
-/// Formats `ty` as source text, without most of the spaces that `TokenStream` puts between tokens.
+/// Formats `ty` as source text for error messages, without most of the spaces that `TokenStream`
+/// puts between tokens.
 pub(crate) fn source_text(ty: &Type) -> String {
     let tokens = ty.to_token_stream().to_string();
     [(" < ", "<"), (" >", ">"), (" :: ", "::"), (" ,", ","), ("& ", "&"), ("[ ", "["), (" ]", "]")]

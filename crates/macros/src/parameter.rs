@@ -108,7 +108,7 @@ pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
 
 impl Parameter {
     /// Parses a parameter and removes its doc comments and `#[tool]` attributes from `input`.
-    /// Returns `None` for `self`, and for a parameter with a pattern in place of a name.
+    /// Returns `None` for `self`, and for a parameter declared with a pattern such as `(a, b)`.
     pub(crate) fn take(input: &mut FnArg, errors: &mut Errors) -> Option<Self> {
         match input {
             FnArg::Typed(parameter) => {

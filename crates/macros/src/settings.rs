@@ -1,4 +1,4 @@
-//! Parser for the settings inside of `#[tool(…)]`: `key` or `key = value`, separated by commas.
+//! Parser for the settings inside `#[tool(…)]`: `key` or `key = value`, separated by commas.
 
 use syn::{
     Error, Expr, ExprLit, ExprPath, ExprRange, Ident, Lit, LitStr, Path, RangeLimits, Result, Token,
@@ -141,7 +141,7 @@ impl Parse for Settings {
 }
 
 /// Stores the `value` of the setting `key` in `slot`. Adds an error to `errors` if parsing the
-/// value failed, or if the setting occurred before.
+/// value failed, or if the setting is a duplicate.
 pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
     if slot.is_some() {
         errors.at(key, format!("`{key}` is given twice: keep one"));

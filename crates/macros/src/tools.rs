@@ -212,8 +212,8 @@ fn parse_item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
             }
         });
     }
-    // The code that calls the function is generated outside of the block, where `Self` would be a
-    // different type.
+    // The code that calls the function is generated outside the `impl` block, where `Self` would be
+    // a different type.
     let signature = with_self(function.signature.to_token_stream(), ty);
     function.signature = syn::parse2(signature)?;
     Ok(Item::Tool { options: with_self(options, ty), function: Box::new(function) })
@@ -223,7 +223,7 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Replaces `Self` in `tokens` by `ty`. Before `::`, the type is put in angle brackets, as in
+/// Replaces `Self` in `tokens` by `ty`. If `::` follows, `ty` is put in angle brackets, as in
 /// `<T<u8>>::NAME`.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();

@@ -9,7 +9,7 @@ use crate::call::ToolError;
 /// Runs `call` on tokio's blocking thread pool. If the returned future is dropped before `call`
 /// starts, `call` does not run.
 ///
-/// Fails with [`ToolError::Fatal`] outside of a tokio runtime, and with [`ToolError::Cancelled`] if
+/// Fails with [`ToolError::Fatal`] outside a tokio runtime, and with [`ToolError::Cancelled`] if
 /// the runtime shuts down before `call` starts.
 pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>
 where

@@ -11,8 +11,8 @@ use crate::{
 
 /// The error of a failed run, with the transcript and the usage up to the failure.
 ///
-/// `Debug` prints the message and its causes, but not the transcript, because Rust uses `Debug` to
-/// print an error returned from `main`.
+/// `Debug` prints the error message and its causes, but not the transcript. Rust prints an error
+/// returned from `main` with `Debug`, and a transcript would make this output unreadable.
 pub struct AgentError {
     /// The reason why the run failed.
     pub kind: Box<AgentErrorKind>,
@@ -106,12 +106,12 @@ pub enum Limit {
     OutputTokens(u64),
     /// The maximum cost of the model requests.
     Cost(Cost),
-    /// The maximum cost. It cannot be checked, because the cost of a request is unknown.
+    /// The maximum cost, which can no longer be checked because the cost of a request is unknown.
     UnknownCost,
     /// The maximum duration of the run.
     Time(Duration),
-    /// The maximum number of times in a row that the model can make the same call or the same cycle
-    /// of calls. Two calls are the same if their tools and arguments are equal.
+    /// The maximum number of times in a row that the model can repeat a call or a cycle of calls.
+    /// Two calls are the same if their tools and arguments are equal.
     RepeatedCalls(u32),
     /// The number of consecutive rejected replies after which a run ends.
     RejectedReplies(u32),
@@ -144,8 +144,8 @@ fn describe_available_tools(names: &[String]) -> String {
 
 impl Error for AgentError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // Skips the kind: `Display` already prints its message, and a report of all sources would
-        // print the message a second time.
+        // The kind itself is not the source: `Display` already prints its message, and an error
+        // report would print the message twice.
         self.kind.source()
     }
 }

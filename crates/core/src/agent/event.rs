@@ -17,8 +17,8 @@ use crate::{
 pub enum RunEvent {
     /// A router or a hand-off selected an agent for the task.
     Routed {
-        /// The name of the selected agent. `None` if no route of a router matches the task: the
-        /// fallback agent runs, or the user is asked for a clarification.
+        /// The name of the selected agent. `None` if no route of a router matches the task. Then
+        /// the fallback agent runs, or the user is asked for a clarification.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
         /// The reason why the agent was selected, as text.
@@ -47,8 +47,8 @@ pub enum RunEvent {
     /// The reply to the current model request was rejected, and the request is repeated. The [text
     /// deltas](Self::TextDelta) of the rejected reply are not part of the answer.
     ReplyRejected {
-        /// The reason for the rejection: the error text that is sent to the model, or the error
-        /// that truncated the reply.
+        /// The reason for the rejection. It is the error text that is sent to the model or, for a
+        /// truncated reply, the error that ended the stream.
         problem: String,
     },
     /// A tool call started in the [pipeline](crate::Pipeline).

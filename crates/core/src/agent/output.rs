@@ -129,7 +129,7 @@ impl RunAnswer {
     }
 
     /// Records that the agent named `agent` gave the answer. If an inner agent has already recorded
-    /// its name, the names form a path, such as `support/refunds`.
+    /// its name, `agent` is put in front of it, as in `support/refunds`.
     #[must_use]
     pub fn with_agent(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {

@@ -54,8 +54,8 @@ pub enum ToolError {
     /// A fatal error: the agent stops the run. The value is the error message.
     #[error("{0}")]
     Fatal(String),
-    /// The tool called another tool, and that call failed. The outer call fails with the same kind
-    /// and message.
+    /// A nested call made by the tool failed. The call to the tool fails with the same kind and
+    /// message.
     #[error(transparent)]
     Inner(#[from] Failure),
 }

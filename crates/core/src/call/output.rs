@@ -58,8 +58,8 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 impl ToolOutput {
-    /// Returns the size of the output in bytes: the total of its text, media, structured data (as
-    /// JSON text) and warnings.
+    /// Returns the total size of the text, the media, the structured data (as JSON text) and the
+    /// warnings, in bytes.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -123,8 +123,8 @@ impl ToolOutput {
     /// Returns the output as a JSON value: the structured data, or else the converted content.
     ///
     /// A text piece is converted to a string, a JSON piece to its value, and any other piece is
-    /// serialized. A single piece is returned by itself, several pieces as an array, and empty
-    /// content as an empty string.
+    /// serialized. A single piece becomes a single value, several pieces become an array, and empty
+    /// content becomes an empty string.
     pub fn to_value(&self) -> Value {
         if let Some(structured) = &self.structured {
             return structured.clone();

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Opaque data from a provider, such as encrypted reasoning. It is stored in the message of the
-/// reply and sent back unchanged. Cheap to clone.
+/// Opaque data from a provider, such as encrypted reasoning. It is stored in the assistant message
+/// and sent back unchanged in later requests. Cheap to clone.
 ///
 /// Each provider adapter stores its data under its own name and ignores the data of other adapters.
 ///

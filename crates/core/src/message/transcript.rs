@@ -108,8 +108,8 @@ impl Serialize for Transcript {
 
 impl<'de> Deserialize<'de> for Transcript {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Checks the version before the messages are deserialized, because messages of another
-        // version may have a different structure.
+        // The version is checked before the messages are deserialized, because other versions may
+        // represent messages differently.
         let mut form = Value::deserialize(deserializer)?;
         let Some(version) = form.get("version").and_then(Value::as_u64) else {
             return Err(D::Error::custom(

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl ChatRequest {
-    /// Returns the request in a canonical JSON form: instructions, messages, tools, tool choice,
-    /// response format and settings.
+    /// Returns the canonical JSON form of the request, for comparisons with other requests. It
+    /// contains the instructions, messages, tools, tool choice, response format and settings.
     ///
     /// Call ids are replaced by numbers. Timestamps, metadata and provider data are omitted.
     /// Requests with the same content therefore have the same canonical form in every run. Recorded
@@ -91,7 +91,8 @@ fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
     }
 }
 
-/// Encodes a single text piece as a JSON string, and any other content as an array of pieces.
+/// Encodes message content as JSON: a single text piece becomes a string, and any other content an
+/// array of pieces.
 fn content_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),

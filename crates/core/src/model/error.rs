@@ -44,7 +44,7 @@ pub enum ModelError {
         /// The delay that the server requests before a retry, for example in the `Retry-After`
         /// header. `None` if the server requests no delay.
         retry_after: Option<Duration>,
-        /// `true` if a retry would fail as well, for example because the quota is used up.
+        /// `true` if retries are pointless, for example because the quota is used up.
         permanent: bool,
     },
     /// The server failed, for example with status 500, 503 or 408, or with an error event in a
@@ -198,9 +198,9 @@ impl ModelError {
     /// of the last model decides.
     pub fn allows_fallback(&self) -> bool {
         match self {
-            // These statuses depend on the server or the model, and not only on the request:
-            // redirects (3xx), missing payment (402), unknown models or endpoints (404, 410), and
-            // unsupported methods or HTTP versions (405, 501, 505).
+            // Another server or model may accept a request that was rejected with one of these
+            // statuses: redirects (3xx), missing payment (402), unknown models or endpoints (404,
+            // 410), and unsupported methods or HTTP versions (405, 501, 505).
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
             Self::ContextTooLong(_) => false,
             Self::AllFailed { failures } => {

@@ -100,13 +100,14 @@ pub struct ChatSettings {
     /// The sampling temperature. A temperature of 0 selects greedy decoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Nucleus sampling: the cumulative probability of the candidate tokens, in (0, 1].
+    /// The threshold for nucleus sampling, in (0, 1]. The sampler only considers the most likely
+    /// tokens whose cumulative probability reaches the threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// The maximum number of tokens in the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Stop sequences. The reply ends before the first match.
+    /// Stop sequences. The reply ends before the first stop sequence that the model generates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
     /// The seed of the sampler. Equal requests with the same seed get the same reply, if the server

@@ -23,7 +23,7 @@ pub struct ChatResponse {
 }
 
 impl ChatResponse {
-    /// Creates a reply without usage, id and model name. The finish reason is
+    /// Creates a reply without usage, id or model name. The finish reason is
     /// [`FinishReason::ToolCalls`] if `message` has tool calls, and [`FinishReason::Stop`] if it
     /// has none.
     pub fn new(message: impl Into<AssistantMessage>) -> Self {
@@ -33,8 +33,8 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// Converts the reply into the events of a streamed reply. The reasoning, the text and the
-    /// arguments of each tool call become one delta each. The last event is
+    /// Converts the reply into the events of a streamed reply. The whole reasoning, the whole text,
+    /// and the arguments of each tool call become a single delta each. The last event is
     /// [`ChatEvent::Finished`].
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });

@@ -109,10 +109,11 @@ impl Pipeline {
     /// that must end before the call starts. A conflict is omitted if it follows from other
     /// conflicts, so the number of blockers is linear in the number of touches.
     fn schedule(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
-        // The index of the last call so far that must run alone. All later calls wait for it.
+        // The index of the most recent call that must run alone. All later calls wait for this
+        // call.
         let mut barrier: Option<usize> = None;
-        // For each resource, the index of the last call so far that writes it, and the indices of
-        // the later calls that read it.
+        // For each resource: the index of the most recent call that writes the resource, and the
+        // indices of the calls after it that read the resource.
         let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
         let blockers = |(index, call)| {
             let Some(touches) = self.touches(batch, call) else {

@@ -19,7 +19,7 @@ const MAX_PIECES: usize = 1_000;
 pub(super) struct Truncator<'a> {
     /// The maximum length of the text of a result, in bytes.
     pub(super) limit: usize,
-    /// The store that receives the full result.
+    /// The store in which the full result is saved.
     pub(super) store: &'a dyn ResultStore,
     /// The context of the call. It determines the owner of a stored result.
     pub(super) cx: &'a ToolContext,
@@ -141,8 +141,8 @@ impl Truncator<'_> {
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // The note names a tool that reads stored results only if text was cut, because such a tool
-        // cannot return omitted media.
+        // The note names a tool that reads stored results only if text was cut. If only media was
+        // omitted, the tool would be of no use, because it returns text.
         let visible = (rest < bytes).then(|| text_of(&content));
         notes.push(self.note_for(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));

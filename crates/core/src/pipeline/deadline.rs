@@ -25,8 +25,8 @@ pub(crate) enum WaitError {
 }
 
 /// Runs `future` until it completes, `deadline` passes, or `cancellation` is cancelled. If `future`
-/// does not complete, the output is the result of `on_error`, called with the event that ended the
-/// wait.
+/// does not complete, `on_error` is called with the event that ended the wait, and its return value
+/// is the output.
 ///
 /// The first poll comes before the timer is created: most waits are over by then, and a timer costs
 /// more than they do.

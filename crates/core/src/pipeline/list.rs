@@ -100,9 +100,9 @@ impl ToolList {
         Self::gather(tools.into_iter().map(|tool| (label, Arc::new(tool) as Arc<dyn Tool>)), Vec::new())
     }
 
-    /// Creates a snapshot of tools from several sources. Each item of `tools` is the label of a
-    /// source and one of its tools. Tools are withheld as in [`new`](Self::new). The diagnostics
-    /// about withheld tools are added to `diagnostics`.
+    /// Creates a snapshot of tools from several sources. Each item of `tools` is a pair of the
+    /// label of a source and one of its tools. Tools are withheld for the same reasons as in
+    /// [`new`](Self::new). The diagnostics about withheld tools are added to `diagnostics`.
     pub fn gather<'a>(
         tools: impl IntoIterator<Item = (&'a str, Arc<dyn Tool>)>,
         diagnostics: Vec<Diagnostic>,
@@ -210,8 +210,8 @@ impl ToolList {
     /// Returns a value derived from this snapshot, such as the tools in a provider's format.
     /// `compute` is called the first time, and the snapshot caches the value.
     ///
-    /// The cache has one value per type `T`, so use a type of your own. It holds values of at most
-    /// 8 types. The value of a ninth type is computed at each call.
+    /// The snapshot caches one value per type `T`, for at most 8 types. Values of further types are
+    /// computed at each call. To avoid conflicts with other callers, use a type of your own.
     pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| compute(self))
     }

@@ -22,7 +22,8 @@ pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolEr
 /// Deserializes `value`, the argument named `name`. If `name` is `None`, `value` is the object with
 /// all arguments.
 pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&str>) -> Result<A, ToolError> {
-    // The first attempt does not convert floats, so that a field of type `Value` keeps its floats.
+    // Floats are converted only if this attempt fails, so that a field of type `Value` keeps its
+    // floats.
     if let Ok(arguments) = A::deserialize(&value) {
         return Ok(arguments);
     }

@@ -65,8 +65,8 @@ pub struct RunContext {
 pub struct Principal {
     /// The id of the user or service, chosen by the host program.
     pub id: String,
-    /// The scopes granted to the principal. Calls to tools with other [required
-    /// scopes](super::ToolPolicy::required_scopes) are denied.
+    /// The scopes granted to the principal. A call to a tool is denied unless they include all of
+    /// its [required scopes](super::ToolPolicy::required_scopes).
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }
@@ -115,7 +115,7 @@ pub trait ProgressSink: Send + Sync {
 }
 
 impl ToolContext {
-    /// Creates the context for the call with the id `call_id` in the run that `run` describes.
+    /// Creates the context for the call with the id `call_id`. `run` is the context of its run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
         Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
     }
@@ -168,8 +168,8 @@ impl ToolContext {
         self.scope.as_ref()
     }
 
-    /// Records that the call has read host state of the type `state`, or of an unknown type if
-    /// `state` is `None`.
+    /// Records that the call has read host state of the type `state`. `None` stands for an unknown
+    /// type.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if let Some(scope) = self.scope() {
             scope.record_read(state);

@@ -57,8 +57,8 @@ struct DefinitionInner {
     input_schema: Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Schema>,
-    /// Descriptions set by [`ToolDefinition::with_argument_description`], as pairs of an argument
-    /// name and a description. They are applied again when the input schema is replaced.
+    /// The descriptions set with [`ToolDefinition::with_argument_description`], as pairs of an
+    /// argument name and its description. They are applied again when the input schema is replaced.
     #[serde(skip)]
     argument_descriptions: Vec<(String, String)>,
     #[serde(skip)]
@@ -67,7 +67,8 @@ struct DefinitionInner {
     policy: ToolPolicy,
     #[serde(skip)]
     state: Vec<StateType>,
-    /// `true` for tools that read results from the result store.
+    /// `true` if models use the tool to read truncated results from the result store. The note at
+    /// the end of a truncated result names such a tool.
     #[serde(skip)]
     reads_results: bool,
     #[serde(skip_serializing_if = "Annotations::is_empty")]

@@ -11,8 +11,8 @@ use crate::call::{ToolError, ToolResponse};
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolResponse, ToolError>> + Send + Sync;
 
-/// A tool that consists of a definition and a function. Use it if the definition is known only at
-/// run time.
+/// A tool built from a definition and a function. Use it if the definition is known only at run
+/// time.
 ///
 /// # Examples
 ///

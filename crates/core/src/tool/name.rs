@@ -29,7 +29,7 @@ pub struct InvalidToolName {
 }
 
 const MAX_NAME_BYTES: usize = 64;
-/// The number of hexadecimal digits in the hash at the end of a converted name. 12 digits are 48
+/// The number of hexadecimal digits in the hash at the end of a converted name. 12 digits encode 48
 /// bits.
 const HASH_DIGITS: usize = 12;
 

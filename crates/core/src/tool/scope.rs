@@ -16,8 +16,8 @@ pub(crate) struct CallScope {
     /// The settings of the pipeline that runs the call. They are type-erased, because this module
     /// must not depend on the pipeline.
     pipeline: Arc<dyn Any + Send + Sync>,
-    /// The pipeline's counter of abandoned calls. The scope of an abandoned call decrements it when
-    /// it is dropped.
+    /// The pipeline's counter of abandoned calls. When the scope of an abandoned call is dropped,
+    /// it decrements the counter.
     abandoned: Arc<AtomicUsize>,
     definition: ToolDefinition,
     /// The scope of the enclosing call, if this is a nested call.
@@ -32,8 +32,8 @@ impl CallScope {
         &self.pipeline
     }
 
-    /// Records in this call and in the enclosing calls that host state of the type `state` was
-    /// read. `None` stands for an unknown type.
+    /// Records in this scope and in the scopes of all enclosing calls that host state of the type
+    /// `state` was read. `None` stands for an unknown type.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if state.is_none_or(|state| !self.definition.state().contains(&state)) {
             self.reads_undeclared.store(true, Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Drop for ScopeGuard {
         if let Some(scope) = self.0.take() {
             scope.abandoned.fetch_add(1, Ordering::Relaxed);
             // If the code of the call has already ended, this is the last reference to the scope.
-            // Its drop then decrements the counter again.
+            // Dropping the reference then decrements the counter again.
             scope.is_abandoned.store(true, Ordering::Relaxed);
         }
     }

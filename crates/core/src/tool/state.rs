@@ -79,8 +79,8 @@ impl HostState {
     /// Adds a lazy value, for example a connection, which `init` creates on first use. An earlier
     /// value of the same type is replaced.
     ///
-    /// The first tool call that needs the value initializes it, for this state and all its clones.
-    /// If the initialization fails, the tool call fails, and the next call tries again.
+    /// The first tool call that needs the value initializes it. All clones of this state share the
+    /// value. If the initialization fails, the tool call fails, and the next call tries again.
     ///
     /// # Examples
     ///
@@ -170,7 +170,8 @@ impl HostState {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// Returns the identity of this state's values for `types`, for use in a cache key.
+    /// Returns the identity of the values that this state has for the types in `types`, for use in
+    /// a cache key.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |required: &StateType| match self.0.get(&required.id)? {
             StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),

@@ -69,8 +69,8 @@ pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDef
 pub(super) enum Adaptation {
     /// Replaces or hides each tool with an [`Adaptor`].
     Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
-    /// Calls the function `prepare` at each listing. It changes the definition of each tool, or
-    /// hides the tool.
+    /// Calls the function `prepare` for each tool at each listing. `prepare` returns the definition
+    /// for the snapshot, or hides the tool.
     Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
     /// Caches the snapshot of the tools for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },

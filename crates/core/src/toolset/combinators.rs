@@ -14,7 +14,7 @@ use crate::{
 
 impl Toolset {
     /// Applies `adaptor` to all tools added so far. The returned toolset has the same pipeline and
-    /// label.
+    /// label as this toolset.
     #[must_use]
     pub fn adapted(self, adaptor: impl Adaptor + 'static) -> Self {
         self.with_adaptation(Adaptation::each(adaptor))

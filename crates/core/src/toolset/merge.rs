@@ -88,8 +88,7 @@ impl MergedTools {
             }
         }
         let all = match listings {
-            // If there is only one listing and nothing to change in it, its snapshot is reused and
-            // keeps its id.
+            // If the only listing needs no changes, its snapshot is reused and keeps its id.
             [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };

@@ -11,8 +11,8 @@ use super::Usage;
 /// The number of billionths (nanos) in one currency unit.
 const NANOS_PER_UNIT: f64 = 1e9;
 
-/// The largest [`Cost`], in billionths of a currency unit. Larger integers cannot be represented
-/// exactly as JSON numbers.
+/// The largest [`Cost`], in billionths of a currency unit. Most JSON parsers represent numbers as
+/// `f64`, which cannot represent all larger integers exactly.
 const MAX_NANOS: u64 = (1 << 53) - 1;
 
 /// An amount of money in the currency of the [prices](Prices), exact to a billionth of a currency

@@ -14,7 +14,7 @@ pub(super) struct ListedArgument {
     pub(super) place: Expr,
 }
 
-/// Splits the lines of a doc comment into the lines outside of the `# Arguments` list and the
+/// Splits the lines of a doc comment. Returns the lines outside the `# Arguments` list, and the
 /// arguments in the list.
 pub(super) fn split_list<'a>(
     lines: impl Iterator<Item = (&'a str, &'a Expr)>,
