@@ -117,8 +117,8 @@ pub(crate) fn tool_implementation(
 }
 
 /// Returns the name of the type that implements `Function`. For a free function, this is a hidden
-/// type and not the tool type. The tool type may be public, and a public type must not expose
-/// private parameter types.
+/// type instead of the tool type. The tool type may be public, and its associated types would then
+/// expose private parameter types.
 fn function_type(tool: &Tool) -> Ident {
     let name = tool.type_name();
     match tool.owner {

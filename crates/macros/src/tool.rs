@@ -34,7 +34,7 @@ pub(crate) struct Owner {
     pub(crate) type_name: Ident,
 }
 
-/// The receiver of a tool method. All tools of an `impl` block share one value of the type.
+/// The receiver of a tool method. All tools of an `impl` block share one value of its type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     /// `&self`

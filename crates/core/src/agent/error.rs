@@ -56,8 +56,8 @@ pub enum AgentErrorKind {
     /// The tool choice requires a tool that is not available.
     #[error("the model cannot be made to call {required}: {}", describe_available_tools(available))]
     ToolChoice {
-        /// The required tool, as text for the error message: the quoted name of the tool, or
-        /// `a tool`.
+        /// The required tool, as text for the error message: the quoted name of the tool, or `a
+        /// tool` if the tool choice accepts any tool.
         required: String,
         /// The names of the available tools.
         available: Vec<String>,
@@ -110,8 +110,8 @@ pub enum Limit {
     UnknownCost,
     /// The maximum duration of the run.
     Time(Duration),
-    /// The maximum number of times in a row that the model can repeat a call or a cycle of calls.
-    /// Two calls are the same if their tools and arguments are equal.
+    /// The maximum number of times in a row that the model can make the same call, or the same
+    /// cycle of calls. Two calls are the same if their tools and arguments are equal.
     RepeatedCalls(u32),
     /// The number of consecutive rejected replies after which a run ends.
     RejectedReplies(u32),

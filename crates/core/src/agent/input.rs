@@ -49,7 +49,7 @@ pub enum RunStart {
         /// The conversation so far. Empty for a new conversation.
         transcript: Transcript,
     },
-    /// A suspended run, and the decisions with which it continues.
+    /// A suspended run to resume, with decisions about its calls.
     Resume {
         /// The suspended run to resume.
         suspended: SuspendedRun,
@@ -137,16 +137,16 @@ impl RunInput {
         self
     }
 
-    /// Sets the limits of this run. All limits of the agent are replaced, even if fields of
-    /// `limits` are `None`.
+    /// Sets the limits of this run. They replace all limits of the agent. A field that is `None`
+    /// removes the limit of the agent.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Sets the tool choice of this run. A choice that requires a call applies up to the first
-    /// reply with tool calls. Later requests have [`ToolChoice::Auto`].
+    /// Sets the tool choice of this run. A choice that requires a call applies until the model
+    /// replies with tool calls. Later requests use [`ToolChoice::Auto`].
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);

@@ -118,7 +118,7 @@ impl RunAnswer {
     /// # Errors
     ///
     /// Fails with a [`ParseError`] that names the invalid field. If the agent declares no outputs,
-    /// the first required field of `T` is missing.
+    /// the error names the first required field of `T` as missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
         let outputs = Value::Object(self.outputs.clone());
         serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {

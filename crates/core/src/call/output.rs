@@ -58,8 +58,8 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 impl ToolOutput {
-    /// Returns the total size of the text, the media, the structured data (as JSON text) and the
-    /// warnings, in bytes.
+    /// Returns the total size of the content (as text, and as binary data), the structured data (as
+    /// JSON text) and the warnings, in bytes.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -141,7 +141,7 @@ fn content_to_value(content: &Content) -> Value {
     match content {
         Content::Text { text } => Value::String(text.clone()),
         Content::Json { value } => value.clone(),
-        // Serialization cannot fail, because all other variants contain only strings.
+        // Serialization cannot fail: all other variants are serialized as objects of strings.
         other => serde_json::to_value(other).unwrap_or_else(|_| Value::String(other.as_text().into_owned())),
     }
 }

@@ -134,8 +134,8 @@ impl<'de> Deserialize<'de> for Transcript {
 
 /// A selection of the messages of a [`Transcript`], for a model request.
 ///
-/// A view contains the messages in certain index ranges of the transcript, and can replace single
-/// messages. The messages are shared and not copied.
+/// A view contains the messages in certain index ranges of the transcript, and can replace
+/// individual messages. The messages are shared and not copied.
 ///
 /// # Examples
 ///
@@ -160,8 +160,9 @@ pub struct View {
 }
 
 impl View {
-    /// Replaces single messages of the view. The keys of `messages` are indices in the transcript.
-    /// The transcript itself is unchanged, and earlier replacements of the view are dropped.
+    /// Replaces individual messages of the view. The keys of `messages` are indices in the
+    /// transcript. The transcript itself is unchanged, and earlier replacements of the view are
+    /// dropped.
     #[must_use]
     pub fn with_replacements(mut self, messages: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
         self.replacements = Some(messages).filter(|messages| !messages.is_empty());
@@ -189,7 +190,7 @@ impl View {
 }
 
 /// Collects the messages into a new transcript and returns a view of all of them. Useful for a
-/// single request.
+/// request without an earlier conversation.
 impl FromIterator<Message> for View {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Transcript::from_iter(messages).view()

@@ -44,7 +44,8 @@ pub enum ModelError {
         /// The delay that the server requests before a retry, for example in the `Retry-After`
         /// header. `None` if the server requests no delay.
         retry_after: Option<Duration>,
-        /// `true` if retries are pointless, for example because the quota is used up.
+        /// `true` if the server would reject a retry as well, for example because the quota is used
+        /// up. The error is then not transient.
         permanent: bool,
     },
     /// The server failed, for example with status 500, 503 or 408, or with an error event in a
@@ -107,7 +108,7 @@ pub enum ModelError {
         /// The underlying error, if any.
         source: Option<BoxError>,
     },
-    /// Every model of a sequence of fallback models failed.
+    /// Every model in a sequence of fallback models failed.
     #[error("no model replied: {}", join_failures(failures))]
     AllFailed {
         /// The failures of the models, in the order of the sequence.

@@ -96,7 +96,7 @@ pub enum ChatEvent {
 pub enum FinishReason {
     /// The model finished its answer.
     Stop,
-    /// The reply ends with tool calls.
+    /// The model ended the reply to call tools.
     ToolCalls,
     /// The reply reached the token limit and is incomplete.
     Length,

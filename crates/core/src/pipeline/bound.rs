@@ -155,9 +155,10 @@ impl Truncator<'_> {
         output.content = content;
     }
 
-    /// Returns a note that informs the model about the location of the full result. If a tool can
-    /// read stored results, the note contains the name and the arguments of the call that continues
-    /// after `visible`. `visible` is the text left after truncation, or `None` if no text was cut.
+    /// Returns a note for the model about the location of the full result. `visible` is the text
+    /// left after truncation, or `None` if no text was cut. If the full result was just stored,
+    /// text was cut, and a tool reads stored results, the note contains a call to this tool for the
+    /// rest of the text.
     fn note_for(&self, full: &FullResult, visible: Option<&str>) -> String {
         let handle = match full {
             FullResult::Stored(handle) => handle,
@@ -176,8 +177,8 @@ impl Truncator<'_> {
     }
 }
 
-/// Returns the length of the text that the model receives for `output`, in bytes. For media, it is
-/// the length of the description, for example `[image/png, 4 bytes]`.
+/// Returns the length of the text that the model receives for `output`, in bytes. Media count with
+/// the length of their description, for example `[image/png, 4 bytes]`.
 fn text_len(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),

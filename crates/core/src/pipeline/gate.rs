@@ -5,8 +5,8 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. There is no
-/// variant for a denial: [`check`] returns an error instead.
+/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. A denial is
+/// not a variant: [`check`] returns an error for a denied call.
 pub(super) enum GateOutcome {
     /// The call is permitted and must now run.
     Run {
@@ -23,8 +23,8 @@ pub(super) enum GateOutcome {
 }
 
 /// Permits, denies or suspends a call, depending on the scopes of the principal, the decision about
-/// the call, and the tool's policy. Fails if the call is denied, if the tool has a defect, or if
-/// approved arguments are invalid.
+/// the call, and the tool's policy. Fails if the call is denied, if the tool has a defect, if
+/// approved arguments are invalid, or if the host program could not execute an external tool.
 pub(super) fn check(
     definition: &ToolDefinition,
     arguments: Value,

@@ -113,8 +113,8 @@ pub(super) enum RecordedArguments {
 pub(super) type ArgumentSlot = Mutex<RecordedArguments>;
 
 /// A guard that records a call exactly once. [`finish`](Self::finish) records the outcome of the
-/// call. If the guard is dropped before, because the future of the call was dropped, the call is
-/// recorded as cancelled.
+/// call. If the guard is dropped without `finish`, because the future of the call was dropped, the
+/// call is recorded as cancelled.
 pub(super) struct RecordGuard<'a> {
     pub(super) recorders: &'a [Arc<dyn Recorder>],
     pub(super) definition: Option<&'a ToolDefinition>,

@@ -32,9 +32,9 @@ pub struct HostState(Arc<HashMap<TypeId, StateEntry>>);
 
 #[derive(Clone)]
 enum StateEntry {
-    /// A type-erased value.
+    /// A value added with [`HostState::with_value`], type-erased.
     Value(Arc<dyn Any + Send + Sync>),
-    /// A type-erased [`LazyValue`].
+    /// A [`LazyValue`] added with [`HostState::with_init`], type-erased.
     Lazy(Arc<dyn Any + Send + Sync>),
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::Tool;
 
-/// The tools of an `impl` block. The attribute `#[tools]` implements this trait.
+/// A type with tools in an `impl` block. The attribute `#[tools]` implements this trait.
 #[doc(hidden)]
 pub trait Methods {
     /// Returns the tools of the `impl` block. Each tool holds a clone of `shared`.

@@ -159,8 +159,8 @@ impl Toolset {
 
     /// Returns a toolset with the tools of this toolset and the tools of `other`.
     ///
-    /// If both have a tool with the same name, the tool of this toolset is used. If one of them
-    /// fails or is slow, the tools of the other are still listed.
+    /// If both have a tool with the same name, the tool of this toolset is used. If one of the two
+    /// fails or is slow, the remaining tools are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());

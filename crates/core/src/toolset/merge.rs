@@ -26,8 +26,8 @@ pub(super) struct MergedTools {
     all: ToolList,
     /// All types of host state declared by the tools.
     declared: Vec<StateType>,
-    /// The cached snapshots for callers without all declared host state, by the missing types.
-    /// Tools with a missing type are not in the snapshot.
+    /// The cached snapshots for callers that lack some of the declared host state, by the missing
+    /// types. A snapshot omits the tools that declare a missing type.
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
@@ -49,13 +49,14 @@ impl Defaults {
         Origin { label: origin.label.clone().or_else(|| self.label.clone()), pipeline }
     }
 
-    /// Returns `true` if no tool in `list` gets another label or pipeline from these defaults.
+    /// Returns `true` if these defaults change neither the label nor the pipeline of any tool in
+    /// `list`.
     fn keeps_origins(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
 
-    /// Creates a snapshot of `tools`, with these defaults as their label and pipeline.
+    /// Creates a snapshot of `tools`. Each tool gets the label and the pipeline of these defaults.
     pub(super) fn list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
         let origin = self.apply(&Origin::default());
         ToolList::from_origins(tools.map(|tool| (origin.clone(), tool)), Vec::new())
@@ -88,7 +89,8 @@ impl MergedTools {
             }
         }
         let all = match listings {
-            // If the only listing needs no changes, its snapshot is reused and keeps its id.
+            // If there is only one listing, no tool was added as a value, and the defaults change
+            // nothing, the listed snapshot is reused and keeps its id.
             [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
@@ -117,7 +119,7 @@ impl MergedTools {
 }
 
 /// Returns a snapshot of `all` without the tools that declare one of the `missing` types of host
-/// state. It contains a diagnostic for each removed tool.
+/// state. The new snapshot contains a diagnostic for each removed tool.
 fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
     let mut diagnostics = all.diagnostics().to_vec();
     let mut tools = Vec::new();

@@ -78,7 +78,8 @@ impl<S: ToolSource + ?Sized> ToolSource for std::sync::Arc<S> {
     }
 }
 
-/// The run and the step for which tools are listed. Most sources ignore this context.
+/// The context of a listing: the run, its step, and the host state. Most sources ignore the
+/// context.
 #[derive(Clone, Debug, Default)]
 pub struct ListContext {
     /// The number of the current step of the run, counted from 0.

@@ -125,7 +125,7 @@ impl Price {
     }
 }
 
-/// The prices of models, by model name. In JSON, this is an object with one [`Price`] per model
+/// The prices of models, by model name. The JSON form is an object with a [`Price`] for each model
 /// name.
 ///
 /// # Examples
