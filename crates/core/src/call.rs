@@ -25,7 +25,7 @@ pub use resumed::{DecisionError, Resumed, ResumedCalls};
 pub struct ToolCall {
     /// The id of the call, unique in its run. The result of the call has the same id.
     pub id: String,
-    /// The name of the requested tool. A tool with this name may not exist.
+    /// The name of the requested tool. There may be no tool with this name.
     pub name: String,
     /// The arguments, as received. Malformed JSON is kept as text. It is rejected when the call is
     /// executed.

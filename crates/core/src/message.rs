@@ -138,7 +138,7 @@ impl Message {
         self.created_at
     }
 
-    /// Returns the metadata set by the host program. Empty by default.
+    /// Returns the metadata set by the host program. The map is empty by default.
     pub fn metadata(&self) -> &Map<String, Value> {
         static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         self.metadata.as_deref().unwrap_or(&NONE)

@@ -376,7 +376,7 @@ impl Pipeline {
         // A call without a tool list comes from the program and not from a model, so the length of
         // its arguments is not limited.
         let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
-        // A panic of the tool, or of a middleware layer around it, fails only this call.
+        // A panic of the tool, or of a middleware layer around it, affects only this call.
         let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
         let outcome = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
         let mut outcome = match outcome {

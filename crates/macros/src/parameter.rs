@@ -227,7 +227,7 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Doc
 
 fn parse_settings(attribute: &Attribute) -> Result<Settings> {
     match &attribute.meta {
-        // A doc comment has no settings.
+        // A doc comment has the form `name = value` and no settings.
         Meta::NameValue(_) => Ok(Settings::default()),
         Meta::List(_) => attribute.parse_args(),
         Meta::Path(path) => Err(Error::new_spanned(

@@ -24,7 +24,7 @@ impl Constraints<'_> {
     }
 
     /// Sets the keyword `name` to `bound`, unless the schema of the parameter's type already has a
-    /// stricter number. `is_narrower` returns `true` if its first argument is stricter than its
+    /// stricter bound. `is_narrower` returns `true` if its first argument is stricter than its
     /// second.
     fn bound(&mut self, name: &str, bound: Value, is_narrower: fn(&f64, &f64) -> bool) {
         let of_type = self.0.get(name).and_then(Value::as_f64);

@@ -34,7 +34,8 @@ impl<'a> Object<'a> {
         if let Some(Value::Array(required)) = keywords.remove("required") {
             self.required.extend(required);
         }
-        // These keywords describe the flattened parameter and not the whole object.
+        // These keywords describe the flattened parameter and not the whole object, so they are
+        // dropped.
         for keyword in ["type", "title", "description"] {
             keywords.remove(keyword);
         }

@@ -34,7 +34,7 @@ pub struct RunInput {
     /// The names of the stop tools of this run. `None` keeps the stop tools of the agent. See
     /// [`with_stop_on`](Self::with_stop_on).
     pub stop_on: Option<BTreeSet<String>>,
-    /// The context of the tool calls: principal, state, cancellation and progress.
+    /// The context of the tool calls, for example the principal and the host state.
     pub context: RunContext,
 }
 

@@ -43,7 +43,7 @@ pub struct Pending {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
     /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool's definition at the
-    /// time of the approval request. The pipeline sets this field. It requests a new approval if
+    /// time of the approval request. The pipeline sets this field, and requests a new approval if
     /// the definition has changed when the call is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
@@ -138,15 +138,15 @@ pub type Decisions = BTreeMap<String, Decision>;
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// Approves the call: it runs when the run is resumed.
+    /// Approves the call. The call runs when the run is resumed.
     Approved {
         /// The arguments that replace the presented arguments. `None` approves the presented
         /// arguments unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
-    /// Denies the call: it fails with [`ToolError::Denied`](super::ToolError::Denied), and the tool
-    /// is not called.
+    /// Denies the call. The call fails with [`ToolError::Denied`](super::ToolError::Denied), and
+    /// the tool does not run.
     Denied {
         /// The reason for the denial. It is sent to the model.
         reason: String,

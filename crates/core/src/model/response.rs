@@ -102,6 +102,6 @@ pub enum FinishReason {
     Length,
     /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// Any other reason. The value is the text sent by the server.
+    /// Any other reason. The value is the finish reason as sent by the server.
     Other(String),
 }

@@ -22,7 +22,7 @@ use crate::{
 /// run in parallel.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The tools that were offered to the model in the request.
+    /// The tools that were offered to the model in the request for this reply.
     pub tools: ToolList,
     /// The calls, in the order of the reply.
     pub calls: Vec<ToolCall>,

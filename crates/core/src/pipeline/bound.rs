@@ -141,8 +141,8 @@ impl Truncator<'_> {
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // The note names a tool that reads stored results only if text was cut. If only media was
-        // omitted, the tool would be of no use, because it returns text.
+        // The note names a tool that reads stored results only if text was cut. Such a tool returns
+        // text, so it cannot return omitted media.
         let visible = (rest < bytes).then(|| text_of(&content));
         notes.push(self.note_for(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));

@@ -18,7 +18,7 @@ type CallResult = Result<ToolResponse, ToolError>;
 /// The tokio task on which a call runs.
 #[derive(Clone, Copy)]
 pub(super) enum CallTask<'a> {
-    /// The task of the caller. No new task is created, which is cheaper.
+    /// The task of the caller. The call avoids the cost of a new task.
     Caller,
     /// A new task. On a multi-thread runtime, a tool that blocks its thread then delays only its
     /// own call.

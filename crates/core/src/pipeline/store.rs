@@ -71,7 +71,7 @@ pub trait ResultStore: Send + Sync {
     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError>;
 
     /// Returns the output stored under `handle`. `None` if the output does not exist, was evicted,
-    /// or belongs to another owner than the caller identified by `cx`.
+    /// or belongs to an owner other than the caller identified by `cx`.
     ///
     /// # Errors
     ///

@@ -65,8 +65,8 @@ pub struct RunContext {
 pub struct Principal {
     /// The id of the user or service, chosen by the host program.
     pub id: String,
-    /// The scopes granted to the principal. A call to a tool is denied unless they include all of
-    /// its [required scopes](super::ToolPolicy::required_scopes).
+    /// The scopes granted to the principal. A call is denied unless the principal has all [required
+    /// scopes](super::ToolPolicy::required_scopes) of the tool.
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }

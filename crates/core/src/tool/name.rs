@@ -45,7 +45,8 @@ impl ToolName {
         if is_valid(name) { Ok(Self(name.into())) } else { Err(InvalidToolName { name: name.into() }) }
     }
 
-    /// Converts any string to a valid tool name, for example the name of a tool on a server.
+    /// Converts the string `foreign`, for example the name of a tool on a server, to a valid tool
+    /// name.
     ///
     /// A valid name is returned unchanged. In any other name, invalid characters are replaced by
     /// `_`. The name is shortened if necessary, and the first 48 bits of the SHA-256 digest of

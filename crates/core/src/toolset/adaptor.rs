@@ -64,8 +64,8 @@ pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDef
 
 /// A transformation of the snapshots of a toolset.
 ///
-/// The new snapshots are cached, so that the same snapshot is returned while the toolset is
-/// unchanged.
+/// The transformed snapshots are cached, so that an unchanged toolset returns the same snapshot
+/// again.
 pub(super) enum Adaptation {
     /// Replaces or hides each tool with an [`Adaptor`].
     Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },

@@ -4,9 +4,9 @@ use crate::{call::BoxError, pipeline::ToolList, tool::HostState};
 
 /// A source of tools, for example a server or a registry.
 ///
-/// A source lists its tools as values, and callers call these values directly. A source owns its
-/// connection, if any: dropping the source closes the connection, and later calls to its tools
-/// fail.
+/// A listing returns the tools themselves. Callers call these tools directly, not through the
+/// source. A source owns its connection, if any: dropping the source closes the connection, and
+/// later calls to its tools fail.
 ///
 /// # Examples
 ///
