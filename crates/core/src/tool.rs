@@ -99,7 +99,8 @@ pub trait Tool: Send + Sync {
 /// The return type of [`Tool::call`], as expanded by `async_trait`.
 type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
-// The following impls are written without `async_trait`, which would box each future a second time.
+// The impls for pointers to tools do not use `async_trait`, which would box each future a second
+// time.
 
 impl<T: Tool + ?Sized> Tool for Arc<T> {
     fn definition(&self) -> &ToolDefinition {

@@ -17,7 +17,8 @@ pub(crate) struct Parameter {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
     pub(crate) role: Role,
-    /// `true` if parsing the parameter caused no errors.
+    /// `true` if parsing the parameter caused no errors. If `false`, the trait bounds of its type
+    /// are not checked, to avoid follow-up errors.
     pub(crate) is_valid: bool,
 }
 
@@ -227,7 +228,7 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Doc
 
 fn parse_settings(attribute: &Attribute) -> Result<Settings> {
     match &attribute.meta {
-        // A doc comment has the form `name = value` and no settings.
+        // A doc comment has the form `doc = "…"`, so it has no settings.
         Meta::NameValue(_) => Ok(Settings::default()),
         Meta::List(_) => attribute.parse_args(),
         Meta::Path(path) => Err(Error::new_spanned(
