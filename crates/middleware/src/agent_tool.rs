@@ -15,21 +15,22 @@ use haft_core::{
     usage::Usage,
 };
 
-/// The name of the only argument of an [`AgentTool`]. Its value is the task for the agent.
+/// The name of the argument of an [`AgentTool`] that contains the task for the agent.
 const TASK: &str = "task";
 
-/// An extension trait that converts agents to tools.
+/// An extension trait that converts an agent into a tool.
 pub trait AgentExt: Agent + Sized {
-    /// Converts the agent to a tool. The tool has one argument, `task`, which describes a task in
-    /// natural language. The result of the tool is the answer of the agent.
+    /// Converts the agent into a tool. The tool has one argument, `task`: the task for the agent,
+    /// in natural language. The tool returns the agent's answer.
     ///
     /// Each call to the tool starts a child run of the agent. The child run has the same principal
     /// and host state as the call, and is cancelled together with the call. If the child run is
     /// suspended, the call is suspended too. To decide the pending calls of the child run, resume
     /// the parent run with decisions for their call ids.
     ///
-    /// If the tool is given another [input schema](ToolDefinition::with_input_schema), the child
-    /// run receives all arguments, as JSON, as its task.
+    /// You can replace the [input schema](ToolDefinition::with_input_schema) of the tool. Unless a
+    /// call has `task` as its only argument, and its value is a string, the child run then receives
+    /// the JSON object of all arguments as its task.
     ///
     /// # Examples
     ///
@@ -78,7 +79,8 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        // The agent and its tools can read any host state, so a cache must not store the result.
+        // Keeps the result out of any `ResultCache`, since the agent and its tools can read any
+        // host state.
         cx.record_undeclared_read();
         let mut reporter = UsageReporter { cx, reported: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
@@ -131,8 +133,8 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// A reporter of a child run's usage. It adds the usage to the parent run after each model request,
-/// so the usage is counted even if the child run is dropped later.
+/// A counter that adds the usage of a child run to its parent run after each model request. The
+/// usage of finished requests is therefore counted even if the child run is dropped.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -144,8 +146,8 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the difference between `total`, the usage of the whole child run, and the usage
-    /// reported so far. The difference includes, for example, the usage of summaries.
+    /// Reports the usage in `total` that has not been reported yet, for example the usage of
+    /// summaries. `total` is the usage of the whole child run.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.saturating_sub(self.reported));
     }
@@ -155,7 +157,8 @@ impl UsageReporter<'_> {
 #[derive(Serialize, Deserialize)]
 struct SavedChild {
     child: Value,
-    /// The part of the child run's usage already reported to the parent run.
+    /// The usage that was added to the parent run before the child run was suspended. It is not
+    /// added again when the child run is resumed.
     #[serde(alias = "told")]
     reported: Usage,
 }
@@ -167,8 +170,8 @@ impl SavedChild {
     }
 }
 
-/// Returns the task of the child run: the value of the argument `task` if it is a text and the only
-/// argument, otherwise all `arguments` as JSON.
+/// Returns the task of the child run: the value of the argument `task` if it is a string and the
+/// only argument, otherwise the JSON of all `arguments`.
 fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
@@ -216,8 +219,8 @@ fn tool_error(error: AgentError) -> ToolError {
     }
 }
 
-/// Returns `pending` with each call id, at all levels of nesting, replaced by the result of `id`.
-/// The function `id` adds or removes the prefix that makes a call id unique in the parent run.
+/// Returns a copy of `pending` in which `id` has been applied to each call id, at all levels of
+/// nesting. `id` converts a call id of the child run to a call id of the parent run, or back.
 fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
     let calls = pending.iter().cloned().map(|mut pending_call| {
         pending_call.call.id = id(&pending_call.call.id);
@@ -229,8 +232,8 @@ fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<P
     calls.collect()
 }
 
-/// Converts the call id `id` from the parent run to the child run, by removing its prefix.
-/// `call_id` is the id of the call that started the child run.
+/// Converts `id`, a call id of the parent run, to the call id in the child run, by removing the
+/// prefix `call_id` and a slash. `call_id` is the id of the call that started the child run.
 fn child_id(call_id: &str, id: &str) -> String {
     let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(id).to_owned()

@@ -95,7 +95,7 @@ pub enum PendingReason {
     External,
     /// The call waits for decisions about suspended calls nested in it.
     Nested,
-    /// The call was suspended for a reason that this version of the crate does not support.
+    /// The call waits for something else. This version of the crate has no variant for the reason.
     Other,
 }
 

@@ -25,9 +25,9 @@ use haft_core::{
 ///
 /// # Arguments
 ///
-/// If a result is valid for the input schema of the next tool, it becomes the arguments of this
-/// tool. Any other result becomes the value of the only required argument, or of the only argument
-/// if none is required. If neither form is valid, a text result is parsed as JSON. A tool without
+/// A result that is valid for the input schema of the next tool becomes the arguments of that tool.
+/// Any other result becomes the value of the only required argument, or of the only argument if
+/// none is required. If neither form is valid, a text result is parsed as JSON. A tool without
 /// parameters is called without arguments. Results are passed on without truncation.
 ///
 /// # Calls
@@ -36,7 +36,7 @@ use haft_core::{
 /// under an id such as `call_1/2`. If a tool requires an approval, the approval shows the arguments
 /// of the inner call. If an inner call is suspended, the chain is suspended too, and later resumes
 /// at that call. The first failure ends the chain. The error message names the failed tool and
-/// lists the tools called before.
+/// lists the tools that ran before it.
 ///
 /// # Policy
 ///
@@ -152,10 +152,10 @@ pub enum ChainError {
     },
 }
 
-/// The progress of a suspended chain, saved with the run.
+/// The progress of a chain. It is saved with the run while the chain is suspended.
 #[derive(Serialize, Deserialize)]
 struct Checkpoint {
-    /// The index of the next tool to call, or of the suspended tool.
+    /// The index of the tool to call next. In a suspended chain, this is the suspended tool.
     step: usize,
     arguments: Value,
     /// The warnings of the finished inner calls.
@@ -204,8 +204,8 @@ impl Tool for Chain {
     }
 }
 
-/// Returns the pending state of a resumed chain whose inner call has no decision yet. The chain
-/// then stays suspended. Returns `None` if the chain can run.
+/// Returns the pending state of the chain if the chain was resumed without a decision for its
+/// suspended inner call. The chain then stays suspended. Returns `None` if the chain can run.
 fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
@@ -215,8 +215,9 @@ fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     (!is_decided).then_some(pending)
 }
 
-/// Returns the decision about the pending inner call. If `decisions` has none for its id, they
-/// concern calls nested in it, so all of them are passed on to it.
+/// Returns the decision with which `pending`, the suspended inner call, is resumed. If `decisions`
+/// has no entry for the id of `pending`, its entries concern calls nested in `pending`, so the
+/// returned decision contains all of them.
 fn inner_decision(pending: &PendingCall, decisions: &Decisions) -> Decision {
     match decisions.get(&pending.call.id) {
         Some(decision) => decision.clone(),
@@ -224,8 +225,8 @@ fn inner_decision(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
-/// Suspends the chain until the inner call `call` is decided. `checkpoint` is saved as the
-/// continuation of the chain.
+/// Suspends the chain until there is a decision for the inner call `call`. `checkpoint` is saved as
+/// the continuation of the chain.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let continuation = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
@@ -233,9 +234,8 @@ fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, T
 }
 
 impl Chain {
-    /// Returns the checkpoint from which the chain runs, and the pending state and decision of the
-    /// inner call to resume, if any. A new call starts at the first tool. A resumed call continues
-    /// at the suspended tool.
+    /// Returns the checkpoint at which the chain starts or continues. For a resumed chain, also
+    /// returns the pending state and the decision of the suspended inner call.
     fn starting_point(
         &self,
         arguments: Value,
@@ -256,8 +256,8 @@ impl Chain {
                 source: Some(error.into()),
             }
         })?;
-        // An older version of the host program, in which the chain had other tools, may have
-        // suspended the call.
+        // The chain may have been suspended by an older version of the host program, in which it
+        // had other tools.
         if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
@@ -266,7 +266,8 @@ impl Chain {
         Ok((checkpoint, Some(resumed)))
     }
 
-    /// Converts the failure of the tool at index `step` to the failure of the chain.
+    /// Converts the failure of the tool at index `step` into the failure of the chain. The message
+    /// also names the tools that ran before.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =
@@ -289,7 +290,7 @@ impl Chain {
     }
 }
 
-/// Converts the output of one tool to the arguments of the next tool. `schema` is the input schema
+/// Converts the output of a tool into the arguments of the next tool. `schema` is the input schema
 /// of the next tool.
 fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     let value = output.to_value();
@@ -308,7 +309,8 @@ fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     if schema.properties().next().is_none() {
         return json!({});
     }
-    // No form of the result is valid. The pipeline repairs or rejects the returned arguments.
+    // No conversion gives valid arguments. The pipeline repairs or rejects the arguments returned
+    // here.
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
@@ -355,8 +357,8 @@ fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<Tool
         // Each tool requests its own approval when it is called, with its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        // The resources touched by later tools are unknown when the chain starts, because they
-        // depend on arguments. Therefore the chain runs alone.
+        // The resources that later tools touch depend on their arguments, so they are unknown when
+        // the chain starts. Therefore no other call of the batch runs at the same time.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

@@ -25,15 +25,15 @@ pub trait ToolMiddleware: Tool {
     /// pipeline checks the result returned by the layers, and catches their panics. When a
     /// suspended call resumes, it passes through the layers again.
     ///
-    /// Layers see the definition of the tool at the time when they are applied. Later changes of
-    /// the definition, for example with `with_definition`, affect only the pipeline.
+    /// A layer receives the definition that the tool has when the layer is applied. Later changes
+    /// to the definition, for example with `with_definition`, affect only the pipeline.
     ///
     /// # Errors of layers
     ///
     /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
     /// - The timeout error of `tower` or tokio becomes
     ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
-    /// - Any other error of a layer, after the tool has started and before it has returned, becomes
+    /// - Any other error that a layer returns while the tool is still running becomes
     ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.
     /// - All other errors become [`ToolError::Failed`](haft_core::ToolError::Failed). The model

@@ -38,9 +38,9 @@ use haft_core::{
 ///
 /// The [profile](ChatModel::profile) contains the features supported by all models, and the
 /// smallest context window. If one of the models does not support native tool calls, an agent uses
-/// calls in JSON or text with all of them. The name in the profile consists of the names of all
-/// models, so a price by the name in the profile must be set on [each
-/// model](haft_core::model::ChatModelExt::priced) separately.
+/// calls in JSON or text with all of them. The name in the profile combines the names of all
+/// models, so it has no entry in a price list. If prices are looked up by the name in the profile,
+/// set them on [each model](haft_core::model::ChatModelExt::priced) separately.
 ///
 /// # Examples
 ///
@@ -90,7 +90,8 @@ impl FallbackModel {
         }
     }
 
-    /// Adds a model. Requests are sent to it if all models added earlier have failed.
+    /// Adds `model` as the last model. A request is sent to it only if all models added earlier
+    /// have failed.
     #[must_use]
     pub fn with_fallback(mut self, model: impl ChatModel + 'static) -> Self {
         self.profile = common_profile(self.profile, model.profile());
@@ -103,7 +104,7 @@ impl FallbackModel {
     ///
     /// # Examples
     ///
-    /// A fallback to a model with a larger context window, if a conversation is too long:
+    /// Also falls back if a conversation exceeds the context window of the first model:
     ///
     /// ```
     /// use haft_core::{ChatModel, model::ModelError};

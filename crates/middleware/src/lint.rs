@@ -45,8 +45,8 @@ use choices::choices;
 pub struct Lint {
     /// The name of the tool.
     pub tool: ToolName,
-    /// The JSON pointer to the argument in the arguments of the tool, or an empty string for the
-    /// tool itself. A `-` in the pointer stands for any item of an array.
+    /// The JSON pointer to the argument, such as `/order`. Empty if the weakness is in the name or
+    /// description of the tool itself. A `-` in the pointer stands for any item of an array.
     pub argument: String,
     /// The kind of weakness.
     pub kind: LintKind,
@@ -78,7 +78,7 @@ pub enum LintKind {
 /// of other providers are not lower.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Names without information about the purpose of a tool or an argument.
+/// Names that do not describe the purpose of a tool or an argument.
 const VAGUE_NAMES: [&str; 28] = [
     "action", "arg", "call", "cmd", "data", "do", "exec", "execute", "fn", "foo", "func", "function", "go",
     "handle", "handler", "input", "item", "main", "obj", "object", "param", "process", "run", "stuff",
@@ -109,7 +109,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// The depth up to which nested arguments are checked.
+/// The maximum nesting depth of checked arguments. Deeper arguments are ignored.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {
@@ -152,8 +152,8 @@ impl Linter<'_> {
         for (name, schema) in properties {
             let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            // Unless the argument is plain text, its description may simply repeat its name,
-            // because the type adds information.
+            // The description may repeat the name of the argument, unless the argument accepts any
+            // text. Other types add information to the name.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
             let text = split_words(description).join(" ");
             if !text.is_empty()

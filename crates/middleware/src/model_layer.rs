@@ -28,7 +28,7 @@ use crate::{
 /// An owned stream of the events of one model reply.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 
-/// A model as a `tower` service, around which layers are applied. It is always ready.
+/// A `tower` service that sends requests to a model. Layers wrap this service. It is always ready.
 ///
 /// The future of the service completes at the first event of the reply. If an error occurs before
 /// the first event, the service returns it, so that a layer can retry the request.

@@ -15,7 +15,7 @@ use haft_core::{
     tool::{Annotations, ToolPolicy, from_arguments},
 };
 
-/// The default name of the tool.
+/// The default name of [`ReadResult`].
 const NAME: &str = "read_result";
 
 /// The maximum number of handles listed in an error message.
@@ -139,8 +139,8 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns the requested page of `text`, after a line with the position of the page. Fails if the
-/// offset exceeds the length of `text`.
+/// Returns a line with the position of the requested page, followed by this page of `text`. Fails
+/// if the offset exceeds the length of `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {

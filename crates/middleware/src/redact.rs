@@ -51,8 +51,8 @@ const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass
 /// The suffix of names of counts, such as `max_tokens`. A number with such a name is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys of members that may contain the name of a secret, as in
-/// `{"name": "Authorization", "value": "…"}`.
+/// Keys of members whose value may be the name of a secret, as in `{"name": "Authorization",
+/// "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// Returns the arguments of a call for its audit record, with redacted secrets.
@@ -64,7 +64,8 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
         return Value::String(length_marker(text));
     };
-    // Without a schema, it is unknown which values are secrets, so all values are redacted.
+    // The tool is unknown. Without its schema, any argument could be a secret, so all values are
+    // redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secret_members();
     if secrets.all {
@@ -83,7 +84,8 @@ fn redact_all(arguments: Map<String, Value>) -> Value {
 }
 
 struct Redactor {
-    /// The names of secrets from the tool's policy and input schema, normalized by [`normalize`].
+    /// The members declared as secret in the tool's policy or input schema, by
+    /// [normalized](normalize) name.
     names: BTreeSet<String>,
 }
 
@@ -140,8 +142,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts a header or setting with the name of a secret, such as `Authorization: Bearer …` or
-    /// `DB_PASSWORD=…`, and the secrets in URLs.
+    /// Redacts the value if `text` is a header or a setting with the name of a secret, such as
+    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. Otherwise redacts the secrets in URLs.
     fn redact_line(&self, text: String) -> String {
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")
@@ -159,8 +161,8 @@ impl Redactor {
         words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// Redacts the user name, the password and the secret parameters in `word` if it is a URL.
-    /// Other words are returned unchanged.
+    /// Redacts `user:password` and the secret parameters in `word` if it is a URL. A user name
+    /// without a password is kept. Other words are returned unchanged.
     fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

@@ -168,17 +168,17 @@ impl<M: ChatModel> CachedModel<M> {
         Key { model: self.owner, request: Sha256::digest(text).into() }
     }
 
-    /// Returns the cached reply to `request`. If there is none, the error contains the key and the
-    /// ticket for caching a new reply.
+    /// Returns the cached reply to `request`. If there is none, the `Err` contains the key and the
+    /// ticket with which a new reply is inserted.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.cache_key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// Returns the parts of `request` that are sent to the server, but omitted or replaced by
-/// [`ChatRequest::to_canonical_json`]: call ids, provider data, and the text of tool results with
-/// media.
+/// Returns the parts of `request` that complete its cache key. They are sent to the server, but
+/// [`ChatRequest::to_canonical_json`] omits or replaces them: call ids, provider data, and the text
+/// of tool results with media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {

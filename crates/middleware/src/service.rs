@@ -1,4 +1,4 @@
-//! Shared code of layered tools and models: calls to a `tower` service and its errors.
+//! Calls to the `tower` services of layered tools and models, and the errors of these calls.
 
 use std::{
     error::Error,
@@ -11,16 +11,16 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A `tower` service that is cloned for each request. The mutex makes the template `Sync` even if
-/// the service is not `Sync`.
+/// A `tower` service that is cloned for each request. The mutex makes this type `Sync` even if the
+/// service is not `Sync`.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
 /// An error of a layered service. `E` is the error type of the tool or model.
 pub(crate) enum LayerError<E> {
     /// An error of type `E`, returned by the tool or model, or by a layer.
     Typed(E),
-    /// The timeout error of `tower` or tokio. Contains the time between the start of the call, or
-    /// of the wait for readiness, and the error.
+    /// The timeout error of `tower` or tokio. Contains the time since the start of the call or, if
+    /// the service was not ready yet, since the start of the wait for readiness.
     TimedOut(Duration),
     /// An error of another type, returned by a layer.
     Other(BoxError),

@@ -39,8 +39,8 @@ pub struct CallRequest {
     /// The tool to call. `None` if the [`ToolService`] itself contains the tool, as with
     /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// The number of tool executions in progress for this request. Clones of the request share the
-    /// counter.
+    /// The number of tool executions for this request that have started and not returned. Detects
+    /// executions dropped by a layer. Clones of the request share the counter.
     in_flight: Arc<AtomicUsize>,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// A tool as a `tower` service, around which layers are applied. It is always ready.
+/// A `tower` service that calls a tool. Layers wrap this service. It is always ready.
 #[derive(Clone)]
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
@@ -135,7 +135,8 @@ impl<S> CallService for S where
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     service: Arc<ServiceTemplate<S>>,
-    /// The tool to put into each request. `None` if the service itself contains the tool.
+    /// The tool that is passed in each [`CallRequest`]. `None` if the service itself contains the
+    /// tool.
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -168,8 +169,8 @@ impl<S: CallService> Tool for LayeredTool<S> {
                 ToolError::TimedOut { after: Duration::from_millis(millis) }
             }
             LayerError::Other(error) => {
-                // If the count is above 0, a layer dropped the future of a running call, so the
-                // side effects are unknown.
+                // If the counter is above 0, a layer dropped the future of a running call, and it
+                // is unknown which side effects the call had.
                 let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
                 if is_dropped && !self.definition.policy().idempotent {
                     ToolError::Unconfirmed(error.to_string())

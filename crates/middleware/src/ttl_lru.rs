@@ -10,7 +10,7 @@ use std::{
 use lru::LruCache;
 use tokio::time::Instant;
 
-/// An LRU cache with limits for the age, the number and the total size of its entries. Clones share
+/// An LRU cache with limits on the age, the number and the total size of its entries. Clones share
 /// the entries.
 pub(crate) struct TtlLru<K, V> {
     time_to_live: Duration,
@@ -96,10 +96,11 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Inserts the output of `value`, with a size of `bytes`, and evicts the least recently used
-    /// entries until the number and the total size are within their limits. If `bytes` alone
-    /// exceeds the limit, `value` is not called and nothing is inserted. A value with an invalid
-    /// ticket, or older than the existing value, is discarded.
+    /// Calls `value` and inserts its output, which has a size of `bytes`. Evicts the least recently
+    /// used entries until the number and the total size of all entries are within their limits.
+    ///
+    /// If `bytes` alone exceeds the limit, `value` is not called. The output is discarded if
+    /// `ticket` is invalid, or if the computation of the existing value for `key` started later.
     pub(crate) fn insert_if_current(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
         if bytes > self.max_bytes {
             return;

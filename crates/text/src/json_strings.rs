@@ -1,4 +1,4 @@
-/// A tracker for the string literals in JSON text that arrives one character at a time.
+/// A state machine that detects the string literals in JSON text, one character at a time.
 ///
 /// Objects and numbers are not parsed, so the text need not be valid JSON.
 ///
@@ -42,7 +42,8 @@ impl StringTracker {
         true
     }
 
-    /// Opens a string that ends at the next unescaped `quote`.
+    /// Opens a string that ends at the next unescaped `quote`, for example at `'` in text that is
+    /// almost JSON.
     pub fn open(&mut self, quote: char) {
         (self.quote, self.is_escaped) = (Some(quote), false);
     }

@@ -9,11 +9,11 @@ pub const OPEN_TAG: &str = "<think>";
 /// The tag that follows the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// The maximum length of buffered whitespace, in bytes. Longer whitespace is returned as text or
-/// reasoning.
+/// The limit on buffered whitespace, in bytes, which bounds the memory of the parser. Longer
+/// whitespace is returned as text before the opening tag, and as reasoning inside the block.
 const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 
-/// A parser that splits a leading `<think>…</think>` block from streamed text.
+/// A parser that separates a leading `<think>…</think>` block from streamed text.
 ///
 /// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
 /// the reasoning of a model in the text. Only a block at the beginning is treated as reasoning. A
@@ -44,15 +44,16 @@ pub struct ThinkTagParser {
 /// The newly available reasoning and text from one [`push`](ThinkTagParser::push).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkSplit {
-    /// The new text between the tags.
+    /// The newly available reasoning: text between the tags.
     pub reasoning: String,
-    /// The new text after the closing tag, or all new text if there is no block.
+    /// The newly available text after the closing tag, or anywhere if there is no block.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Before the opening tag. Only whitespace and a part of the tag may have been received.
+    /// Before the end of the opening tag. The text received so far is whitespace, then the
+    /// beginning of the tag; both may be empty.
     #[default]
     Start,
     /// After the opening tag, before the first character that is not whitespace.
@@ -89,7 +90,7 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns the buffered rest, as reasoning or as text.
+    /// Marks the end of the text. Returns the text that is still buffered, as reasoning or as text.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.buffer);
         match self.state {
@@ -145,8 +146,9 @@ impl ThinkTagParser {
     }
 }
 
-/// Returns the length in bytes of the suffix of `reasoning` that may not belong to the reasoning:
-/// trailing whitespace, and the possible beginning of a closing tag.
+/// Returns the length in bytes of the suffix of `reasoning` that must stay in the buffer, since it
+/// may not belong to the reasoning: trailing whitespace, and the possible beginning of a closing
+/// tag.
 fn undecided_bytes(reasoning: &str) -> usize {
     let is_suffix = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);

@@ -75,7 +75,8 @@ pub fn calculator(
 impl Calculation {
     fn from_number(value: Number) -> Self {
         match value.as_fraction() {
-            // A 64-bit integer can have 19 digits, but a decimal only 18.
+            // An integer is printed from its fraction. It can have 19 digits, but the decimal has
+            // only 18.
             Some(fraction) if fraction.is_integer() => Self { result: fraction.to_string(), exact: true },
             fraction => {
                 let decimal = value.to_decimal();

@@ -62,10 +62,11 @@ pub enum CalculatorError {
 }
 
 impl CalculatorError {
-    /// Converts `error`, an error from `nanoexpr`.
+    /// Converts an error from `nanoexpr`.
     ///
-    /// `expression` is the ASCII form of the model's expression. `position` is the start of the
-    /// problem in the original expression, counted in characters from 1.
+    /// `expression` is the evaluated expression, with typographic symbols replaced by ASCII.
+    /// `position` is the start of the problem in the expression that the model sent, counted in
+    /// characters from 1.
     pub(super) fn from_evaluator(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
         let part = expression.get(error.span.start..error.span.end).unwrap_or(expression).to_owned();
         match error.kind {
@@ -76,7 +77,8 @@ impl CalculatorError {
             ErrorKind::TooManyArguments => Self::TooManyArguments,
             ErrorKind::DivisionByZero => Self::DivisionByZero { part },
             ErrorKind::Domain => Self::NoRealValue { part },
-            // The syntax was checked before, so a number is only invalid if it is out of range.
+            // The syntax of the number is valid at this point, so `InvalidNumber` means that it is
+            // out of range.
             ErrorKind::Overflow | ErrorKind::InvalidNumber => Self::TooLarge { part },
             ErrorKind::TooDeep | ErrorKind::TooLong => Self::TooLong,
             kind => Self::Syntax { problem: kind.description(), position },

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use nanoexpr::{ErrorKind, Number};
 
-/// A 128-bit integer. An operation fails if its result is not a 128-bit integer. The calculator
-/// then evaluates the expression with fractions instead.
+/// A 128-bit integer. An operation fails if its result overflows or is not an integer. The
+/// calculator then evaluates the expression again, with fractions.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Integer(pub(super) i128);
 
