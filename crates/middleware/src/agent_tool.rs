@@ -28,9 +28,9 @@ pub trait AgentExt: Agent + Sized {
     /// suspended, the call is suspended too. To decide the pending calls of the child run, resume
     /// the parent run with decisions for their call ids.
     ///
-    /// You can replace the [input schema](ToolDefinition::with_input_schema) of the tool. Unless a
-    /// call has `task` as its only argument, and its value is a string, the child run then receives
-    /// the JSON object of all arguments as its task.
+    /// If you replace the [input schema](ToolDefinition::with_input_schema) of the tool, the task
+    /// of the child run is the JSON object of all arguments, unless the only argument is a string
+    /// named `task`.
     ///
     /// # Examples
     ///

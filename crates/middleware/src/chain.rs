@@ -267,7 +267,7 @@ impl Chain {
     }
 
     /// Converts the failure of the tool at index `step` into the failure of the chain. The message
-    /// also names the tools that ran before.
+    /// names this tool and the tools that ran before it.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =

@@ -124,8 +124,8 @@ impl Entries {
         self.tools.iter().position(|tool| tool.definition().name() == name)
     }
 
-    /// Returns the tools for a change, and discards the cached snapshot, which the change makes
-    /// obsolete.
+    /// Returns a mutable reference to the tools, for changes. Discards the cached snapshot, since
+    /// it becomes obsolete.
     fn tools_mut(&mut self) -> &mut Vec<Arc<dyn Tool>> {
         self.list = None;
         &mut self.tools

@@ -9,8 +9,9 @@ pub const OPEN_TAG: &str = "<think>";
 /// The tag that follows the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// The limit on buffered whitespace, in bytes, which bounds the memory of the parser. Longer
-/// whitespace is returned as text before the opening tag, and as reasoning inside the block.
+/// The limit on buffered whitespace, in bytes. It bounds the memory of the parser. If the
+/// whitespace at the beginning reaches this limit, all text is returned unchanged. Whitespace of
+/// this length inside the block is returned as reasoning.
 const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 
 /// A parser that separates a leading `<think>…</think>` block from streamed text.

@@ -1,4 +1,4 @@
-//! Laws that every adaptor obeys: an adapted toolset keeps its pipeline, its checks and its label.
+//! Properties of every adaptor: an adapted toolset keeps its pipeline, its checks and its label.
 
 use std::{
     sync::{Arc, Mutex},
@@ -33,7 +33,7 @@ impl CallLog {
     }
 }
 
-/// The type of host state that the tool `refund` declares.
+/// The host state that the tool `refund` needs.
 #[derive(Clone)]
 struct Database;
 
@@ -75,8 +75,8 @@ impl Adaptor for Unchanged {
 
 type Adapt = fn(Toolset) -> Toolset;
 
-/// The name of each adaptor, and a function that applies it without changing the names of the
-/// tools.
+/// The name of each adaptor, and a function that applies the adaptor to a toolset without changing
+/// the names of its tools.
 const ADAPTORS: [(&str, Adapt); 12] = [
     ("adapted", |it| it.adapted(Unchanged)),
     ("approval_required", |it| it.approval_required(|_| false)),
@@ -113,8 +113,8 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let tools = adapt(billing(&log));
     assert_pipeline(&tools, &log, name).await;
 
-    // A tool whose host state is missing is withheld. The diagnostic about it contains the label of
-    // the inner toolset.
+    // The context contains no `Database`, so the tool `refund` is withheld. The diagnostic contains
+    // the label of the inner toolset.
     let list = tools.list(&ListContext::default()).await;
     assert!(list.get("refund").is_none(), "{name}");
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();

@@ -23,7 +23,7 @@ use haft_middleware::ToolRegistry;
 use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
 
-/// A tool that returns the name in its own definition.
+/// A tool that returns the name in its own definition, without the changes that adaptors make.
 struct OwnName(ToolDefinition);
 
 #[async_trait]
@@ -68,8 +68,8 @@ async fn prefixed_tool_sees_its_own_name() {
     let tools = Toolset::new().with_source(source);
     assert_eq!(result_text(&tools, "web_search").await, "I am search");
     assert!(result_text(&tools, "search").await.starts_with("unknown tool"));
-    // If a prefix makes the names invalid or too long, they are converted to valid names and stay
-    // distinct.
+    // If a prefix makes names invalid or too long, the adaptor converts them into valid names,
+    // which are still distinct.
     let long = plugins(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
     let list = list(&long).await;
     assert_eq!(list.len(), 2);
@@ -166,7 +166,7 @@ async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     assert_eq!(done.model_text(), "paid");
 }
 
-/// A source that fails at its first listing and counts its listings.
+/// A source that returns an error for its first listing, and counts its listings.
 struct FailsFirst(ToolRegistry, Arc<AtomicU32>);
 
 #[async_trait]
@@ -218,8 +218,8 @@ async fn combined_sources_share_one_list() {
         .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
 }
 
-/// Behaviour B74: while the tools are unchanged, a toolset with all adaptors returns the same
-/// snapshot. A newly registered tool is in the next listing.
+/// Behaviour B74: while the tools are unchanged, a source wrapped in all adaptors returns the same
+/// snapshot. The next listing contains a newly registered tool.
 #[tokio::test]
 async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
     let registry = plugins(&["search", "get"]);

@@ -27,7 +27,7 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// A source that returns the list or the error that the test has set.
+/// A source whose next list or error is set by the test.
 #[derive(Clone)]
 struct SettableSource(Arc<Mutex<Result<ToolList, String>>>);
 
@@ -159,7 +159,7 @@ async fn subset_is_checked_like_a_toolset() {
 
 /// Behaviour B21: the error for an unknown tool name suggests a similar name.
 ///
-/// Behaviour B70: a direct call by name also finds tools of sources.
+/// Behaviour B70: a direct call by name also finds tools from a source.
 #[tokio::test]
 async fn direct_call_finds_its_tool_by_name() {
     let tools = Toolset::new().with_source(SettableSource::new(&["search", "fetch"]));
@@ -175,8 +175,8 @@ async fn direct_call_finds_its_tool_by_name() {
 /// the next listing, and stay listed if the source becomes slow again.
 #[tokio::test(start_paused = true)]
 async fn slow_source_delays_a_listing_by_at_most_one_second() {
-    /// A source whose first listings take the given numbers of seconds. Any further listing never
-    /// ends.
+    /// A source that takes the next number of seconds in the iterator for each listing. At the end
+    /// of the iterator, a listing never completes.
     struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
     impl ToolSource for Slow {
@@ -216,8 +216,8 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     sleep(Duration::from_secs(3)).await;
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
-    // From here on, the source does not respond. A new run cannot use the snapshot of an earlier
-    // run, so the tools of the source are missing.
+    // From now on, the source does not respond. The same run gets the previous snapshot, but a new
+    // run does not, so it lacks the tools of the source.
     assert_eq!(list().await, ("add sub".to_owned(), None, 1));
     let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
     assert_eq!(tools.list(&other).await.len(), 1);

@@ -18,7 +18,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// The id, start and end of each finished call, in milliseconds since the beginning of the test.
+/// The call id, the start and the end of each finished call. Times are in milliseconds since the
+/// beginning of the test.
 type Times = Arc<Mutex<Vec<(String, u64, u64)>>>;
 
 fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
@@ -29,8 +30,8 @@ fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), schema.unwrap()).with_policy(policy)
 }
 
-/// Creates a tool that adds the start and the end of each call to `times`. A call takes as many
-/// milliseconds as its argument `ms` specifies, by default 10.
+/// Creates a tool that adds the start and the end of each call to `times`. The argument `ms` sets
+/// the duration of a call in milliseconds. The default is 10.
 fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> DynamicTool {
     let times = Arc::clone(times);
     DynamicTool::new(definition(name, policy), move |arguments: Value, cx: ToolContext| {
@@ -74,8 +75,9 @@ fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
     Batch { tools, calls: calls.collect(), ..Batch::default() }
 }
 
-/// Runs `calls` as one batch and compares their times with `expected`, which has one line
-/// `start..end id` per call, in the order in which the calls end.
+/// Runs `calls`, pairs of a tool name and JSON arguments, as one batch. Compares their times with
+/// `expected`, which contains a line `start..end id` for each call, in the order in which the calls
+/// end.
 async fn check(calls: &[(&str, &str)], expected: Expect) {
     let (times, began) = (Times::default(), Instant::now());
     let outcomes = Pipeline::new().call_all(batch(tools(&times, began), calls)).await;
@@ -354,8 +356,8 @@ fn generated() -> impl Strategy<Value = Generated> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each call starts exactly when the last of the earlier calls that conflict with it ends, or
-    /// at once if there are none. Every call has a result.
+    /// Each call starts when the last of the earlier calls in conflict with it ends. A call without
+    /// such earlier calls starts with the batch. Every call has a result.
     #[test]
     fn calls_start_when_earlier_calls_in_conflict_have_ended(
         calls in prop::collection::vec(generated(), 0..24),

@@ -92,7 +92,8 @@ fn view_is_unchanged_after_appending() {
     assert!(View::default().is_empty());
 }
 
-/// A message caches one rendering per type. Clones of the message keep the cached renderings.
+/// `Message::memoize` caches one value for each type. A clone of the message has the same cached
+/// values.
 #[test]
 fn renderings_are_cached_by_type() {
     let message = Message::user("hi");

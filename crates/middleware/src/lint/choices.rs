@@ -21,8 +21,8 @@ fn quoted(description: &str, quote: char) -> Option<Vec<String>> {
     // After these words, quoted values are only examples of the allowed values.
     let are_examples =
         ["such as", "like", "e.g.", "example", "for instance"].iter().any(|it| lead.contains(it));
-    // The pieces with an odd index are the texts inside quotes. The pieces with an even index are
-    // the texts around them.
+    // `description` was split at its quotes, so the pieces with an odd index are quoted, and the
+    // pieces with an even index are not.
     let inside: Vec<_> = pieces.iter().skip(1).step_by(2).copied().collect();
     let between = pieces.iter().skip(2).step_by(2).take(inside.len().saturating_sub(1));
     let is_list = between.into_iter().all(|text| is_separator(text));

@@ -30,7 +30,8 @@ fn request() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
 }
 
-/// A model that streams its reply word by word. Each word consumes a permit of a semaphore.
+/// A model that streams its reply word by word. It waits for a permit of a semaphore before each
+/// word.
 struct Slow {
     profile: ModelProfile,
     permits: Arc<Semaphore>,
@@ -101,8 +102,8 @@ async fn layers_map_requests_and_observe_events() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// A retry policy for model requests that fail with a transient error. Contains the number of
-/// remaining retries.
+/// A `tower` retry policy that retries model requests after a transient error. Contains the number
+/// of remaining retries.
 #[derive(Clone)]
 struct RetryTransient(u32);
 
@@ -174,7 +175,7 @@ async fn dropped_reply_releases_its_permit() {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Wraps `model` in a limit of `requests` requests per minute, with a queue for eight requests.
+/// Limits `model` to `requests` requests per minute. Up to eight further requests wait in a queue.
 fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
     model.layer(ServiceBuilder::new().buffer(8).rate_limit(requests, MINUTE))
 }

@@ -163,8 +163,8 @@ async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
     expected.assert_eq(&recorded(definition, arguments).await.to_string());
 }
 
-/// Calls a tool with the given `definition`, and returns the arguments in the audit record of the
-/// call.
+/// Calls a tool with the given `definition`, and returns the arguments as they appear in the audit
+/// record.
 async fn recorded(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
@@ -272,7 +272,8 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
     let host = ToolPolicy { redacted: vec!["iban".into(), "plain".into()], ..ToolPolicy::default() };
     check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
-    // A secret is redacted even if it is in a wrong place, so that the call fails validation.
+    // A secret is redacted even where the schema does not expect it, here inside `args`. Such a
+    // call fails validation.
     check(
         definition.clone(),
         r#"{"args": {"phrase": "x"}, "plain": 7}"#,

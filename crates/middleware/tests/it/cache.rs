@@ -25,8 +25,8 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Creates an idempotent tool that passes the number of its execution, counted from 1, to `act`.
-/// Returns the tool and the counter of its executions.
+/// Creates an idempotent tool that counts its executions and passes the current count, starting at
+/// 1, to `act`. Returns the tool and the counter.
 fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
     F: Fn(usize) -> Result<ToolResponse, ToolError> + Send + Sync + 'static,
@@ -43,7 +43,8 @@ where
     (tool, runs)
 }
 
-/// Creates an idempotent tool that returns `run 1` at its first execution, then `run 2`, and so on.
+/// Creates an idempotent tool that returns `run 1` for its first execution, `run 2` for its second,
+/// and so on.
 fn nth() -> DynamicTool {
     counting(|run| Ok(format!("run {run}").into())).0
 }
@@ -76,7 +77,8 @@ async fn repeated_call_returns_the_cached_result_with_a_warning() {
         again.to_json(),
         json!({"success": true, "result": "run 1", "error": null, "warning": "from the result cache, 12 s old"})
     );
-    // There are no cached results for these arguments yet. `3` and `3.0` are different arguments.
+    // No result is cached for these arguments yet. The cache treats `3` and `3.0` as different
+    // arguments.
     for (run, arguments) in [(2, json!({"a": 1})), (3, json!({"a": 3})), (4, json!({"a": 3.0}))] {
         assert_eq!(text(&tool, arguments, &cx).await, format!("run {run}"));
     }
@@ -138,8 +140,8 @@ async fn results_of_undeclared_state_are_not_cached() {
     }
 }
 
-/// A result is outdated if its call started before `clear`, even if the call ends later. It must
-/// not be cached.
+/// If a call starts before `clear` and ends after it, its result may be outdated and must not be
+/// cached.
 #[tokio::test]
 async fn call_that_started_before_clear_is_not_cached() {
     let cache = ResultCache::new(MINUTE);
@@ -203,8 +205,8 @@ async fn failures_and_invalid_results_are_not_cached() {
     assert_eq!(text(&wrong, json!({}), &cx).await, "2");
 }
 
-/// A suspended call has no result that could be cached, and its decision applies to this call only.
-/// The next call must be suspended again.
+/// A suspended call has no result to cache, and a decision applies to a single call. The next call
+/// must be suspended again.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };

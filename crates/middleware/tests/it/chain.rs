@@ -99,8 +99,8 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let text = DynamicTool::new(named("text"), |_, _| async { r#"{"id": 1, "name": "Bob"}"# });
     assert_eq!(call_text(&chain("a_b", (text, Greet)).unwrap(), json!({})).await, "Hello Bob, number 1");
     assert_eq!(call_text(&chain("a_b", (Greet, Now)).unwrap(), json!({"id": 1, "name": "x"})).await, "noon");
-    // If a tool has no output schema, a mismatch is found when the chain runs. The pipeline repairs
-    // it or returns an error that describes it.
+    // If a tool has no output schema, mismatches are found only when the chain runs. The pipeline
+    // repairs the arguments or returns an error that describes the mismatch.
     assert_eq!(
         call_text(&chain("a_b", [constant(json!("21")), constant(json!(1))]).unwrap(), json!({})).await,
         "1"
@@ -118,8 +118,8 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     .assert_eq(&call_text(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
 }
 
-/// An object may have members that the output schema of its tool does not list. These members must
-/// reach the next tool too.
+/// A tool may return an object with members that its output schema does not list. The next tool
+/// must receive these members too.
 #[tokio::test]
 async fn members_beyond_the_output_schema_are_passed_on() {
     let user = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});

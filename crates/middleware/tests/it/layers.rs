@@ -54,7 +54,8 @@ fn hang() -> DynamicTool {
     DynamicTool::new(named("hang"), |_, _| pending::<()>())
 }
 
-/// Creates a tool whose first `failures` calls fail. Returns the tool and the counter of its calls.
+/// Creates a tool that returns an error for its first `failures` calls. Returns the tool and a
+/// counter of its calls.
 fn flaky(failures: usize, policy: ToolPolicy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -161,7 +162,8 @@ async fn load_shed_rejects_excess_calls() {
     assert_eq!(call_text(&tool).await, "done");
 }
 
-/// A retry policy for failed calls to idempotent tools. Contains the number of remaining retries.
+/// A `tower` retry policy that retries failed calls to idempotent tools. Contains the number of
+/// remaining retries.
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 
@@ -232,7 +234,7 @@ async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
-/// A fault in a layer, simulated by a test.
+/// A fault that a layer in a test simulates.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     PanicInPollReady,

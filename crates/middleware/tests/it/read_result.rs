@@ -108,8 +108,8 @@ async fn offset_limit_and_find_select_a_page() {
     .assert_eq(&read(json!({"offset": -1, "limit": 0, "from": 3})).await);
 }
 
-/// A page is the result of a call to `read_result`. It must never be stored again, regardless of
-/// its characters and of the output limit of `read_result`.
+/// A page is itself the result of a call to `read_result`. The store must not save it again, even
+/// if it has more bytes than characters, or if the output limit of `read_result` truncates it.
 #[tokio::test]
 async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
@@ -210,8 +210,8 @@ async fn hint_names_only_a_listed_tool() {
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
-/// The content pieces of a result must be read in order. A piece of media is replaced by its
-/// description.
+/// `read_result` must return the content blocks of a result in order. A description replaces each
+/// block of media.
 #[tokio::test]
 async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
@@ -242,7 +242,8 @@ async fn without_a_store_reading_fails() {
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
-/// Numbered handles must be the same each time, so that recorded conversations can be replayed.
+/// A store with numbered handles must assign the same handles in each run of a program, so that
+/// recorded conversations can be replayed.
 #[tokio::test]
 async fn numbered_handles_are_reproducible() {
     let shown = async || {

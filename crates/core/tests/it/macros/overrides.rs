@@ -1,4 +1,4 @@
-//! Changes of a tool's definition with `with_definition`, for each kind of tool.
+//! Changes to the definition of a tool by `with_definition`, for each kind of tool.
 
 use expect_test::{Expect, expect};
 use haft_core::{
@@ -39,7 +39,7 @@ fn check(definition: &ToolDefinition, expected: Expect) {
     expected.assert_eq(&definition.to_string());
 }
 
-/// Behaviour A4: each part of a definition can be changed without a change of the other parts.
+/// Behaviour A4: each part of a definition can be changed without affecting the other parts.
 #[test]
 fn parts_of_a_definition_are_overridden_independently() {
     check(
@@ -74,7 +74,8 @@ fn parts_of_a_definition_are_overridden_independently() {
     assert_eq!(Add.definition().name(), &"add", "the tool itself is unchanged");
 }
 
-/// An argument description is kept if the schema is replaced too, in either order.
+/// If a definition gets both a new schema and a new argument description, the description is in the
+/// new schema, regardless of the order of the two changes.
 #[test]
 fn overridden_schema_keeps_overridden_descriptions() {
     let schema = || json!({"properties": {"x": {"type": "integer", "maximum": 9}, "y": true}});
