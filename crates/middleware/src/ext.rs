@@ -32,7 +32,7 @@ pub trait ToolMiddleware: Tool {
     ///
     /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
     /// - The timeout error of `tower` or tokio becomes
-    ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
+    ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut), which contains the elapsed time.
     /// - Any other error that a layer returns while the tool is still running becomes
     ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.

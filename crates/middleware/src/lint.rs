@@ -58,7 +58,8 @@ pub struct Lint {
 pub enum LintKind {
     /// The tool or the argument has no description.
     MissingDescription,
-    /// The description contains nothing but the words of the name of the tool or argument.
+    /// The description only repeats the name of the tool or argument. Articles are ignored. For an
+    /// argument, this is reported only if it accepts any text.
     RepeatedName,
     /// An earlier tool, or an earlier argument in the same object, has the same description.
     /// Contains the name of the earlier tool or argument.
@@ -130,8 +131,8 @@ impl Linter<'_> {
     }
 
     /// Checks the description of the argument with the JSON pointer `argument`, or of the tool if
-    /// `argument` is empty. If `name` is `Some`, the description must contain more than the words
-    /// of this name.
+    /// `argument` is empty. If `name` is `Some`, also checks that the description does not just
+    /// repeat this name.
     fn check_description(&mut self, argument: &str, name: Option<&str>, description: &str) {
         let text = split_words(description);
         let articles = ["the", "a", "an"];

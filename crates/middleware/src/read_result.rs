@@ -21,8 +21,8 @@ const NAME: &str = "read_result";
 /// The maximum number of handles listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
 
-/// A tool with which models read the full text of truncated results, page by page or from the first
-/// occurrence of a text.
+/// A tool that returns the full text of truncated results to the model in pages. A page starts at a
+/// given offset, or at the first occurrence of a given text.
 ///
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
 /// only by the principal of the call that produced it, or, if that call has no principal, only in
@@ -139,8 +139,9 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns a line with the position of the requested page, followed by this page of `text`. Fails
-/// if the offset exceeds the length of `text`.
+/// Returns a line with the position of the requested page, followed by this page of `text`. If
+/// `text` does not contain the text to find, returns a note instead. Fails if the offset exceeds
+/// the length of `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {

@@ -82,8 +82,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         Ticket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
     }
 
-    /// Returns the value of `key` and its age, or `None` if the cache has no value for `key` or the
-    /// value has expired.
+    /// Returns the value for `key`, and the time since the start of its computation. `None` if the
+    /// cache has no value for `key`, or if the value has expired.
     pub(crate) fn get(&self, key: &K) -> Option<(Arc<V>, Duration)> {
         self.with_shared(|shared| {
             let entry = shared.entries.get(key)?;

@@ -10,7 +10,8 @@ pub fn is_low(unit: u16) -> bool {
     (0xDC00..0xE000).contains(&unit)
 }
 
-/// Joins a surrogate pair. Returns `None` unless `high` is a high and `low` is a low surrogate.
+/// Joins a surrogate pair into a character. Returns `None` unless `high` is a high surrogate and
+/// `low` is a low surrogate.
 ///
 /// # Examples
 ///

@@ -19,7 +19,7 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 /// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
 /// the reasoning of a model in the text. Only a block at the beginning is treated as reasoning. A
 /// tag after other text remains text. Whitespace around the reasoning and before the text is
-/// dropped. The result does not depend on how the text is divided into pieces.
+/// dropped. The output is the same for any division of the text into pieces.
 ///
 /// # Examples
 ///
@@ -38,7 +38,8 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Received text that was not returned yet. It may be a part of a tag, or whitespace to drop.
+    /// Received text that was not returned yet, because it may be a part of a tag, or whitespace
+    /// that will be dropped.
     buffer: String,
 }
 

@@ -79,7 +79,7 @@ async fn failed_call_does_not_affect_its_siblings() {
 }
 
 /// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out and does not
-/// affect the other calls. The abandoned call is counted until its code returns.
+/// affect the other calls. `Pipeline::abandoned_calls` counts the call until its code returns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn call_that_blocks_its_thread_times_out_alone() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();

@@ -60,7 +60,7 @@ fn runtimes() -> [Runtime; 2] {
 #[test]
 fn blocking_call_works_outside_a_runtime() {
     assert_success(blocking_results());
-    // A thread that has only entered a runtime runs no async task, so it is allowed to block.
+    // `Runtime::enter` does not make the thread run async tasks, so the thread is allowed to block.
     for runtime in runtimes() {
         let _entered = runtime.enter();
         assert_success(blocking_results());
@@ -77,8 +77,8 @@ fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
             runtime.block_on(async { tokio::spawn(async { blocking_results() }).await.unwrap() }),
         );
         assert_rejected(LocalSet::new().block_on(&runtime, async { blocking_results() }));
-        // A blocking call also fails in a task without a cooperative budget. After the failed call,
-        // a task can still make async calls.
+        // A blocking call also fails in a task without a cooperative budget. After a failed
+        // blocking call, a task can still make async calls.
         assert_rejected(runtime.block_on(unconstrained(async { blocking_results() })));
         runtime.block_on(async {
             assert_rejected(blocking_results());
@@ -114,7 +114,7 @@ fn blocking_tool_can_make_blocking_calls() {
     assert_eq!(Sum.invoke_blocking(json!({"a": 1, "b": 2, "c": 3})).model_text(), "6");
 }
 
-/// A blocking call must return at its timeout, even if the tool still blocks a thread.
+/// A blocking call must return when it times out, even if the tool still blocks a thread.
 #[test]
 fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();

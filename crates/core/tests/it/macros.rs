@@ -8,8 +8,8 @@ mod definitions;
 mod overrides;
 mod signatures;
 
-/// Each mistake in the use of a macro causes a compile error, which points to the mistake and
-/// contains a remedy.
+/// Each file in `tests/ui` contains mistakes in the use of `#[tool]` or `#[tools]`. The compile
+/// errors point to the mistakes and contain a remedy.
 #[test]
 fn mistakes_are_compile_errors_with_a_remedy() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");

@@ -1,4 +1,4 @@
-//! The call pipeline: arguments, limits, panics, results, approvals and records.
+//! Tests of the call pipeline: arguments, limits, panics, results, approvals and records.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -79,7 +79,7 @@ async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
 /// Behaviour B15: arguments that a model wraps in a string or in an additional object are
 /// unwrapped.
 ///
-/// Behaviour T1: the error for malformed arguments explains the reason.
+/// Behaviour T1: the error for malformed arguments contains the reason.
 #[tokio::test]
 async fn malformed_arguments_are_repaired_or_rejected() {
     check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
@@ -118,8 +118,8 @@ async fn repairs_follow_the_policy_and_are_recorded() {
     assert!(!run(&strict, add(), "").await.is_success());
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
-    // The empty text is repaired to `{}`, but a required argument is still missing, so the call
-    // fails and the result lists no repairs.
+    // An empty text is repaired to `{}`. This repair is not listed, because the call fails: a
+    // required argument is still missing.
     assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
@@ -184,7 +184,7 @@ async fn timeout_reported_by_the_tool_is_kept() {
     expect!["timed out after 7000 ms"].assert_eq(&result.model_text());
 }
 
-/// The source of an error may contain paths and secrets, so it is logged and must not be in the
+/// The source of an error may contain paths and secrets. It is logged, but must not be in the
 /// result.
 #[tokio::test]
 async fn source_of_an_error_is_not_in_the_result() {
@@ -431,8 +431,8 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
     .assert_debug_eq(&*log.0.lock().unwrap());
 }
 
-/// Behaviour D35: a denied call fails with the reason of the denial. The result of a call that was
-/// approved with changed arguments has a warning.
+/// Behaviour D35: a denied call fails with the reason for the denial. If a call was approved with
+/// changed arguments, its result has a warning.
 #[tokio::test]
 async fn call_is_suspended_until_it_is_approved_or_denied() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -537,8 +537,9 @@ async fn closure_over_a_value_is_a_tool() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
 }
 
-/// A tokio timer panics without a runtime, so a tool that is not ready at the first poll must fail
-/// with an error instead. A tool that is ready at the first poll needs no timer and succeeds.
+/// Outside a runtime, a tokio timer panics. A tool that is pending after the first poll needs a
+/// timer for its timeout, so its call must fail with an error instead. A tool that is ready at the
+/// first poll succeeds.
 #[test]
 fn pending_tool_without_a_runtime_is_a_typed_error() {
     let tool = DynamicTool::new(definition("wait"), |_, _| std::future::pending::<()>());
@@ -563,7 +564,7 @@ async fn defect_of_a_definition_is_reported() {
 }
 
 /// A tool can suspend its own call. When the call is resumed, the tool can read the data that it
-/// saved and the decision. `invoke` cannot return a suspended call, so it returns a failure.
+/// saved and the decision. `invoke` cannot return a suspended call, so it returns a failed result.
 #[tokio::test]
 async fn tool_can_suspend_its_own_call() {
     let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
@@ -619,8 +620,8 @@ async fn approval_survives_a_second_suspension() {
     .assert_eq(&result.model_text());
 }
 
-/// A decision of the wrong kind, or an input that violates its schema, is rejected. The same check
-/// runs when a saved call is deserialized.
+/// A suspended call rejects a decision of the wrong kind, and an input that violates the requested
+/// schema. The same check runs when a resumed call is deserialized.
 #[test]
 fn decision_must_match_the_pending_kind() {
     let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
@@ -657,8 +658,8 @@ async fn result_within_the_depth_limit_can_be_saved_and_read() {
     assert_eq!(failure.model_text(), "the call did run, but its result is nested more than 100 levels deep");
 }
 
-/// OpenAI's strict mode requires every property, so a model sends `null` for an argument that it
-/// omits. The pipeline must remove this `null`.
+/// In OpenAI's strict mode, every property is required, so a model sends `null` in place of an
+/// optional argument. The pipeline must remove the `null`.
 #[tokio::test]
 async fn null_for_an_optional_argument_is_removed() {
     let schema = Schema::arguments(json!({

@@ -1,7 +1,8 @@
-/// Returns the allowed values that `description` lists, or an empty vector if it lists none. A list
-/// has at least two values. It has the form `a|b|c`, or the values are in quotes and separated only
-/// by `,`, `/`, `|`, `;`, `or` and `and`. Quoted examples ("such as …") are not a list of the
-/// allowed values, because other values are allowed too.
+/// Returns the allowed values listed in `description`, or an empty vector if it contains no list.
+///
+/// A list has at least two values. It has the form `a|b|c`, or its values are in quotes and are
+/// separated only by spaces, `,`, `/`, `|`, `;`, `or` and `and`. Quoted values after words such as
+/// "for instance" are examples, so they are not returned.
 pub(super) fn choices(description: &str) -> Vec<String> {
     let piped = description.split_whitespace().find_map(piped);
     piped
@@ -18,7 +19,7 @@ fn piped(word: &str) -> Option<Vec<String>> {
 fn quoted(description: &str, quote: char) -> Option<Vec<String>> {
     let pieces: Vec<_> = description.split(quote).collect();
     let lead = pieces.first()?.to_lowercase();
-    // After these words, quoted values are only examples of the allowed values.
+    // Quoted values after these words are only examples, so other values are allowed too.
     let are_examples =
         ["such as", "like", "e.g.", "example", "for instance"].iter().any(|it| lead.contains(it));
     // `description` was split at its quotes, so the pieces with an odd index are quoted, and the

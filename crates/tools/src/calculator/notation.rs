@@ -1,5 +1,5 @@
-//! Handling of notation that models use in expressions: typographic symbols such as `×`, and `%` as
-//! a percent sign.
+//! Conversion of typographic symbols such as `×` in expressions, and detection of `%` as a percent
+//! sign.
 
 /// Replaces typographic symbols in `expression`, such as `×` and `π`, with ASCII operators and
 /// names.
@@ -27,8 +27,8 @@ fn ascii(sign: char) -> Option<&'static str> {
     })
 }
 
-/// Converts `offset`, a byte offset in the ASCII form of `expression`, to a position in
-/// `expression`, counted in characters from 1.
+/// Converts `offset`, a byte offset in the result of [`to_ascii`] for `expression`, to a position
+/// in `expression` itself, counted in characters from 1.
 pub(super) fn position(expression: &str, offset: usize) -> usize {
     let mut end = 0;
     let before = expression.chars().take_while(|sign| {
@@ -38,7 +38,7 @@ pub(super) fn position(expression: &str, offset: usize) -> usize {
     before.count() + 1
 }
 
-/// Returns `true` if a `%` in `plain` is a percent sign and not the remainder operator.
+/// Returns `true` if any `%` in `plain` is a percent sign and not the remainder operator.
 ///
 /// A `%` is a percent sign if no divisor follows, as in `15%`. It is also a percent sign if an
 /// operator follows and no space precedes the `%`, as in `50% + 10`.

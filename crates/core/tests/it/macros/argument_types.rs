@@ -1,4 +1,4 @@
-//! Snapshots for each argument type: its schema, parsed values and errors.
+//! Snapshots of the schema of each argument type, and of parsed values and errors.
 
 use std::{
     borrow::Cow,
@@ -113,8 +113,8 @@ mod as_text {
     }
 }
 
-/// Expands to a report with the schema of each listed type, and with the parsed value or the error
-/// for each listed JSON value.
+/// Builds a report on a list of argument types, each with a list of JSON values. The report
+/// contains the schema of each type, and the parsed value or the error for each JSON value.
 macro_rules! report {
     ($($ty:ty: $($value:tt),*;)*) => {{
         let mut report = String::new();

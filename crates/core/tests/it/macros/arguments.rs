@@ -243,8 +243,8 @@ fn defaults_are_in_the_schema_and_applied() {
             ("unit", Some(json!("celsius"))),
             ("list", Some(json!([1, 2]))),
             ("ratio", Some(json!(0.0))),
-            // `NotSerializable` does not implement `Serialize`, so the schema cannot contain its
-            // default.
+            // `NotSerializable` does not implement `Serialize`, so the schema cannot contain the
+            // default of this argument.
             ("opaque", None),
             ("map", Some(json!({}))),
         ]
@@ -257,8 +257,8 @@ fn defaults_are_in_the_schema_and_applied() {
     );
 }
 
-/// An argument is optional if its type is an alias of an `Option`, even though the macro sees only
-/// the alias. An argument of type `Value` accepts `null` too, but is required.
+/// An argument is optional if its type is an alias of an `Option`, although the macro cannot see
+/// the `Option`. An argument of type `Value` also accepts `null`, but is required.
 #[test]
 fn alias_of_an_option_is_optional() {
     type Maybe = Option<i64>;
@@ -285,8 +285,8 @@ fn unknown_argument_is_an_error() {
         .assert_eq(&result_text(Add, json!({"x": 1, "z": 2})));
 }
 
-/// If a type rejects a value that its schema accepts, the error of `Deserialize` must contain the
-/// path of the argument.
+/// If `Deserialize` rejects a value that the schema of the type accepts, the error must contain the
+/// path of the invalid value.
 #[test]
 fn error_of_a_type_stricter_than_its_schema_has_a_path() {
     #[derive(Debug, Deserialize, JsonSchema)]

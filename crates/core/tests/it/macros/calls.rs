@@ -99,8 +99,8 @@ async fn tool_gets_its_context() {
     assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
 }
 
-/// Behaviour B18: a blocking tool does not block the thread of its caller. In this test, the tool
-/// waits for a value that a future on the thread of the caller sends later.
+/// Behaviour B18: a blocking tool does not block the thread of its caller. Here, the tool waits for
+/// a value that another future on the same thread sends.
 #[tokio::test]
 async fn blocking_tool_does_not_delay_other_calls() {
     type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
@@ -253,8 +253,8 @@ mod hygiene {
     }
 }
 
-/// A tool in a crate that has renamed the dependency `haft_core`. The option `crate = …` sets the
-/// new path.
+/// A tool in a crate that depends on `haft_core` under another name. The option `crate = …` sets
+/// this name.
 mod renamed {
     use haft_core as other;
 

@@ -110,8 +110,8 @@ fn explicit_name_description_and_schema_override_inferred_ones() {
     assert!(!Specified.invoke_blocking(json!({"n": 3})).is_success());
 }
 
-/// With an explicit schema, an argument type need not implement `JsonSchema`, so it can be a type
-/// from another crate.
+/// If a tool has an explicit schema, its parameter types need not implement `JsonSchema`, so they
+/// can come from another crate.
 #[test]
 fn explicit_schema_allows_a_type_without_json_schema() {
     #[derive(serde::Deserialize)]
@@ -488,7 +488,7 @@ fn flattened_parameter_accepts_additional_arguments() {
     assert!(!Ranks.invoke_blocking(json!({"one": "a"})).is_success());
 }
 
-/// If the type and the `range` attribute both have a bound, the stricter bound applies.
+/// If both the argument type and the `range` attribute set a bound, the stricter bound applies.
 #[test]
 fn range_does_not_widen_the_bounds_of_a_type() {
     #[tool]
