@@ -27,8 +27,9 @@ use haft_core::{
 ///
 /// A result that is valid for the input schema of the next tool becomes the arguments of that tool.
 /// Any other result becomes the value of the only required argument, or of the only argument if
-/// none is required. If neither form is valid, a text result is parsed as JSON. A tool without
-/// parameters is called without arguments. Results are passed on without truncation.
+/// none is required. If neither form is valid, a text result is parsed as JSON, and the parsed
+/// value is used if it is valid. A tool without parameters is called without arguments. Results are
+/// passed on without truncation.
 ///
 /// # Calls
 ///

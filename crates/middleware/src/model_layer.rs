@@ -85,10 +85,10 @@ fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     stream::poll_fn(next).boxed()
 }
 
-/// A trait alias for `tower` services that can be used as a model, such as a [`ModelService`] with
-/// layers around it.
+/// A trait alias for `tower` services that can be used as a model, such as a [`ModelService`]
+/// wrapped in layers.
 ///
-/// A blanket implementation covers all services with these bounds.
+/// Implemented for all services that satisfy the bounds of this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a model",
     label = "the service of this layer is not a `ChatService`",

@@ -51,8 +51,8 @@ const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass
 /// The suffix of names of counts, such as `max_tokens`. A number with such a name is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys of members whose value may be the name of a secret, as in `{"name": "Authorization",
-/// "value": "…"}`.
+/// Keys of members whose value may be the name of a secret, for example in
+/// `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// Returns the arguments of a call for its audit record, with redacted secrets.
@@ -84,8 +84,8 @@ fn redact_all(arguments: Map<String, Value>) -> Value {
 }
 
 struct Redactor {
-    /// The members declared as secret in the tool's policy or input schema, by
-    /// [normalized](normalize) name.
+    /// The names of the members declared as secret in the tool's policy or input schema, in the
+    /// form returned by [`normalize`].
     names: BTreeSet<String>,
 }
 

@@ -15,7 +15,7 @@ use tower_service::Service;
 /// service is not `Sync`.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
-/// An error of a layered service. `E` is the error type of the tool or model.
+/// An error returned by a layered service. `E` is the error type of the tool or model.
 pub(crate) enum LayerError<E> {
     /// An error of type `E`, returned by the tool or model, or by a layer.
     Typed(E),

@@ -12,7 +12,7 @@ use crate::{
     tool_layer::{CallService, LayeredTool, ToolService},
 };
 
-/// The toolset adaptor behind [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered).
+/// The adaptor that [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered) applies.
 pub(crate) struct LayerAdaptor<L: Layer<ToolService>> {
     layer: L,
     services: Mutex<HashMap<ToolName, Vec<DefinedService<L::Service>>>>,
@@ -27,9 +27,9 @@ impl<L: Layer<ToolService>> LayerAdaptor<L> {
         Self { layer, services: Mutex::default() }
     }
 
-    /// Returns the layered service for tools with `definition`. If no tool uses such a service,
-    /// creates one. The service does not contain the tool, because callers may have different tools
-    /// with equal definitions.
+    /// Returns the layered service that tools with `definition` use. If there is none, creates it.
+    /// The service does not contain a tool, because callers may have different tools with equal
+    /// definitions.
     fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         if services.len() == services.capacity() {

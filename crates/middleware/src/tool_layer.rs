@@ -22,8 +22,8 @@ use haft_core::{
 
 use crate::service::{LayerError, ServiceTemplate};
 
-/// A tool call as the request type of a `tower` service. It owns all its data, so that layers can
-/// store and clone it.
+/// A tool call, as a request to a `tower` service. It owns all its data, so that layers can store
+/// and clone it.
 ///
 /// The `Debug` output omits the arguments, since they may contain secrets.
 #[derive(Clone)]
@@ -39,8 +39,8 @@ pub struct CallRequest {
     /// The tool to call. `None` if the [`ToolService`] itself contains the tool, as with
     /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// The number of tool executions for this request that have started and not returned. Detects
-    /// executions dropped by a layer. Clones of the request share the counter.
+    /// The number of tool executions for this request that have started and not returned. Used to
+    /// detect executions dropped by a layer. Clones of the request share the counter.
     in_flight: Arc<AtomicUsize>,
 }
 
@@ -106,10 +106,10 @@ impl Service<CallRequest> for ToolService {
     }
 }
 
-/// A trait alias for `tower` services that can call a tool, such as a [`ToolService`] with layers
-/// around it.
+/// A trait alias for `tower` services that can call a tool, such as a [`ToolService`] wrapped in
+/// layers.
 ///
-/// A blanket implementation covers all services with these bounds.
+/// Implemented for all services that satisfy the bounds of this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot call a tool",
     label = "the service of this layer is not a `CallService`",

@@ -46,7 +46,7 @@ pub struct ThinkTagParser {
 /// The newly available reasoning and text from one [`push`](ThinkTagParser::push).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkSplit {
-    /// The newly available reasoning: text between the tags.
+    /// The newly available reasoning, without the tags.
     pub reasoning: String,
     /// The newly available text after the closing tag, or anywhere if there is no block.
     pub text: String,

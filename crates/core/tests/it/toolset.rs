@@ -1,4 +1,4 @@
-//! Toolsets: tools added as values, sources, names, checks and direct calls.
+//! Tests of toolsets: tools added as values, sources, names, checks and direct calls.
 
 use std::{
     sync::{

@@ -194,7 +194,8 @@ async fn key_ignores_timestamps_and_metadata() {
         ("one".to_owned(), "one".to_owned())
     );
     for _ in 0..2 {
-        // The tool list is new but has the same tools, and the tool result has another timestamp.
+        // The request contains an equal tool list and an equal tool result, but both are new. The
+        // timestamp of the tool result is not part of the cache key.
         let later = conversation("call_1", "42", json!("a")).with_tools(tools("Adds."));
         assert_eq!(reply_text(&model, &later).await, "two");
     }

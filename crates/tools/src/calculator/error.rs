@@ -18,7 +18,7 @@ pub enum CalculatorError {
         /// The position of the problem, counted in characters from 1.
         position: usize,
     },
-    /// The expression has an unknown variable or function.
+    /// The expression contains an unknown variable or function.
     #[error("unknown name `{name}`: known are {}", NAMES.join(", "))]
     UnknownName {
         /// The unknown name.
@@ -27,13 +27,13 @@ pub enum CalculatorError {
     /// The expression uses `%` as a percent sign, not as the remainder operator.
     #[error("`%` is the remainder of a division: write 15/100 for 15 percent")]
     Percentage,
-    /// A function has the wrong number of arguments.
+    /// A function is called with the wrong number of arguments.
     #[error("wrong number of arguments in `{part}`")]
     ArgumentCount {
         /// The incorrect function call, as written in the expression.
         part: String,
     },
-    /// A function has more than 64 arguments.
+    /// A function is called with more than 64 arguments.
     #[error("too many arguments: a function takes at most {MAX_ARGUMENTS}; work it out in parts")]
     TooManyArguments,
     /// The expression divides by zero.

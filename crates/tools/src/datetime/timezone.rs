@@ -7,8 +7,8 @@ use strsim::normalized_damerau_levenshtein;
 /// letter in five may be wrong.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// The maximum length of an unknown time zone name for which a suggestion is searched, in
-/// characters. The limit bounds the search time.
+/// The maximum length, in characters, of an unknown time zone name for which a similar name is
+/// searched. The limit bounds the search time.
 const MAX_NAME_CHARS: usize = 64;
 
 /// The error for an unknown time zone. Its message suggests a name, so a model can correct its
