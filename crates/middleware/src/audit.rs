@@ -93,7 +93,8 @@ pub enum PendingReason {
     Input,
     /// The call waits for the host program to execute an external tool and provide its output.
     External,
-    /// The call waits for decisions about suspended calls nested in it.
+    /// The call waits for decisions about suspended calls nested in it, for example the calls of an
+    /// agent used as a tool.
     Nested,
     /// The call waits for something else. This version of the crate has no variant for the reason.
     Other,

@@ -315,8 +315,9 @@ fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
-/// Returns the name of the argument whose value can be a whole result: the only required argument,
-/// or the only argument if none is required. Returns `None` if `schema` has no such argument.
+/// Returns the name of the argument that can receive a whole result as its value: the only required
+/// argument, or the only argument if none is required. Returns `None` if `schema` has no such
+/// argument.
 fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
         let mut names = schema.properties().filter(|it| it.is_required || !required).map(|it| it.name);

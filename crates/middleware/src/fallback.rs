@@ -39,8 +39,8 @@ use haft_core::{
 /// The [profile](ChatModel::profile) contains the features supported by all models, and the
 /// smallest context window. If one of the models does not support native tool calls, an agent uses
 /// calls in JSON or text with all of them. The name in the profile combines the names of all
-/// models, so it has no entry in a price list. If prices are looked up by the name in the profile,
-/// set them on [each model](haft_core::model::ChatModelExt::priced) separately.
+/// models, so a price list usually has no entry for it. If the replies contain no model names with
+/// a price, set the prices on [each model](haft_core::model::ChatModelExt::priced) separately.
 ///
 /// # Examples
 ///

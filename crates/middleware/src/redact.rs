@@ -48,7 +48,8 @@ const SECRET_WORDS: &[&str] = &[
 /// Suffixes that mark a name as the name of a secret, as in `accesstoken` and `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// The suffix of names of counts, such as `max_tokens`. A number with such a name is not redacted.
+/// The suffix of members that contain a count, such as `max_tokens`. If the value of such a member
+/// is a number, it is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
 /// Keys of members whose value may be the name of a secret, for example in

@@ -200,8 +200,8 @@ async fn profile_has_the_common_features() {
 async fn reply_has_the_price_of_its_model() {
     let costs = |name, price: f64| Prices::new().with_price(name, Price::new(price, price));
     let reply = || ChatResponse { usage: Usage::one_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
-    // The first model has its own prices. The prices set on the `FallbackModel` apply to the other
-    // models.
+    // The first model has its own prices. The prices set on the `FallbackModel` apply to replies of
+    // the other models.
     let dated = ChatResponse { model: Some("third-2026-11".to_owned()), ..reply() };
     let first = named("first").reply(dated.clone()).fail(down()).fail(down()).priced(costs("first", 1.0));
     let model = first

@@ -158,7 +158,7 @@ async fn timeout_applies_to_the_first_event() {
     assert!(events.try_collect::<Vec<_>>().await.is_ok());
 }
 
-/// A reply whose stream is dropped must release its permit of the concurrency limit.
+/// Dropping the stream of a reply must release its permit of the concurrency limit.
 #[tokio::test]
 async fn dropped_reply_releases_its_permit() {
     let (model, permits) = slow();

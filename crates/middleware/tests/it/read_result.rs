@@ -108,8 +108,8 @@ async fn offset_limit_and_find_select_a_page() {
     .assert_eq(&read(json!({"offset": -1, "limit": 0, "from": 3})).await);
 }
 
-/// A page is itself the result of a call to `read_result`. The store must not save it again, even
-/// if it has more bytes than characters, or if the output limit of `read_result` truncates it.
+/// A page is itself the result of a call to `read_result`. The pipeline must not store it again,
+/// even if it has more bytes than characters, or if the output limit of `read_result` truncates it.
 #[tokio::test]
 async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
