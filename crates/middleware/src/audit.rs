@@ -63,7 +63,7 @@ pub struct Audit {
     pub is_resumed: bool,
 }
 
-/// The outcome of an audited call.
+/// The outcome of a tool call in an [`Audit`] record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -87,7 +87,7 @@ const VAGUE_NAMES: [&str; 28] = [
 ];
 
 /// Checks the names, descriptions and input schemas of `tools`. The command `haft tools --check`
-/// prints the lints.
+/// prints the returned lints.
 ///
 /// Returns the lints in the order of the tools.
 pub fn lint(tools: &ToolList) -> Vec<Lint> {

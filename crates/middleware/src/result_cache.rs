@@ -160,7 +160,8 @@ impl<S> CachedService<S> {
     fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
         let state = &context.run().state;
-        // Reads of undeclared host state are detected only inside a pipeline.
+        // Outside a pipeline, reads of undeclared host state are not detected. A result is then
+        // cached only if the context contains no host state.
         let is_tracked = context.is_in_pipeline() || state.is_empty();
         (definition.policy().idempotent && context.resumed().is_none() && is_tracked).then(|| Key {
             tool: self.tool,

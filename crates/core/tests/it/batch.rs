@@ -1,4 +1,4 @@
-//! Batches of parallel tool calls.
+//! Tests of batches: tool calls that run in parallel.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Blocking calls from synchronous code.
+//! Tests of blocking calls from synchronous code.
 
 use std::{sync::Mutex, time::Duration};
 

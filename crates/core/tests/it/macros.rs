@@ -1,4 +1,4 @@
-//! The attributes `#[tool]` and `#[tools]`.
+//! Tests of the attributes `#[tool]` and `#[tools]`.
 
 mod argument_types;
 mod arguments;

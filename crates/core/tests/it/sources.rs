@@ -1,4 +1,4 @@
-//! Tool lists that change: registries, and definitions changed with `prepared`.
+//! Tests of tool lists that change: registries, and definitions changed with `prepared`.
 
 use std::sync::Arc;
 

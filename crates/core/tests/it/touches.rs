@@ -1,4 +1,4 @@
-//! The execution order of parallel calls that touch the same resources.
+//! Tests of the execution order of parallel calls that touch the same resources.
 
 use std::{
     sync::{Arc, Mutex},

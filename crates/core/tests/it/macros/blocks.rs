@@ -1,4 +1,4 @@
-//! `#[tools]` on `impl` blocks, and lazy state.
+//! Tests of `#[tools]` on `impl` blocks, and of lazily initialized state.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,5 @@
-//! `#[tool]` on functions with unusual names, types, attributes and surroundings.
+//! Tests of `#[tool]` on functions with unusual names, types and attributes, and in unusual
+//! modules.
 
 use haft_core::{Tool, ToolContext, ToolExt, Toolset};
 use serde_json::{Value, json};
