@@ -70,8 +70,8 @@ pub struct ReactAgent(Arc<AgentInner>);
 #[derive(Clone)]
 struct AgentInner {
     model: Arc<dyn ChatModel>,
-    /// The model that writes summaries of long conversations: `model`, unless the builder sets a
-    /// compactor.
+    /// The model that writes summaries of long conversations. The same as `model` unless the
+    /// builder sets a compactor.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
@@ -80,10 +80,10 @@ struct AgentInner {
     state: HostState,
     extensions: Arc<Extensions>,
     prices: Option<Prices>,
-    /// If `true`, tracing spans include the text of messages, arguments and results.
+    /// `true` if tracing spans include the text of messages, arguments and results.
     traces_content: bool,
-    /// If `true`, each run has a [`PendingQueue`](crate::PendingQueue), and tools can push calls to
-    /// it.
+    /// `true` if each run has a [`PendingQueue`](crate::PendingQueue), to which tools can push
+    /// calls.
     has_queue: bool,
     /// The names of the hand-off tools. Hooks cannot rename these tools, and their calls cannot be
     /// pushed to the queue.
@@ -131,7 +131,7 @@ impl ReactAgent {
         &*self.0.dialect
     }
 
-    /// Returns the configuration for the agent's runs.
+    /// Returns the configuration of new runs of the agent.
     pub fn config(&self) -> &RunConfig {
         &self.0.config
     }

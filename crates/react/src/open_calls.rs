@@ -51,8 +51,9 @@ impl OpenCalls {
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Marks all ready calls as in progress, and returns them for execution. Each call stores the
-    /// retry budget of its tool in `tools`, or 0 if the tool is missing.
+    /// Marks all ready calls as in progress, and returns them for execution. Also stores the retry
+    /// budget of each call's tool, as defined in `tools`, or 0 if `tools` does not contain the
+    /// tool.
     pub(crate) fn take_ready(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {

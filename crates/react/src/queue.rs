@@ -106,8 +106,8 @@ impl PendingQueue {
         Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// Returns a handle for pushing calls to this queue. The calls can use the tools that are
-    /// available in `run`.
+    /// Returns a handle for pushing calls to this queue. The handle accepts calls to the tools in
+    /// `tools` that are available in `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&list_context(run)).await, tools.pipeline().clone())
     }

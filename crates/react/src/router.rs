@@ -30,7 +30,7 @@ pub use keywords::Keywords;
 pub use model::ModelClassifier;
 pub use table::{Keyword, Route, RouteTable, RouterError};
 
-/// An agent that routes each task to one of several agents, together with the conversation so far.
+/// An agent that passes each task, together with the conversation so far, to one of several agents.
 ///
 /// If the route is not clear, the [fallback](Self::with_fallback) agent runs. Without a fallback,
 /// the answer is a clarifying question, with the stop reason

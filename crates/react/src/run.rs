@@ -254,8 +254,8 @@ impl Run {
         }
     }
 
-    /// Makes at most one state transition. Returns the next effect, or `None` if the run can
-    /// advance without its driver.
+    /// Makes at most one state transition. Returns the next effect, or `None` if the run needs no
+    /// effect in its new state. The caller then calls `advance` again.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
@@ -301,8 +301,8 @@ impl Run {
     /// conversation. If an output is being validated, its message is added to the transcript,
     /// marked as [rejected](is_rejected).
     pub fn cancel(&mut self) {
-        // A received reply must still be recorded, with its calls closed. An error is ignored,
-        // because the run ends anyway.
+        // A reply that was reported but not applied must still be recorded, and its calls must be
+        // closed. An error is ignored, because the run ends anyway.
         let _ = self.apply_reply(None);
         self.reject_output();
         self.close_calls(FailureKind::Cancelled, "cancelled");

@@ -64,9 +64,9 @@ impl ReactAgentBuilder {
     ///
     /// # Errors
     ///
-    /// Fails with the first [`AgentBuildError`] that applies to the settings or to a tool added
-    /// directly. Tools of sources, such as MCP servers, are not checked here. If they are unusable,
-    /// a run withholds them from the model.
+    /// Fails with the first [`AgentBuildError`] found in the settings or in a tool added directly
+    /// to the toolset. Tools of sources, such as MCP servers, are not checked here. A run withholds
+    /// unusable tools of sources from the model.
     pub fn build(self) -> Result<ReactAgent, AgentBuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
         if let Some(name) = extensions.invalid_name() {

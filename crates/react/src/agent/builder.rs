@@ -299,9 +299,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the model for [summaries](ContextConfig::compaction) of a conversation that is too
-    /// long, and enables these summaries. By default, summaries are disabled. If only
-    /// [`context`](Self::context) enables them, the agent's own model writes them.
+    /// Sets the model that [summarizes](ContextConfig::compaction) conversations that are too long,
+    /// and enables compaction. By default, compaction is disabled. If only
+    /// [`context`](Self::context) enables compaction, the agent's own model writes the summaries.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self

@@ -1,4 +1,4 @@
-//! Chat requests to the model, and the events of their replies.
+//! Sends chat requests to the model, and emits the events of its replies.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl ReactAgent {
     }
 
     /// Calls the model and records the reply in the current span. The reply is streamed only if the
-    /// events have a reader.
+    /// events of the run have a reader.
     async fn receive(
         &self,
         run: &Run,

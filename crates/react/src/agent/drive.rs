@@ -1,4 +1,4 @@
-//! The driver of a run: performs its effects and reports their outcomes to the run.
+//! The driver of a run. It performs the effects of the run, and reports their outcomes.
 
 use std::{pin::pin, sync::Arc};
 
@@ -32,8 +32,8 @@ use crate::{
     run::CallBatch,
 };
 
-/// A condition checked at each step boundary. If it returns `true`, the agent stops driving the
-/// run, for example because of a hand-off.
+/// A predicate that the driver calls at each step boundary. If it returns `true`, the agent stops
+/// driving the run, for example because another agent takes over.
 pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
@@ -309,7 +309,7 @@ async fn emit_rejected_replies(run: &Run, seen: usize, events: &EventSink) {
     }
 }
 
-/// Copies `entries` to `run` if extensions have changed them since the last copy.
+/// Copies `entries` to `run` if an extension has changed an entry since the previous call.
 fn save_entries(run: &mut Run, entries: &Entries) {
     if let Some(changed) = entries.take_changed() {
         run.set_entries(changed);

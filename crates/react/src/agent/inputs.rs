@@ -29,7 +29,7 @@ pub(super) struct StepInputs {
 }
 
 impl StepInputs {
-    /// Returns a [`Step`] that borrows these inputs and has the current time `now`.
+    /// Creates a [`Step`] that borrows these inputs and `resolver`. `now` is the current time.
     pub(super) fn as_step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
         Step {
             instructions: self.instructions.as_ref(),

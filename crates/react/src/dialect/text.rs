@@ -22,7 +22,8 @@ use crate::dialect::Reply;
 use stream_parser::TextStreamParser;
 
 /// Stop sequences that match the start of an observation. They end a reply before the model makes
-/// up an observation, but not within a thought about observations.
+/// up an observation. The line break and the colon or `from` prevent matches within a thought about
+/// observations.
 const STOP_SEQUENCES: [&str; 2] = ["\nObservation from", "\nObservation:"];
 
 /// The maximum number of stop sequences in one model request. OpenAI accepts four.

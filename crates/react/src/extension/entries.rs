@@ -40,8 +40,8 @@ pub struct Entries {
 
 #[derive(Default)]
 struct Shared {
-    /// Locked during each change, so that changes do not overlap. A driver never waits for this
-    /// lock.
+    /// Locked during each change, so that only one change is made at a time. A driver never waits
+    /// for this lock.
     changes: Mutex<()>,
     data: Mutex<Data>,
 }

@@ -56,7 +56,7 @@ impl QueueHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The queue was dropped, or the tool call with the handle has ended.
+    /// The queue was dropped, or the tool call that received the handle has ended.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
     /// The queue has already accepted the maximum number of calls. The field contains this maximum.
@@ -70,7 +70,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls that were pushed to a queue, until the queue or a driver takes them.
+/// The calls that were pushed to a queue and wait until the queue or a driver takes them.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,

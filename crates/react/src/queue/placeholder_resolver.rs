@@ -32,8 +32,8 @@ pub(super) struct PlaceholderResolver<'r> {
     /// The number of bytes that can still be inserted.
     remaining_bytes: usize,
     texts: HashMap<(&'r str, usize), String>,
-    /// The resolved JSON values and their sizes as JSON text in bytes, by placeholder and remaining
-    /// nesting depth.
+    /// The resolved JSON values, each with the size of its JSON text in bytes. The key is the
+    /// placeholder and the remaining nesting depth.
     values: HashMap<(&'r str, usize), (Value, usize)>,
     /// `true` if a placeholder was kept because it has no result yet or is nested too deeply, or if
     /// a result was too long to be inserted. The resolved text may change when more results arrive.

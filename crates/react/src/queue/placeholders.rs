@@ -52,8 +52,8 @@ impl Placeholders {
         Self::default()
     }
 
-    /// Returns `true` if `id` has the form of a placeholder. Only calls with such ids can be
-    /// queued, because other ids cannot be found in a text.
+    /// Returns `true` if `id` has the form of a placeholder. Only calls with ids of this form can
+    /// be queued, because other ids cannot be recognized in a text.
     pub fn is_placeholder(id: &str) -> bool {
         is_placeholder(id)
     }

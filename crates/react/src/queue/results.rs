@@ -66,7 +66,7 @@ impl QueuedResults {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// Returns the outcome of the call with this placeholder, or `None` if the call is unknown.
+    /// Returns the outcome of the call with this placeholder, or `None` if no call has it.
     pub fn get(&self, placeholder: &str) -> Option<&QueuedOutcome> {
         self.0.get(placeholder)
     }

@@ -89,8 +89,8 @@ impl Run {
         }
     }
 
-    /// Records a failure for each added call that was not returned as an effect yet. The failure
-    /// has this `kind` and the text `why`.
+    /// Records a failure for each added call that was not returned for execution yet. `kind` and
+    /// `why` are the kind and the message of the failure.
     pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
         let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
         let results = open.close(kind, why, self.head.now()).collect();

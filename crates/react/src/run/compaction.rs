@@ -27,8 +27,8 @@ impl Run {
         true
     }
 
-    /// Returns the effect of a run in [`State::Compacting`]: a request to summarize the messages
-    /// before the index `until` of that state. `None` in other states.
+    /// Returns [`Effect::Compact`] with the messages to summarize if the run is in the state
+    /// [`State::Compacting`]. Returns `None` in other states.
     pub(super) fn compact(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
         let window = &mut self.head.window;

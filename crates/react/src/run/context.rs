@@ -62,7 +62,7 @@ pub(super) struct ContextWindow {
     /// `true` if a summary was requested since the last reply, even if the summary failed. Prevents
     /// a second request for a summary before the next reply. Reset by [`Run::reconfigure`].
     pub(super) is_summarized: bool,
-    /// The number of summaries that this run has requested.
+    /// The number of summaries that this run has requested. They count towards the request limit.
     pub(super) summaries: u32,
     /// The number of tokens in the last request and its reply. Reset to 0 when it exceeds
     /// [`ContextConfig::tokens`], so that one reply shortens the context only once.

@@ -19,7 +19,7 @@ use crate::Dialect;
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Step<'a> {
-    /// The tools that the model can call.
+    /// The tools that the model can call in this step.
     pub tools: &'a ToolList,
     /// The dialect that formats the requests for the model.
     pub dialect: &'a dyn Dialect,

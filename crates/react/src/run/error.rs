@@ -2,8 +2,8 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
-/// Incorrect use of a [`Run`](super::Run), for example a report of a reply without a request. The
-/// run is unchanged.
+/// An incorrect use of a [`Run`](super::Run), for example reporting a reply although no request is
+/// in flight. The run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -57,14 +57,14 @@ pub enum RunError {
     /// The calls would exceed the maximum number of added calls of one run. Contains this maximum.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
-    /// A decision was reported for a call that does not wait for one.
+    /// A decision was reported for a call that does not wait for a decision.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {
         /// The id of the call that the decision was reported for.
         id: String,
         /// The ids of the calls that wait for a decision, separated by commas, or `none` if no
-        /// batch of calls is open. A suspended agent that is used as a tool is replaced by the
-        /// waiting calls of its run.
+        /// batch of calls is open. If the suspended tool is an agent, the list contains the ids of
+        /// the waiting calls in the agent's run instead.
         waiting: String,
     },
     /// A decision does not fit the call, for example an approval for a call that waits for input.

@@ -38,7 +38,7 @@ pub(super) struct Head {
     pub(super) tool_retries: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
     pub(super) window: ContextWindow,
-    /// Calls added by the host program that were not returned as an effect yet.
+    /// Calls that the host program has added, and that were not returned for execution yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
     /// The number of calls that the host program has added so far.

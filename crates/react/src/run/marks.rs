@@ -16,10 +16,10 @@ const REJECTED: &str = "rejected";
 /// The metadata key of messages that were enqueued during the run.
 const ENQUEUED: &str = "enqueued";
 /// The metadata key of summaries. The value is the number of messages directly before the summary
-/// that it does not cover.
+/// that were not summarized.
 const SUMMARY: &str = "summary";
-/// The metadata key of messages with the results of added calls. The value is a JSON object with
-/// the results by call id.
+/// The metadata key of messages with the results of added calls. The value is a JSON object that
+/// maps each call id to its result.
 const CALL_RESULTS: &str = "queued";
 
 /// Creates a hint: a message from the run to the model, for example about a problem with its last
@@ -35,8 +35,8 @@ pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
-/// Returns the number of messages directly before the summary `message` that the summary does not
-/// cover. `None` if `message` is not a summary.
+/// Returns the number of messages directly before the summary `message` that were not summarized.
+/// `None` if `message` is not a summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
@@ -48,8 +48,8 @@ pub fn call_results_message(text: impl Into<String>, results: Value) -> Message 
     with(hint(text), CALL_RESULTS, results)
 }
 
-/// Returns the results of [added calls](super::Run::add_calls) in `message`, as a JSON object by
-/// call id. Each value has the form `{"executed": result}`. `None` if `message` contains no such
+/// Returns the results of [added calls](super::Run::add_calls) in `message`, as a JSON object keyed
+/// by call id. Each value has the form `{"executed": result}`. `None` if `message` contains no such
 /// results.
 pub fn call_results(message: &Message) -> Option<&Value> {
     message.metadata_value(CALL_RESULTS).filter(|_| is_hint(message))

@@ -64,8 +64,8 @@ pub trait Resolver: Debug + Send + Sync {
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 
-/// The result of [`Resolver::select`]. It divides the added calls into calls to execute, calls to
-/// delay, and calls to fail.
+/// The added calls, divided by [`Resolver::select`] into calls to execute now, calls to delay, and
+/// calls that can never be executed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// The calls to execute now, with resolved arguments.

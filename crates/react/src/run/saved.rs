@@ -122,8 +122,8 @@ impl Form {
         Ok(Self(value))
     }
 
-    /// Moves the value of `field` out of the object and deserializes it. The error contains the
-    /// path of the faulty value.
+    /// Moves the value of `field` out of the object and deserializes it. The error text contains
+    /// the path to the faulty value.
     fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, String> {
         let value = self.0.get_mut(field).map(Value::take).unwrap_or_default();
         serde_path_to_error::deserialize(value).map_err(|error| {

@@ -46,7 +46,7 @@ pub fn is_from_user(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
 }
 
-/// Splits `range` before each index in `begins`. Empty ranges are left out.
+/// Splits `range` before each index in `begins`. Omits empty subranges.
 fn split(range: Range<usize>, begins: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     let ends = begins.chain([range.end]);
     let segments = ends.scan(range.start, |from, end| Some(std::mem::replace(from, end)..end));

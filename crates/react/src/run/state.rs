@@ -98,7 +98,7 @@ pub(super) struct Request {
     pub(super) tool_choice: ToolChoice,
 }
 
-/// A batch of open calls and its source.
+/// A batch of open calls, made by the model or added by the host program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: OpenCalls,
@@ -106,25 +106,25 @@ pub(super) struct Batch {
     pub(super) source: CallSource,
 }
 
-/// The source of a batch of calls.
+/// The author of a batch of calls: the model or the host program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallSource {
-    /// A reply from the model.
+    /// The model made the calls in a reply.
     #[default]
     Reply,
-    /// The host program, through [`Run::add_calls`](super::Run::add_calls). After the batch, the
-    /// run continues with `then`.
+    /// The host program added the calls with [`Run::add_calls`](super::Run::add_calls). After the
+    /// batch, the run continues with `then`.
     Added { then: AfterCalls },
 }
 
-/// The next action of a run after a batch of calls.
+/// The next action of a run after a batch of added calls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AfterCalls {
-    /// A model request with this purpose.
+    /// The run sends a model request with this purpose.
     Request(Purpose),
-    /// The end of the run, with the result at this index of the transcript as its answer.
+    /// The run ends. Its answer is the tool result at the index `result` of the transcript.
     Stop { result: usize },
 }
 

@@ -17,8 +17,8 @@ type Object = Map<String, Value>;
 /// The maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_CANDIDATES: usize = 64;
 
-/// The accepted keys of a thought. The instructions specify the first key. Models that ignore the
-/// instructions use one of the other keys. The same applies to the next two lists.
+/// The accepted keys of the thought in a step. The instructions for the model specify the first
+/// key. The other keys are accepted because some models use them nevertheless.
 const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const TOOL_ARGS_KEYS: [&str; 6] =

@@ -58,7 +58,7 @@ const LABEL_NAMES: [(&str, Section); 28] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) section: Section,
-    /// Set for a DSPy marker, such as `[[ ## answer ## ]]`.
+    /// `true` for a DSPy marker such as `[[ ## answer ## ]]`, and `false` for a label with a colon.
     pub(super) is_bracketed: bool,
     /// `true` if the label is bracketed or starts with a capital letter, unlike most ordinary words
     /// and JSON keys.
