@@ -91,7 +91,7 @@ struct AgentInner {
 }
 
 impl ReactAgent {
-    /// Creates an agent with default settings, and with the default dialect for `model`.
+    /// Creates an agent with default settings and the default dialect for `model`.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl ReactAgent {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Wraps the agent for synchronous code. The wrapper owns its tokio runtimes.
+    /// Wraps the agent in a [`BlockingAgent`] for synchronous code, which owns its tokio runtimes.
     pub fn blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }

@@ -104,7 +104,7 @@ pub enum HandoffError {
         /// The error that occurred when the hand-off tools were added to the agent.
         source: AgentBuildError,
     },
-    /// The agent with this name takes named inputs, which a hand-off cannot provide.
+    /// The agent with this name declares structured inputs, which a hand-off cannot provide.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
     Inputs(String),
 }
@@ -116,7 +116,8 @@ struct HandoffState {
     agent: String,
     /// The number of hand-offs in this run so far.
     count: u32,
-    /// The checkpoint of the current agent in a suspended run. Null while the run is active.
+    /// The checkpoint of the current agent in a suspended run. `Value::Null` while the run is
+    /// active.
     #[serde(default)]
     checkpoint: Value,
 }
@@ -128,7 +129,7 @@ impl Handoffs {
     /// # Errors
     ///
     /// Fails if the routes do not match the agents, if an agent already has a tool with the name of
-    /// a hand-off tool, or if an agent takes named inputs.
+    /// a hand-off tool, or if an agent declares structured inputs.
     pub fn new(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,

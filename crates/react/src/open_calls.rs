@@ -31,8 +31,8 @@ enum CallState {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
     },
-    /// The driver is executing the call. `retries` is the retry budget of its tool, and `resumed`
-    /// is kept for another execution after a crash.
+    /// The driver is executing the call. `retries` is the retry budget of its tool. `resumed` is
+    /// kept, because the call needs it again if it is repeated after a crash.
     UnderWay {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
@@ -226,8 +226,8 @@ impl OpenCalls {
         }
     }
 
-    /// Closes the batch, and returns one result per call, in call order. Calls without a result get
-    /// a failure of this `kind` with the text `why`.
+    /// Closes the batch, and returns one result per call, in call order. The result of an
+    /// unfinished call is a failure with the kind `kind` and the message `why`.
     pub(crate) fn close(
         self,
         kind: FailureKind,
@@ -256,8 +256,8 @@ impl OpenCall {
     }
 }
 
-/// Creates the result of a call that was not executed or has an unknown outcome: a failure of this
-/// `kind` with the text `why`.
+/// Creates the result of a call that was not executed or has an unknown outcome: a failure with the
+/// kind `kind` and the message `why`.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

@@ -205,8 +205,9 @@ impl Router {
         Ok((routed, Dispatch::Agent { agent, input: Box::new(input), info }))
     }
 
-    /// Replaces the state of the router in `suspended` with the state of the agent. Returns the
-    /// name of the route, or `None` for the fallback agent, and the usage of the classifier.
+    /// Replaces the checkpoint of the router in `suspended` with the checkpoint of the selected
+    /// agent. Returns the name of the route, or `None` for the fallback agent, and the usage of the
+    /// classifier.
     fn restore(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());

@@ -162,7 +162,7 @@ impl Run {
         Self { transcript, head, ids, history: CallHistory::default() }
     }
 
-    /// Returns the current state of the run, without its data.
+    /// Returns the current state of the run, without the data of the state.
     pub fn state(&self) -> RunState {
         self.head.state.state().name()
     }

@@ -17,7 +17,7 @@ use crate::{
     run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
-/// The observation in the step that contains the answer.
+/// The text of the observation in the step that contains the answer. It is the same as in DSPy.
 const COMPLETED: &str = "Completed.";
 
 /// A ReAct trajectory. It has one step per tool call, and a last step for the answer.

@@ -221,8 +221,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Selects the model request that returns the structured outputs: the last step or a separate
-    /// request. Default: [`OutputStrategy::Finish`].
+    /// Selects the model request in which the model returns the structured outputs: the request of
+    /// the last step, or a separate request. Default: [`OutputStrategy::Finish`].
     pub fn output_strategy(mut self, strategy: OutputStrategy) -> Self {
         self.config.output_strategy = strategy;
         self
@@ -277,9 +277,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Enables or disables the text of instructions, messages, arguments and results in tracing
-    /// spans. The text is recorded in OpenTelemetry's GenAI attributes. Default: `false`, because
-    /// traces often have more readers than the conversation.
+    /// Enables or disables recording of the text of instructions, messages, arguments and results
+    /// in tracing spans. The text is recorded in OpenTelemetry's GenAI attributes. Default:
+    /// `false`, because traces often have more readers than the conversation.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
@@ -291,9 +291,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Configures the selection of messages for model requests. By default, each request contains
-    /// the whole conversation. If the model rejects a request as too long, the oldest turn or step
-    /// is omitted and the request is repeated, up to three times in a row.
+    /// Configures which messages of the conversation model requests contain. Default: all messages.
+    /// If the model rejects a request as too long, the oldest turn or step is omitted and the
+    /// request is repeated, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self

@@ -123,9 +123,9 @@ async fn stream_reply(
     Err(truncated("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
 }
 
-/// Converts a temporary error in the middle of a stream to [`ModelError::Truncated`] with the text
-/// `received` so far, so that the run repeats the request. Temporary errors are server errors, rate
-/// limits and connection errors.
+/// Converts a temporary error in the middle of a stream to [`ModelError::Truncated`], so that the
+/// run repeats the request. `received` is the text of the stream up to the error. Temporary errors
+/// are server errors, rate limits and connection errors.
 ///
 /// Other errors are returned unchanged. An error before the first event (`received` is `None`) is
 /// also returned unchanged, because the model has already retried the request.

@@ -11,8 +11,9 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The range of the length limit for each text in a [`record`], in bytes. Within this range, the
-/// limit is the size of the record divided by the number of its messages and calls.
+/// The lowest and the highest value of the length limit for a text in a [`record`], in bytes.
+/// Between these values, the limit is the size of the record divided by the number of its messages
+/// and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// The target size of a [`record`] in bytes if the context window of the model is unknown.
@@ -57,8 +58,8 @@ fn record(part: &View, size: usize) -> String {
     summary + &latest.concat()
 }
 
-/// Formats `message` and its calls as lines such as `user: …` and `assistant calls search: …`.
-/// Texts and arguments are truncated to `max_len` bytes.
+/// Formats `message` and its calls as lines such as `user: …` and `assistant calls search: …`, one
+/// per text or call. Texts and arguments are truncated to `max_len` bytes.
 fn lines(message: &Message, max_len: usize) -> String {
     let (role, text) = match message.body() {
         MessageBody::System { .. } => ("instructions", message.text()),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use haft_core::{ToolName, toolset::ToolList};
 
-/// A logger that warns about each deprecated tool once per run.
+/// A logger of deprecated tools. It logs one warning per tool and run.
 #[derive(Default)]
 pub(super) struct DeprecationWarnings {
     logged: HashSet<ToolName>,

@@ -22,12 +22,13 @@ use tokio::sync::mpsc;
 /// event (back-pressure).
 const EVENT_BUFFER: usize = 64;
 
-/// The sender of run events. Without a reader, all events are discarded.
+/// A sink for the events of a run, which sends them to their reader. If there is no reader, the
+/// sink discards all events.
 #[derive(Clone)]
 pub(crate) struct EventSink(Option<mpsc::Sender<RunEvent>>);
 
 impl EventSink {
-    /// Creates a sink without a reader. All events are discarded.
+    /// Creates a sink without a reader, which discards all events.
     pub(crate) fn unobserved() -> Self {
         Self(None)
     }
@@ -51,8 +52,8 @@ impl EventSink {
     }
 }
 
-/// A progress sink that forwards the progress of calls to the reader of the events and to the host
-/// program.
+/// A progress sink that forwards progress updates of tool calls to the reader of the run's events
+/// and to the progress sink of the host program.
 pub(super) struct ProgressRelay {
     pub(super) events: EventSink,
     pub(super) host: Option<Arc<dyn ProgressSink>>,

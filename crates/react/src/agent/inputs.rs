@@ -42,8 +42,9 @@ impl StepInputs {
 }
 
 impl ReactAgent {
-    /// Lists the tools and runs the hooks for the next request. If the text of the instructions has
-    /// not changed since the `last` request, reuses that [`Message`] with its cached values.
+    /// Lists the tools and runs the hooks for the next request. If the text of the instructions is
+    /// the same as in `last`, reuses the [`Message`] from `last`, because it caches its rendered
+    /// text.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -90,7 +91,7 @@ impl ReactAgent {
 }
 
 impl StepInputs {
-    /// Fails if a tool has a name reserved by the dialect.
+    /// Fails if a tool of this step has a name that the dialect of this step reserves.
     /// [`build`](super::ReactAgentBuilder::build) checked the agent's own dialect and tools, but a
     /// hook may have replaced them.
     fn check_tool_names(&self, run: &Run) -> Result<(), AgentErrorKind> {
@@ -108,8 +109,8 @@ impl StepInputs {
     }
 }
 
-/// Appends the non-empty texts in `paragraphs` to the instructions `base`. Returns `last` if it has
-/// the same text as the result, to reuse the values cached in this [`Message`].
+/// Appends the non-empty texts in `paragraphs` to the instructions `base`. Returns `last` instead
+/// of a new message if both have the same text, because `last` caches its rendered text.
 pub(super) fn join_instructions(
     base: Option<Arc<Message>>,
     paragraphs: &[String],

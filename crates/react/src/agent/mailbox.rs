@@ -51,10 +51,10 @@ struct Mail {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Status {
-    /// The handle is not attached to a driver yet.
+    /// No driver is attached to the handle yet.
     #[default]
     Waiting,
-    /// The driver of a run is attached and delivers the messages.
+    /// The driver of a run is attached to the handle, and delivers its messages to the run.
     Attached,
     /// The run ended, failed or was suspended. The handle accepts no more messages.
     Closed,
@@ -155,7 +155,7 @@ impl Mailbox {
         effect
     }
 
-    /// Closes the handle. Messages that the run did not deliver move back to the handle. A
+    /// Closes the handle, and moves the messages that the run did not deliver back to the handle. A
     /// suspended run keeps these messages, because they are saved with it.
     pub(crate) fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };

@@ -78,8 +78,9 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The tool lists for model requests with declared outputs: with [`FINISH`], without [`FINISH`],
-/// and with [`FINISH`] only. All three are cached with the original tool list.
+/// The tool lists of model requests if outputs are declared: the original tools with [`FINISH`],
+/// the original tools without [`FINISH`], and only [`FINISH`]. All three lists are cached in the
+/// original tool list.
 struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,

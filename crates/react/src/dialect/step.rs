@@ -19,7 +19,8 @@ use crate::dialect::Reply;
 pub(super) use delta_buffer::DeltaBuffer;
 use prompt::StepPrompt;
 
-/// The argument of a [`FINISH`] call that contains the answer, if no outputs are declared.
+/// The name of the argument that contains the answer in a [`FINISH`] call, if no outputs are
+/// declared.
 pub(super) const ANSWER: &str = "answer";
 
 /// A text format of ReAct steps, such as one JSON object or three lines.
@@ -40,8 +41,8 @@ pub(super) trait StepFormat: Send + Sync + 'static {
     /// answer, if the answer is structured.
     fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep>;
 
-    /// Returns the response format that constrains a reply to a step with one of `tools`. By
-    /// default, the text is not constrained.
+    /// Returns the response format that constrains a reply to a step that calls one of `tools`. The
+    /// default implementation does not constrain the reply.
     fn response_format(_tools: &[&ToolDefinition]) -> ResponseFormat {
         ResponseFormat::Text
     }

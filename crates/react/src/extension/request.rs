@@ -170,8 +170,9 @@ impl fmt::Debug for StepRequest {
 /// The maximum number of tool lists in a [`PreparedLists`] cache.
 const MAX_CACHED_LISTS: usize = 8;
 
-/// An LRU cache of tool lists that a `prepare` hook has changed. Reusing an equal list also reuses
-/// the rendering that is cached with the list.
+/// An LRU cache of tool lists that a `prepare` hook has changed. A cached list keeps its memoized
+/// values, such as the system message that a dialect rendered from the list, so they are not
+/// computed again.
 #[derive(Default)]
 pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 

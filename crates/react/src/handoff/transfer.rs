@@ -137,8 +137,8 @@ pub(super) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HANDOFF_TARGET).filter(|_| is_hint(message))?.as_str()
 }
 
-/// Returns the reason for a hand-off by the agent `from`, as a text. The reason is an argument of
-/// the hand-off call in `transcript`. `result` is the result of this call.
+/// Returns a text with the name of the agent `from` and its reason for the hand-off. The reason is
+/// an argument of the hand-off call in `transcript`. `result` is the result of this call.
 pub(super) fn handoff_reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

@@ -6,7 +6,8 @@ use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::HostState, tool
 
 use super::{PushedCalls, QueueHandle, Quota};
 
-/// A queue for each call in a batch, by call id. The call can push further calls to it.
+/// A queue for each call in a batch, by the id of the call. While a call is executed, it can push
+/// further calls to its queue.
 ///
 /// The pushed calls are executed only if the call that pushed them succeeds. A failed call may be
 /// repeated, and a suspended call runs again from its start: both would push the same calls again.
@@ -21,8 +22,8 @@ impl CallQueues {
         Self(quota.map(queues).unwrap_or_default())
     }
 
-    /// Returns the state for each call, by call id. The state contains the [`QueueHandle`] of the
-    /// call, which accepts calls to `tools`.
+    /// Returns a [`HostState`] for each call, by the id of the call. This state contains the
+    /// [`QueueHandle`] of the call, which accepts calls to `tools`.
     pub(crate) fn states(
         &self,
         tools: impl FnOnce() -> ToolList,

@@ -118,8 +118,8 @@ impl PushedCalls {
         mem::take(&mut state.calls)
     }
 
-    /// Discards the calls that were not taken yet and returns their share of the quota. Calls that
-    /// are pushed later are rejected.
+    /// Discards the calls that were not taken yet, so that they no longer count towards the quota.
+    /// Calls that are pushed later are rejected.
     pub(super) fn discard(&self) {
         self.quota.give_back(self.close().len());
     }

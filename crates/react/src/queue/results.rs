@@ -47,7 +47,7 @@ impl QueuedResults {
         results
     }
 
-    /// Adds the results recorded in `messages` to `self`. Returns the kind of change.
+    /// Adds the results recorded in `messages` to `self`. Returns the kind of change to `self`.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
@@ -157,15 +157,15 @@ impl QueuedResults {
     }
 }
 
-/// The kind of change made by [`QueuedResults::read`]. The variants are ordered from the smallest
-/// change to the largest.
+/// The kind of change to the results by [`QueuedResults::read`]. The variants are ordered from no
+/// change to the largest change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
-    /// The messages contained no results.
+    /// No result was added: the messages contained none.
     None,
-    /// The messages contained results, and every earlier result is unchanged.
+    /// Results were added, and every earlier result is unchanged.
     Added,
-    /// At least one result differs from an earlier result with the same placeholder.
+    /// At least one earlier result was replaced by a different result with the same placeholder.
     Changed,
 }
 

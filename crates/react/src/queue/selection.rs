@@ -11,7 +11,7 @@ use crate::run::Selection;
 /// - A call waits if it needs the result of another call in `calls`.
 /// - All other calls are ready. The placeholders in their arguments are replaced with `results`.
 ///
-/// If all calls wait, they need the results of each other, so all of them fail.
+/// If all calls wait, they need each other's results, so all of them fail.
 pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
     let mut selection = Selection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();

@@ -18,8 +18,8 @@ pub(super) fn is_clarification(message: &Message) -> bool {
     message.metadata_value(CLARIFICATION) == Some(&Value::Bool(true))
 }
 
-/// Returns a clarifying question that names the routes in `candidates`, or all routes if there are
-/// no candidates. A question in `table` takes precedence.
+/// Returns the clarifying question of `table` if it is set. Otherwise, returns a question that
+/// lists the descriptions of the routes in `candidates`, or of all routes if `candidates` is empty.
 pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> String {
     if let Some(question) = &table.question {
         return question.clone();
@@ -35,8 +35,8 @@ pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> 
     }
 }
 
-/// Returns an answer that consists of the clarifying question `question`, and appends the question
-/// to `transcript`. `usage` is the usage of the classifier.
+/// Returns an answer with the clarifying question `question` as its text. The transcript of the
+/// answer is `transcript` with the question appended. `usage` is the usage of the classifier.
 pub(super) fn clarifying_answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
     let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
     let message = Message::assistant(question.as_str()).with_metadata(metadata);

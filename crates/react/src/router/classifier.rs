@@ -5,8 +5,8 @@ use haft_core::{Message, agent::AgentError, export::async_trait, message::Messag
 use super::{RouteTable, clarify::is_clarification};
 use crate::run::is_from_user;
 
-/// A classifier that selects the route for a task. Examples are [`Keywords`](super::Keywords) and
-/// [`ModelClassifier`](super::ModelClassifier).
+/// Selects the route for a task. [`Keywords`](super::Keywords) and
+/// [`ModelClassifier`](super::ModelClassifier) implement this trait.
 #[async_trait]
 pub trait Classifier: Send + Sync {
     /// Selects a route of `table` for the last task in `conversation`, or no route if the route is

@@ -21,12 +21,12 @@ use crate::{dialect::json_object, run::is_from_user};
 /// The value of `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// The maximum length of a message in the prompt, in bytes. Longer messages are truncated, except
-/// the user messages after the last assistant message.
+/// The maximum length of a message in the prompt, in bytes. Longer messages are truncated. User
+/// messages after the last assistant message have no maximum length.
 const MAX_MESSAGE_BYTES: usize = 1_000;
 
-/// The maximum number of messages in a prompt that contains assistant messages. Older messages are
-/// omitted.
+/// The maximum number of messages in the prompt. Older messages are omitted, unless the remaining
+/// messages are all from the user: the prompt then contains the whole task.
 const MAX_MESSAGES: usize = 12;
 
 /// The maximum number of model requests for one decision.

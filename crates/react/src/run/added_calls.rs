@@ -54,8 +54,8 @@ impl Run {
 
     /// Starts a batch of the added calls that can be executed now, and records failures for the
     /// calls that can never be executed. Returns `false` if the run has no added calls, and `true`
-    /// if the caller must read the state of the run again. Fails if a limit forbids the calls and
-    /// ends the run.
+    /// if it has changed the run. The caller must then advance the run from its new state. Fails if
+    /// a limit forbids the calls and ends the run.
     pub(super) fn open_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,

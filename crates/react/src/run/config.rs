@@ -44,7 +44,8 @@ pub struct RunConfig {
     /// answer is text. Default: `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
-    /// The model request that returns the declared outputs. Default: the last step.
+    /// The model request in which the model returns the declared outputs. Default: the request of
+    /// the last step.
     pub output_strategy: OutputStrategy,
     /// The tool choice of model requests. After the model has made the required call, later
     /// requests use [`ToolChoice::Auto`]. Default: [`ToolChoice::Auto`].
@@ -54,8 +55,8 @@ pub struct RunConfig {
     /// result is the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
-    /// If `true`, an output is accepted only after the driver has [validated](super::Effect::Check)
-    /// it. Default: `false`.
+    /// `true` if the run accepts an output only after the driver has
+    /// [validated](super::Effect::Check) it. Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
     /// The settings of model requests, such as the temperature.
@@ -78,12 +79,12 @@ pub struct RunConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OutputStrategy {
-    /// The last step: the reply that ends the run contains the outputs, for example as the
-    /// arguments of a call to `finish`.
+    /// The request of the last step. The reply that ends the run contains the outputs, for example
+    /// as the arguments of a call to `finish`.
     #[default]
     Finish,
-    /// A separate request after the last step, with all steps in its context. Some models give
-    /// better results with one task at a time.
+    /// A separate request after the last step, with all steps in its context. Some models perform
+    /// better if they do not have to call tools and format outputs in the same request.
     Extraction,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Resolver, Run, marks::summarized, segments};
 
-/// The configuration of the context, the part of the conversation that is sent to the model.
+/// The configuration of the context: the part of the conversation that a model request contains.
 ///
 /// Messages are omitted in whole segments: turns of earlier runs, and steps of this run. A step is
 /// a reply with calls and all messages after it, up to the next such reply. The input of this run
@@ -30,7 +30,7 @@ pub struct ContextConfig {
     /// too long. The count restarts with each reply. With 0, nothing is omitted for this reason.
     /// Default: 3.
     pub omissions: u32,
-    /// If `true`, a context that is too long is first [summarized](super::Effect::Compact), except
+    /// `true` if a context that is too long is first [summarized](super::Effect::Compact), except
     /// for its last step. If the context is still too long, or cannot be summarized, the oldest
     /// turn or step is omitted. A summary is a model request, and counts towards the
     /// [limits](super::RunConfig::limits). Default: `false`.
@@ -81,7 +81,8 @@ impl ContextWindow {
     }
 
     /// Returns the window after a change of the model: the window at the start of the run, followed
-    /// by the steps from message index `steps` on. Summaries made during this run are discarded.
+    /// by the steps from message index `steps` on. Summaries made during this run are no longer
+    /// sent, but still count towards `summaries`.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }

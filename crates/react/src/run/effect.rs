@@ -81,7 +81,7 @@ pub enum Effect {
     /// Wait for a decision on at least one of these calls. Report each decision with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
-    /// The run is finished, and this is its answer.
+    /// Stop driving the run. It is finished, and this is its answer.
     Done(Box<RunAnswer>),
 }
 

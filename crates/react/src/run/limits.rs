@@ -47,8 +47,8 @@ impl RunClock {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Sets the elapsed time to at least `limit`, because the clock of the run may be behind the
-    /// timer of its driver.
+    /// Sets the elapsed time to at least `limit`. When the timer of the driver ends, the clock of
+    /// the run may still show less than `limit`.
     fn expire(&mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.elapsed_ms = self.elapsed_ms.max(limit);
@@ -119,8 +119,8 @@ impl Run {
         self.head.usage += usage;
     }
 
-    /// Sets the current time to `now`, and counts the time since the last step if the clock is
-    /// running.
+    /// Sets the current time to `now`. Adds the time since the last step to the elapsed time if the
+    /// clock is running, and starts the clock otherwise.
     pub(super) fn tick(&mut self, now: Timestamp) {
         self.head.clock.tick(now);
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::dialect::json_object;
 
 /// Parses `content`, an answer of the model, as a JSON object, repairs common mistakes, and
-/// validates it with `schema`. The error text is sent to the model.
+/// validates the object against `schema`. The error text is sent to the model.
 pub(super) fn parse_answer(schema: &Schema, content: &[Content]) -> Result<Value, String> {
     let value = match content {
         [Content::Json { value }] => value.clone(),

@@ -23,9 +23,9 @@ pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
     split(range.clone(), range.skip(1).filter(begins))
 }
 
-/// Splits `range` into subranges without summaries, since the latest summary is sent separately. If
-/// `resolved` is `true`, messages with results of added calls are excluded, too, since each result
-/// is sent in place of its placeholder.
+/// Splits `range` into subranges that contain no summaries, since the latest summary is sent
+/// separately. If `resolved` is `true`, the subranges also contain no messages with the results of
+/// added calls, since each of these results is sent in place of its placeholder.
 pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,

@@ -89,7 +89,7 @@ pub(super) enum Purpose {
     FinalAnswer { limit: Limit },
 }
 
-/// The properties of a sent request that are needed to interpret its reply.
+/// The data of a sent model request that is needed to process its reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Request {
     #[serde(default, skip_serializing_if = "Purpose::is_step")]
@@ -137,7 +137,7 @@ pub(super) struct Answer {
     pub(super) output: Option<Box<Output>>,
 }
 
-/// The state of a run, without its data.
+/// The state of a run, without the data of the state.
 ///
 /// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has a state
 /// diagram.
@@ -225,8 +225,8 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
 #[serde(transparent)]
 pub(super) struct Machine {
     state: State,
-    /// The state at the start of a transition that has moved the data out of `state`. `None` at all
-    /// other times.
+    /// The name of the state before the current transition, if this transition has moved the data
+    /// out of `state`. `None` at all other times.
     #[serde(skip)]
     previous: Option<RunState>,
 }
@@ -316,7 +316,8 @@ impl Machine {
         self.enter(State::Compacting { purpose: self.purpose(), until });
     }
 
-    /// `AwaitingReply | Compacting → ReadyToRequest`: the request failed, or the summary is done.
+    /// `AwaitingReply | Compacting → ReadyToRequest`: the model request must be repeated, or the
+    /// compaction has ended.
     pub(super) fn request_again(&mut self) {
         self.enter(State::ReadyToRequest { purpose: self.purpose() });
     }
@@ -474,8 +475,8 @@ impl Machine {
         }
     }
 
-    /// Moves the state out and leaves [`State::Cancelled`] in its place, so that a missing next
-    /// state (a bug) cancels the run.
+    /// Removes and returns the state, and leaves [`State::Cancelled`] in its place. A run that
+    /// enters no next state because of a bug is therefore cancelled.
     fn take(&mut self) -> State {
         self.previous = Some(self.state.name());
         mem::replace(&mut self.state, State::Cancelled)

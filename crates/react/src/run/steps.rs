@@ -8,8 +8,7 @@ use haft_core::{
     message::{AssistantMessage, MessageBody},
 };
 
-/// Returns the calls in `messages` with their results, in call order. Calls without a result are
-/// left out.
+/// Returns the calls in `messages` with their results, in call order. Omits calls without a result.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     let replies = (0..).zip(messages).filter_map(|(index, message)| match message.body() {
         MessageBody::Assistant(reply) => Some((index, reply)),

@@ -8,8 +8,8 @@ use haft_core::{
 use super::Run;
 
 impl Run {
-    /// Converts the run to a [`SuspendedRun`], which contains the waiting calls and the data to
-    /// continue the run.
+    /// Converts the run to a [`SuspendedRun`], which contains the calls that wait for decisions and
+    /// all data needed to resume the run.
     ///
     /// # Errors
     ///

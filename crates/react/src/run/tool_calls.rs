@@ -80,7 +80,8 @@ impl Run {
     }
 
     /// Returns the ready calls as an effect, or [`Effect::Wait`] if all open calls wait for
-    /// decisions. Returns `None` if the calls are finished or were denied by a limit.
+    /// decisions. Returns `None` if the calls are finished or were denied by a limit. Fails if a
+    /// call is still in progress, if the result of a call is fatal, or if a limit ends the run.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
         let time_is_up = self.time_is_up();
         let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
@@ -135,8 +136,8 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Closes the current batch of calls. Calls without a result get a failure of this `kind` with
-    /// the text `why`.
+    /// Closes the current batch of calls. Each call without a result gets a failure. `kind` and
+    /// `why` are the kind and the message of the failure.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -147,9 +148,9 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Appends the results of `batch` to the transcript, in call order. Calls without a result get
-    /// a failure of this `kind` with the text `why`. The results of added calls become a single
-    /// message, since they belong to no reply.
+    /// Appends the results of `batch` to the transcript, in call order. Each call without a result
+    /// gets a failure with the kind `kind` and the message `why`. The results of added calls are
+    /// appended as a single message, since the calls belong to no reply.
     fn record_results(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         let results = batch.calls.close(kind, why, now);

@@ -18,13 +18,12 @@ pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// Set after the first text of the step's thought. Reasoning that arrives after this text is
-    /// dropped.
+    /// `true` if the thought of the step has begun. Reasoning that arrives later is dropped.
     has_step_thought: bool,
 }
 
 impl DeltaBuffer {
-    /// Appends `text` to the thought. It is reasoning that the server sends in a separate field.
+    /// Appends `text`, reasoning that the server sends in a separate field, to the thought.
     pub(in super::super) fn push_reasoning(&mut self, text: &str) {
         // The complete reply contains the reasoning before the thought. Reasoning that arrives
         // after the thought would be emitted in the wrong order, so it is dropped.

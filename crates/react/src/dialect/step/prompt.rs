@@ -35,7 +35,8 @@ pub(super) struct StepPrompt<F> {
     tool_step: OnceLock<ResponseFormat>,
 }
 
-/// A system message. The message is cached with the instructions that it contains.
+/// A system message with the `rules` that it contains. It is cached in the [`Message`] of its
+/// instructions, so that later model requests with the same `rules` reuse it.
 struct SystemMessage {
     rules: Arc<str>,
     message: Arc<Message>,

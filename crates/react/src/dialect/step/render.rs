@@ -12,8 +12,8 @@ use serde_json::json;
 use super::{super::FINISH, ANSWER, StepFormat};
 use crate::run::{is_rejected, is_unusable, reasoning};
 
-/// A message of the transcript, rendered in the text format `F`. The rendered message is cached
-/// with the original message.
+/// A message of the transcript, rendered in the text format `F`. The rendered message is cached in
+/// the original message.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
 
 pub(super) fn render_message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {

@@ -2,8 +2,8 @@
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// The start of arguments whose answer can be streamed, without whitespace. The first key is
-/// `answer`.
+/// The start that arguments must have for their answer to be streamed. Whitespace in the arguments
+/// is ignored in the comparison.
 const PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for the arguments of a `finish` call. The scanner streams the answer if the arguments

@@ -35,7 +35,7 @@ pub(super) struct SectionParser {
     nesting: Nesting,
     think_tags: ThinkTagParser,
     ambiguity: Ambiguity,
-    /// The text of an answer from an ambiguous label on. The text becomes part of the answer,
+    /// The text of an answer, starting at an ambiguous label. The text becomes part of the answer,
     /// unless the label turns out to start the next step.
     ambiguous_text: String,
 }
@@ -228,8 +228,9 @@ impl SectionParser {
         !self.sections.answer.trim().is_empty() || !self.sections.arguments.trim().is_empty() || has_inline()
     }
 
-    /// Handles a label inside an answer. `section` is the section of the label, and `line` is its
-    /// text. The label may be part of the answer or start the next step.
+    /// Handles a label inside an answer. `section` is the section that the label would start, and
+    /// `line` is the line up to the end of the label. The label may be part of the answer or start
+    /// the next step.
     fn continue_answer(&mut self, section: Section, line: &str) -> Position {
         self.ambiguity = match (section, self.ambiguity) {
             (Section::End | Section::Arguments, Ambiguity::Action(_)) => {

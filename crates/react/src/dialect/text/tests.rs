@@ -146,8 +146,8 @@ Arguments: {"pattern": "\d+\s\\"}"#,
     );
 }
 
-/// Truncated arguments become the arguments of the call unchanged. The call then fails validation,
-/// and the model can repeat it.
+/// Truncated arguments are passed to the call unchanged. The call then fails validation, and the
+/// model can repeat it.
 #[test]
 fn truncated_arguments_are_not_completed() {
     for cut in [
