@@ -308,8 +308,8 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the maximum number of times that the model can make the same call, or the same cycle of
-    /// calls, in a row. `None` disables the limit, for example for tools that the model polls.
-    /// Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// calls, in a row. `None` disables the limit, for example if the model polls a tool. Default:
+    /// [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self

@@ -74,7 +74,7 @@ pub struct RunConfig {
     pub max_output_retries: u32,
 }
 
-/// The model request that returns the declared outputs.
+/// The model request in which the model returns the declared outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -105,7 +105,7 @@ impl Head {
         self.clock.now
     }
 
-    /// Resets a required tool choice to `Auto`, after the model has made the call.
+    /// Sets the tool choice to `Auto` if it requires a call, after the model has made this call.
     pub(super) fn reset_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {

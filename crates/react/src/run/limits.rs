@@ -16,7 +16,8 @@ use super::{
     state::{Purpose, State},
 };
 
-/// The next state of a run, and the result for its driver: an error if the run stops in this state.
+/// The next state of a run, and the result that its driver receives: an error if the run stops in
+/// this state.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
 /// The clock of a run, which measures the time for the time limit. The clock stops while the run

@@ -6,14 +6,16 @@ use haft_core::{Message, ToolResult};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// The metadata key of hints: messages from the run itself to the model, with the user role.
+/// The metadata key that marks hints: messages from the run itself to the model, with the user
+/// role.
 const HINT: &str = "hint";
-/// The metadata key of unusable replies. They contain no calls and are not the accepted answer.
+/// The metadata key that marks unusable replies. An unusable reply contains no calls and is not the
+/// accepted answer.
 const UNUSABLE: &str = "unusable";
-/// The metadata key of rejected answers. An output validator rejected the answer, or its validation
-/// did not finish because the run was cancelled or failed.
+/// The metadata key that marks rejected answers. An output validator rejected the answer, or its
+/// validation did not finish because the run was cancelled or failed.
 const REJECTED: &str = "rejected";
-/// The metadata key of messages that were enqueued during the run.
+/// The metadata key that marks messages enqueued during the run.
 const ENQUEUED: &str = "enqueued";
 /// The metadata key of summaries. The value is the number of messages directly before the summary
 /// that were not summarized.

@@ -111,8 +111,9 @@ impl Run {
         (State::finishing(stop_reason, None), Ok(()))
     }
 
-    /// Records `message` as [unusable](super::is_unusable), and requests a correction of `problem`
-    /// from the model. Fails if too many replies in a row were rejected.
+    /// Records `message` as [unusable](super::is_unusable), and requests a corrected reply from the
+    /// model. `problem` is the reason, as a text for the model. Fails if too many replies in a row
+    /// were rejected.
     fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {

@@ -47,15 +47,16 @@ use super::{Output, Run};
 /// }
 /// ```
 pub trait Resolver: Debug + Send + Sync {
-    /// Returns a copy of each message that contains references, with these references resolved. The
-    /// keys are transcript indices. In a model request, the copies replace the original messages.
+    /// Returns a copy of each message that contains references, with the references replaced by
+    /// results. The keys are the transcript indices of the original messages. In a model request,
+    /// the copies replace the original messages.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
-    /// Returns `output` with its references resolved.
+    /// Returns `output` with each reference replaced by its result.
     fn output(&self, transcript: &Transcript, output: Output) -> Output;
 
-    /// Returns a copy of `result` with its references resolved, or `None` if it contains no
-    /// references.
+    /// Returns a copy of `result` with each reference replaced by its result, or `None` if `result`
+    /// contains no references.
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
     /// Selects the added calls that can be executed now, and resolves the references in their

@@ -462,8 +462,8 @@ impl Machine {
     }
 
     /// `ReadyToRequest | AwaitingReply → Preparing`: a new driver takes over and prepares the
-    /// inputs again. `Suspended → CallingTools`: the new driver executes the calls with a decision,
-    /// if any.
+    /// inputs again. `Suspended → CallingTools`: the new driver executes the calls that already
+    /// have a decision, if any.
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),

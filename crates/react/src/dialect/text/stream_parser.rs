@@ -15,13 +15,13 @@ use super::{
 pub(super) struct TextStreamParser {
     sections: SectionParser,
     deltas: DeltaBuffer,
-    /// The length of the emitted part of the thought, in bytes.
+    /// The length of the emitted part of the thought, in bytes. The next emitted text starts there.
     thought_len: usize,
     /// The length of the emitted part of the answer section, in bytes.
     answer_len: usize,
     answer_argument: AnswerScanner,
-    /// The schema of the answer, if the answer is structured. In this case no answer text is
-    /// emitted.
+    /// The schema of the answer, or `None` if the answer is plain text. A structured answer is not
+    /// streamed.
     outputs: Option<Schema>,
 }
 
