@@ -156,7 +156,8 @@ impl ReactAgent {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Wraps the agent in a [`BlockingAgent`] for synchronous code, which owns its tokio runtimes.
+    /// Wraps the agent in a [`BlockingAgent`] for synchronous code. The wrapper owns its tokio
+    /// runtimes.
     pub fn blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }

@@ -43,8 +43,7 @@ impl StepInputs {
 
 impl ReactAgent {
     /// Lists the tools and runs the hooks for the next request. If the text of the instructions is
-    /// the same as in `last`, reuses the [`Message`] from `last`, because it caches its rendered
-    /// text.
+    /// the same as in `last`, reuses the [`Message`] from `last`, which caches its rendered text.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,

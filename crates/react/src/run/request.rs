@@ -6,8 +6,8 @@ use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::St
 use crate::dialect::{Prompt, Reply};
 
 impl Run {
-    /// Starts the added calls and returns `None`, if there are any. Otherwise, delivers the
-    /// enqueued messages for the next request and returns [`Effect::Prepare`].
+    /// If there are added calls, starts them and returns `None`. Otherwise, delivers the messages
+    /// enqueued for the next request and returns [`Effect::Prepare`].
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.open_added_calls(step.resolver)? {
             return Ok(None);

@@ -47,15 +47,15 @@ use super::{Output, Run};
 /// }
 /// ```
 pub trait Resolver: Debug + Send + Sync {
-    /// Returns a copy of each message that contains references, with the references replaced by
-    /// results. The keys are the transcript indices of the original messages. In a model request,
+    /// Returns a copy of each message that contains references, in which all references are
+    /// replaced. The keys are the transcript indices of the original messages. In a model request,
     /// the copies replace the original messages.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
-    /// Returns `output` with each reference replaced by its result.
+    /// Returns `output` with all references replaced.
     fn output(&self, transcript: &Transcript, output: Output) -> Output;
 
-    /// Returns a copy of `result` with each reference replaced by its result, or `None` if `result`
+    /// Returns a copy of `result` in which all references are replaced, or `None` if `result`
     /// contains no references.
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
