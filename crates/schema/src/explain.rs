@@ -221,8 +221,8 @@ impl Explainer<'_> {
 
     /// Returns `true` if `error` means that a `false` schema in `additionalProperties`,
     /// `unevaluatedProperties` or `propertyNames` rejected the names of properties. Returns `false`
-    /// for an empty object: it can only be rejected as a whole, by a reference to the `false`
-    /// schema.
+    /// if the rejected value is an empty object: it has no names, so a reference to the `false`
+    /// schema rejected the object itself.
     fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.failed_schema(error).is_some_and(Value::is_object);

@@ -251,7 +251,7 @@ impl Schema {
     }
 
     /// Checks `value`. Returns `Some(true)` if it is valid, and `Some(false)` if it is invalid or
-    /// nested too deep. Returns `None` if the check exceeds its cost budget.
+    /// nested too deeply. Returns `None` if the check exceeds its cost budget.
     pub(crate) fn check(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);

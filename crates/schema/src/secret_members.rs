@@ -18,8 +18,8 @@ pub struct SecretMembers {
 }
 
 impl Schema {
-    /// Returns the secret parts of any value for this schema. They are computed at the first call
-    /// and stored.
+    /// Returns the members that this schema declares as secret. They are computed on the first call
+    /// and cached.
     pub fn secret_members(&self) -> &SecretMembers {
         self.0.secret_members.get_or_init(|| secrets_of_schema(self.as_value()))
     }

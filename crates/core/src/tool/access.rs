@@ -59,7 +59,8 @@ impl Access {
         Self(Arc::new(touches))
     }
 
-    /// Returns the resources that a call with `arguments` uses, or `None` if the function panics.
+    /// Returns the resources that a call with `arguments` uses, or `None` if the function
+    /// passed to [`new`](Self::new) panics.
     pub fn touches(&self, arguments: &Value) -> Option<Vec<Touch>> {
         catch_unwind(AssertUnwindSafe(|| self.0(arguments))).ok()
     }

@@ -106,7 +106,8 @@ enum Lead {
 /// The tokens and texts that open a call.
 struct Opening {
     tokens: Vec<u32>,
-    /// The text that opens a call anywhere in the reply. `None` if the format has no such text.
+    /// The text before each call, such as `<tool_call>`. It can occur anywhere in the reply. `None`
+    /// if the call format has no such text.
     marker: Option<String>,
     /// The texts, without whitespace, that open a call only at the beginning of the reply.
     leading: Vec<String>,

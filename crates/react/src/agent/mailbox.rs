@@ -61,7 +61,7 @@ enum Status {
 }
 
 impl RunHandle {
-    /// Creates a handle that is not bound to a run.
+    /// Creates a handle for enqueued messages that is not bound to a run yet.
     pub fn new() -> Self {
         Self::default()
     }

@@ -41,7 +41,7 @@ impl Run {
         calls.finish(id, result)
     }
 
-    /// Reports that the call in `pending` is suspended and waits for a decision.
+    /// Reports to the run that the call in `pending` is suspended until a decision is made.
     ///
     /// # Errors
     ///

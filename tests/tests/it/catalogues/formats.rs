@@ -7,8 +7,8 @@ use haft_core::{
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_for_target};
 use serde_json::{Value, json};
 
-/// Checks the format of a tool definition for each API that uses `target`. Returns a description of
-/// each wrong format.
+/// Encodes `definition` for each API that uses the schema target `target`, and returns a
+/// description of each mistake in the encoded JSON.
 pub(super) fn find_mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,

@@ -2,7 +2,7 @@
 
 use haft_core::text::StringTracker;
 
-/// A tracker of the objects, arrays and strings that are still open.
+/// Tracks which objects, arrays and strings of an incomplete JSON text are still open.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
