@@ -69,7 +69,7 @@ impl Case {
         self
     }
 
-    /// Marks this case as a baseline without haft, whose instruction count is not checked.
+    /// Marks this case as a baseline without haft. Its instruction count is not checked.
     #[must_use]
     pub fn by_hand(mut self) -> Self {
         self.is_by_hand = true;

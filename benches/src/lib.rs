@@ -21,7 +21,7 @@ pub use model_server::{ModelServer, STEPS};
 
 /// The parsed command line of a bench.
 struct Options {
-    /// Selects the cases whose names contain this text. With `--count`, the full name of a case.
+    /// The part of a name that selects the cases. With `--count`, the full name of one case.
     filter: String,
     task: Task,
 }

@@ -122,8 +122,8 @@ fn whole(step: u32) -> String {
     reply("application/json", &body.to_string())
 }
 
-/// Returns the streamed reply of a step. It contains a tool call whose arguments are split into
-/// pieces, or the answer, which is split into words.
+/// Returns the streamed reply of a step. It contains a tool call, with its arguments split
+/// into pieces, or the answer, split into words.
 fn streamed(step: u32) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     if is_last(step) {

@@ -87,7 +87,7 @@ impl Tool {
         }
     }
 
-    /// Returns the parameters whose values come from the model.
+    /// Returns the parameters that the model sets.
     pub(crate) fn argument_parameters(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
         self.parameters.iter().filter_map(|parameter| match &parameter.role {
             Role::Argument(argument) => Some((parameter, &**argument)),
@@ -95,7 +95,7 @@ impl Tool {
         })
     }
 
-    /// Returns the parameters whose values come from the state of the host program.
+    /// Returns the parameters that receive host state.
     pub(crate) fn state_parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }

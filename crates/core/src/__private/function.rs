@@ -19,7 +19,7 @@ pub trait Function: Send + Sync {
     /// The return type of the function.
     type Output: IntoToolOutput;
 
-    /// Returns the parameters whose values come from the model. Parameters for the context and for
+    /// Returns the parameters that the model sets. Parameters for the context and for
     /// host state are not included.
     fn parameters() -> impl Parameters<Values = Self::Arguments>;
 
@@ -62,7 +62,7 @@ pub async fn call<F: Function>(
     function.call(arguments, cx).await?.into_tool_output()
 }
 
-/// A type whose JSON Schema describes the arguments of the function `F`.
+/// A marker type. Its JSON Schema describes the arguments of the function `F`.
 struct ArgumentsOf<F>(PhantomData<F>);
 
 impl<F: Function> JsonSchema for ArgumentsOf<F> {

@@ -24,7 +24,7 @@ pub trait Argument: DeserializeOwned + JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// A function parameter whose value comes from the model.
+/// A function parameter that the model sets.
 ///
 /// The operations on `T` are stored as function pointers, so the trait bounds for them are only on
 /// [`argument`]. A type that does not satisfy the bounds therefore causes a single compiler error.

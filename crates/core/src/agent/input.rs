@@ -170,7 +170,7 @@ impl RunInput {
         self
     }
 
-    /// Sets the principal: the user or service on whose behalf this run acts.
+    /// Sets the principal: the user or service that this run acts for.
     #[must_use]
     pub fn with_principal(mut self, principal: Principal) -> Self {
         self.context.principal = Some(principal);

@@ -100,8 +100,8 @@ pub struct ChatSettings {
     /// The sampling temperature. A temperature of 0 selects greedy decoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The threshold for nucleus sampling, in (0, 1]. The sampler only considers the most likely
-    /// tokens whose cumulative probability reaches the threshold.
+    /// The threshold for nucleus sampling, in (0, 1]. The sampler only considers the
+    /// smallest set of the most likely tokens with a cumulative probability of at least this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// The maximum number of tokens in the reply.

@@ -10,6 +10,12 @@ const PAGE: &str = "# Behaviour\n\n## Calls\n\n- **B12.** All violations are lis
                     - `crates/a/tests/it/a.rs::invalid_arguments_are_explained`\n- **B13.** One more.\n  \
                     - `crates/a/tests/it/a.rs`\n\n## Planned\n\n- **H60.** Sessions.\n";
 
+/// Checks the findings for the document `page` and a test file with the lines `cited`.
+fn check_citations(page: &str, cited: &[&str], expected: &expect_test::Expect) {
+    let cited = cited.join("\n");
+    tests::check(check, &[], [(DOCUMENT, page), ("a.rs", cited.as_str())], expected);
+}
+
 #[test]
 fn document_and_citations_agree() {
     let tree = [(DOCUMENT, PAGE), ("crates/a/tests/it/a.rs", TESTS)];
@@ -56,12 +62,10 @@ fn cited_promises_are_listed_and_not_planned() {
         "fn helper() {}",
         "/// `Behaviour B12` is code.",
         "fn c() {}",
-    ]
-    .join("\n");
-    tests::check(
-        check,
-        &[],
-        [(DOCUMENT, page), ("a.rs", cited.as_str())],
+    ];
+    check_citations(
+        page,
+        &cited,
         &expect![[r#"
         a.rs:1: `a.rs::a` cites B13, which docs/behaviour.md lists as planned: move the entry
         a.rs:1: `a.rs::a` cites Z99, which is not in docs/behaviour.md
@@ -98,12 +102,10 @@ fn citation_has_a_sentence() {
         "/// Behaviours B12 and B13: no full stop",
         "#[test]",
         "fn c() {}",
-    ]
-    .join("\n");
-    tests::check(
-        check,
-        &[],
-        [(DOCUMENT, page), ("a.rs", cited.as_str())],
+    ];
+    check_citations(
+        page,
+        &cited,
         &expect![[r#"
             a.rs:1: `a.rs` cites B13 without a sentence: write `Behaviour B13: a sentence.`
             a.rs:7: `a.rs::b` cites B12 without a sentence: write `Behaviour B12: a sentence.`
