@@ -1,4 +1,5 @@
-//! Default limits of all haft crates.
+//! The default limits of calls, runs, caches and servers. Other defaults are beside the options of
+//! their type.
 //!
 //! A tool's [`ToolPolicy`](crate::tool::ToolPolicy) overrides the limits for calls to the tool.
 //! [`SchemaLimits`](crate::schema::SchemaLimits) overrides the limits for schemas.

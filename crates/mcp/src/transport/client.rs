@@ -242,7 +242,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
 
     /// Parses a notification or a request from the server. Progress notifications are forwarded to
     /// the subscriber of their request, and `None` is returned for them. Also returns `None` for a
-    /// message that rmcp cannot parse.
+    /// message that rmcp cannot parse. The default handler of rmcp answers `ping` and drops log
+    /// notifications (`notifications/message`).
     fn parse_server_message(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
         match (envelope.method.as_deref(), envelope.params) {
             (Some("notifications/progress"), Some(params)) => {
