@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::preflight::pattern;
+use super::preflight::{child_count, pattern};
 
 /// The minimum cost of checking a value against a subschema, without its nested subschemas.
 const VISIT_COST: u64 = 100;
@@ -44,7 +44,8 @@ impl Cost {
     pub(super) fn of(schema: &Value) -> Self {
         let mut cost = Self { fixed: VISIT_COST, ..Self::default() };
         for (keyword, value) in schema.as_object().into_iter().flatten() {
-            cost.fixed += 1 + child_count(value);
+            let children = child_count(value) as u64;
+            cost.fixed += 1 + children;
             match keyword.as_str() {
                 "pattern" => cost.add_patterns(value.as_str().into_iter()),
                 "patternProperties" => {
@@ -53,7 +54,7 @@ impl Cost {
                 "uniqueItems" => cost.compares_items = value == &Value::Bool(true),
                 "unevaluatedProperties" | "unevaluatedItems" => cost.reevaluates = true,
                 _ if VALUE_READING_KEYWORDS.contains(&keyword.as_str()) => {
-                    cost.per_unit += READ_COST + child_count(value);
+                    cost.per_unit += READ_COST + children;
                 }
                 _ => {}
             }
@@ -79,7 +80,7 @@ impl Cost {
     pub(super) fn of_value(&self, value: &Value) -> u64 {
         let reads = self.per_unit > 0 || self.compares_items;
         let size = if reads { extent(value) } else { 0 };
-        let mut cost = self.fixed + child_count(value) + self.per_unit.saturating_mul(size);
+        let mut cost = self.fixed + child_count(value) as u64 + self.per_unit.saturating_mul(size);
         if self.backtracking > 0 && size > 0 {
             // A match is attempted at each character, and each attempt may read the whole text.
             let text = size.saturating_mul(size).max(MAX_BACKTRACKS as u64 * BACKTRACK_COST);
@@ -131,14 +132,6 @@ pub(super) fn extent(value: &Value) -> u64 {
         Value::Object(members) => {
             members.iter().map(|(name, member)| name.len() as u64 + extent(member)).sum()
         }
-        _ => 0,
-    }
-}
-
-fn child_count(value: &Value) -> u64 {
-    match value {
-        Value::Array(items) => items.len() as u64,
-        Value::Object(members) => members.len() as u64,
         _ => 0,
     }
 }

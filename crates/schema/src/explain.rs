@@ -186,8 +186,8 @@ impl Explainer<'_> {
     }
 
     fn describe_contains(&self, error: &ValidationError<'_>) -> String {
-        let parent = self.failed_schema(error);
-        let keyword = |name| parent.and_then(|parent| parent.get(name));
+        let schema = self.failed_schema(error);
+        let keyword = |name| schema.and_then(|schema| schema.get(name));
         let item = keyword("contains").map_or_else(|| "value".to_owned(), |it| text::schema(self.schema, it));
         let least = keyword("minContains").map_or_else(|| "1".to_owned(), Value::to_string);
         let most = keyword("maxContains").map(|most| format!(" and at most {most}")).unwrap_or_default();
@@ -201,7 +201,7 @@ impl Explainer<'_> {
     ) -> Violations {
         let pointer = error.instance_path().as_str();
         let known =
-            self.failed_schema(error).map(|parent| known_names(self.schema, parent)).unwrap_or_default();
+            self.failed_schema(error).map(|schema| known_names(self.schema, schema)).unwrap_or_default();
         let words = match known.len() {
             0 => "no properties are known".to_owned(),
             _ => format!("known properties: {}", text::names(known.iter().copied())),
@@ -245,8 +245,8 @@ impl Explainer<'_> {
     /// Returns the subschema that contains the failed keyword of `error`. Returns `None` if the
     /// schema path of `error` does not exist in the schema.
     fn failed_schema(&self, error: &ValidationError<'_>) -> Option<&Value> {
-        let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
-        self.schema.pointer(parent)
+        let (pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
+        self.schema.pointer(pointer)
     }
 }
 

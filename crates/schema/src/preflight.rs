@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub(super) use self::graph::{Graph, Node};
 pub use self::measure::exceeds_depth;
-pub(super) use self::measure::{drop_iteratively, exceeds_size};
+pub(super) use self::measure::{child_count, drop_iteratively, exceeds_size};
 pub(super) use self::subschema::{InstanceLocation, subschemas};
 use super::error::{SchemaError, SchemaFault};
 

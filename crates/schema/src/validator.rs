@@ -139,10 +139,7 @@ impl SchemaValidator {
 
 impl CompiledValidator {
     fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
-        if self
-            .cost_per_unit
-            .is_some_and(|weight| weight.saturating_mul(cost::extent(value)) <= UNMETERED_COST)
-        {
+        if self.cost_per_unit.is_some_and(|rate| rate.saturating_mul(cost::extent(value)) <= UNMETERED_COST) {
             return Some(self.validator.is_valid(value));
         }
         let metered = self.metered.get_or_init(|| metered_validator::compile(schema, self.draft)).as_ref()?;

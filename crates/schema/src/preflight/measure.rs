@@ -132,7 +132,8 @@ pub(crate) fn drop_iteratively(value: Value) {
     }
 }
 
-fn child_count(value: &Value) -> usize {
+/// Returns the number of items of an array, or of members of an object. 0 for all other values.
+pub(crate) fn child_count(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.len(),
         Value::Object(members) => members.len(),

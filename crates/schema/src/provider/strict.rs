@@ -73,7 +73,7 @@ impl<'s> Strict<'s> {
             return Err(SchemaChange::not_strict("", "type", "the root is not an object"));
         }
         self.note_assumed(&flat, is_assumed);
-        self.without_alternatives(&flat, &names, notes, true)
+        self.derive_plain(&flat, &names, notes, true)
     }
 
     fn derive_schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
@@ -102,15 +102,14 @@ impl<'s> Strict<'s> {
         let Types { names, is_assumed } = types(&flat)?;
         self.note_assumed(&flat, is_assumed);
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
-            return self.without_alternatives(&flat, &names, notes, false);
+            return self.derive_plain(&flat, &names, notes, false);
         }
         // Each assertion constrains one type only, so an `anyOf` with one alternative per type
         // accepts the same values.
         let mut output = annotations(&flat, notes, &mut self.changes);
         let bare = flat.assertions_only();
-        let alternatives = names
-            .iter()
-            .map(|name| self.without_alternatives(&bare, &[*name], DescriptionNotes::default(), false));
+        let alternatives =
+            names.iter().map(|name| self.derive_plain(&bare, &[*name], DescriptionNotes::default(), false));
         let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
         output.insert("anyOf".to_owned(), json!(alternatives));
         Ok(output)

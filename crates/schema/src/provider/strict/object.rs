@@ -13,7 +13,7 @@ use super::keywords::{KeywordAction, keyword_action};
 impl<'s> Strict<'s> {
     /// Derives the strict form of `flat`, a schema without alternatives. `types` contains a single
     /// type, or several scalar types.
-    pub(super) fn without_alternatives(
+    pub(super) fn derive_plain(
         &mut self,
         flat: &FlatSchema<'s>,
         types: &[&str],
