@@ -12,7 +12,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The same errors as [`Schema::new`].
+    /// Returns an error if the changed schema does not compile. The [limits](crate::SchemaLimits)
+    /// are not checked again, so a long `description` may exceed the limit on the size.
     pub fn with_property_description(
         &self,
         name: &str,
