@@ -70,8 +70,7 @@ const FAMILIES: &[Family] = &[
     openai("o1", 200_000),
     openai("o3", 200_000),
     openai("o4", 200_000),
-    gemini("gemini-2"),
-    gemini("gemini-3"),
+    // Aliases of the latest version. Names with a version are in `GEMINI`.
     gemini("gemini-flash"),
     gemini("gemini-pro-latest"),
     text_only("claude-2"),
@@ -106,33 +105,43 @@ const FAMILIES: &[Family] = &[
     with_images("gemma3:"),
 ];
 
+/// The family of Gemini 2 and all later versions.
+const GEMINI: Family = gemini("gemini-");
+
 /// Returns the profile of `model` according to its model family. A provider prefix, as in
 /// `openai/gpt-5`, is ignored.
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
-    let name = name_without_prefix(model);
-    let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
+    let family = family_of(&name_without_prefix(model)).unwrap_or(&const { text_only("") });
+    let Family { images, files, audio, context_window, .. } = *family;
+    ModelProfile { images, files, audio, context_window, ..ModelProfile::new(model) }
+}
+
+fn family_of(name: &str) -> Option<&'static Family> {
+    if gemini_major(name) >= Some(2) {
+        return Some(&GEMINI);
+    }
+    FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
         // A short name such as `o1` may occur inside an unrelated name, so it is matched only at
         // the beginning.
         Some(_) => name.starts_with(family.name),
         None => name.contains(family.name),
-    });
-    let Family { images, files, audio, context_window, .. } = family.unwrap_or(&const { text_only("") });
-    ModelProfile {
-        images: *images,
-        files: *files,
-        audio: *audio,
-        context_window: *context_window,
-        ..ModelProfile::new(model)
-    }
+    })
 }
 
 /// Returns `true` if `model` rejects tool calls without a thought signature. This applies to
-/// Gemini 3 and later, and to aliases of the latest version such as `gemini-flash-latest`.
+/// Gemini 3 and later, and to aliases without a version such as `gemini-flash-latest`.
 pub(super) fn needs_signatures(model: &str) -> bool {
     let name = name_without_prefix(model);
-    let Some(version) = name.strip_prefix("gemini-") else { return false };
-    let digits = version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-    version.ends_with("-latest") || digits.parse::<u32>().is_ok_and(|major| major >= 3)
+    let is_alias = name.contains("gemini-") && name.ends_with("-latest");
+    gemini_major(&name).map_or(is_alias, |major| major >= 3)
+}
+
+/// Returns the major version in the name of a Gemini model, for example 2 for `gemini-2.5-flash`.
+/// `None` if `name` has no version, or is not the name of a Gemini model.
+fn gemini_major(name: &str) -> Option<u32> {
+    let (_, version) = name.split_once("gemini-")?;
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 fn name_without_prefix(model: &str) -> String {

@@ -12,6 +12,8 @@ fn profiles_of_known_models_have_images() {
         "gemma3:12b",
         "google/gemini-2.5-flash",
         "gemini-flash-latest",
+        "gemini-3-pro-preview",
+        "gemini-4-pro",
         "anthropic/claude-sonnet-4",
         "meta-llama/Llama-4-Scout",
         "mistral-small-2506",
@@ -50,12 +52,21 @@ fn profiles_of_known_models_have_audio_and_files() {
     assert_eq!(media("qwen2.5-coder"), (false, false));
 }
 
+/// The version in a name decides. Only a name without a version is an alias of the latest version.
 #[test]
 fn gemini_3_and_later_require_signatures() {
-    for model in ["google/gemini-3-pro-preview", "gemini-3.1-flash", "gemini-4-pro", "gemini-flash-latest"] {
+    for model in [
+        "google/gemini-3-pro-preview",
+        "gemini-3.1-flash",
+        "gemini-4-pro",
+        "gemini-3-pro-latest",
+        "gemini-flash-latest",
+    ] {
         assert!(needs_signatures(model), "{model}");
     }
-    for model in ["gemini-2.5-flash", "gemini-pro-vision", "gpt-5"] {
+    for model in
+        ["gemini-2.5-flash", "gemini-1.5-pro-latest", "gemini-2.5-flash-latest", "gemini-pro-vision", "gpt-5"]
+    {
         assert!(!needs_signatures(model), "{model}");
     }
 }
