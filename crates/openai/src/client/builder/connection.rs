@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{env, sync::Arc};
 
 use haft_core::{call::BoxError, model::ModelProfile, schema::SchemaTarget};
 use percent_encoding::percent_decode_str;
@@ -203,8 +203,8 @@ impl<M> ModelBuilder<M> {
             proxy.ok_or(BuildError::Proxy)
         });
         // Small containers have no system certificates. A client for plain HTTP does not need them.
-        let needs_no_tls = url.scheme() == "http" && proxy.is_none();
-        let roots = if needs_no_tls { Roots::None } else { Roots::System };
+        let uses_tls = proxy.is_some() || may_use_tls(url, |name| env::var(name).ok());
+        let roots = if uses_tls { Roots::System } else { Roots::None };
         let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
         let builder = builder.tls_backend_preconfigured(tls);
         let builder = match proxy {
@@ -251,6 +251,14 @@ impl<M> ModelBuilder<M> {
         }
         Ok(headers)
     }
+}
+
+/// Returns `true` if a client for `url` may open TLS connections, either to the server or to an
+/// HTTPS proxy from the environment. `variable` returns the value of an environment variable.
+pub(super) fn may_use_tls(url: &Url, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_https = |proxy: String| proxy.trim_start().to_ascii_lowercase().starts_with("https:");
+    let proxies = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    url.scheme() != "http" || proxies.into_iter().filter_map(variable).any(is_https)
 }
 
 /// Returns `url` without its credentials and its query, for error messages.

@@ -3,7 +3,7 @@ use haft_core::schema::SchemaTarget;
 use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 
-use super::BuildError;
+use super::{BuildError, connection::may_use_tls};
 use crate::{ChatCompletions, ChatCompletionsBuilder, Provider, client::endpoint::Endpoint};
 
 fn builder(base_url: &str) -> ChatCompletionsBuilder {
@@ -199,6 +199,23 @@ fn invalid_proxy_is_rejected_and_redacted() {
         assert!(matches!(error, BuildError::Proxy), "{error:?}");
         assert!(!format!("{error:?} {error}").contains("sk-"), "{error}");
     }
+}
+
+/// The proxies of plain HTTP are in `HTTP_PROXY` and `ALL_PROXY`. The connection to an HTTPS proxy
+/// is verified with the certificates of the system, even if the server has plain HTTP.
+#[test]
+fn https_proxy_in_the_environment_needs_certificates() {
+    let uses_tls = |url: &str, variables: &[(&str, &str)]| {
+        let variable = |name: &str| Some(variables.iter().find(|(key, _)| *key == name)?.1.to_owned());
+        may_use_tls(&url.parse().unwrap(), variable)
+    };
+    assert!(!uses_tls("http://gpu:8080/v1", &[]));
+    assert!(uses_tls("https://gpu:8080/v1", &[]));
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        assert!(uses_tls("http://gpu:8080/v1", &[(name, "HTTPS://proxy:3129")]), "{name}");
+        assert!(!uses_tls("http://gpu:8080/v1", &[(name, "http://proxy:3128")]), "{name}");
+    }
+    assert!(!uses_tls("http://gpu:8080/v1", &[("HTTPS_PROXY", "https://proxy:3129")]));
 }
 
 #[test]
