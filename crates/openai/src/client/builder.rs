@@ -87,6 +87,14 @@ impl<M> ModelBuilder<M> {
     /// the known providers, `OPENAI_BASE_URL` and `AZURE_OPENAI_ENDPOINT`. If neither the builder
     /// nor `OPENAI_BASE_URL` sets a server, the prefix of a model name such as
     /// `groq/llama-3.3-70b-versatile` selects the provider.
+    ///
+    /// # API key
+    ///
+    /// The key is the variable of the provider, such as `GROQ_API_KEY`. A provider is known if it is
+    /// named, or by the host in the base URL. `OPENAI_API_KEY` is **also sent to any other server**
+    /// at [`base_url`](Self::base_url) or `OPENAI_BASE_URL`, and to a provider that is known by its
+    /// host only and whose variable is not set. For a server that must not receive this key, call
+    /// [`api_key`](Self::api_key) with the key of the server, or with an empty text to send no key.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -106,7 +114,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Sets the base URL, including the API version, such as `http://localhost:8080/v1`. A query
-    /// such as `?api-version=preview` is sent with each request.
+    /// such as `?api-version=preview` is sent with each request. With [`read_env`](Self::read_env),
+    /// the server may receive `OPENAI_API_KEY`.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = Some(base_url.into());

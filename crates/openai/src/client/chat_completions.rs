@@ -59,7 +59,8 @@ impl ChatCompletions {
     /// [`Provider`](crate::Provider) Groq, with the key from `GROQ_API_KEY`. Azure also requires
     /// `AZURE_OPENAI_ENDPOINT`. A name without a prefix is a model at `OPENAI_BASE_URL` (default:
     /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix is a part
-    /// of the model name.
+    /// of the model name. `OPENAI_API_KEY` is sent to any server at `OPENAI_BASE_URL`: see
+    /// [`read_env`](crate::ModelBuilder::read_env).
     ///
     /// # Errors
     ///
