@@ -9,7 +9,7 @@ use haft_core::{
 };
 
 use super::{
-    call::Calls,
+    call::{Calls, incomplete_call},
     finish_state::{FinishKind, FinishState},
 };
 use crate::wire::{SurrogateJoiner, WireCall};
@@ -161,26 +161,31 @@ impl Accumulator {
     /// such as `stop` or `tool_calls`. After such a reason, the incomplete arguments are a mistake
     /// of the model, and validation reports them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
-        let (incomplete, cause) = match self.finish_state.kind() {
+        let kind = self.finish_state.kind();
+        let cause = match kind {
             FinishKind::Failure => return Err(self.into_failure()),
             FinishKind::Interrupted => {
                 let reason = format!("the server stopped it ({})", self.finish_state.reason());
                 return Err(self.into_truncated(reason));
             }
-            FinishKind::Complete if self.finish_state.is_over() => (None, ""),
-            FinishKind::Limit => (self.calls.stopped_call(), "a limit of tokens stopped it"),
-            FinishKind::Filter => (self.calls.stopped_call(), "a content filter stopped it"),
-            FinishKind::Complete | FinishKind::Unknown => (self.calls.incomplete_call(), "it ended"),
+            FinishKind::Complete if self.finish_state.is_over() => None,
+            FinishKind::Limit => Some("a limit of tokens stopped it"),
+            FinishKind::Filter => Some("a content filter stopped it"),
+            FinishKind::Complete | FinishKind::Unknown => Some("it ended"),
         };
-        if let Some(call) = incomplete {
-            let reason = format!("{cause} inside the call of \"{call}\"");
-            return Err(self.into_truncated(reason));
-        }
-        let may_be_empty = matches!(self.finish_state.kind(), FinishKind::Limit | FinishKind::Filter);
+        let is_stopped = matches!(kind, FinishKind::Limit | FinishKind::Filter);
+        let lacks_arguments = is_stopped && self.calls.lacks_arguments();
         let (id, model, usage) = (self.id.take(), self.model.take(), self.usage);
         let finish_state = mem::take(&mut self.finish_state);
         let message = self.into_message();
-        if message.is_empty() && !may_be_empty {
+        let last = message.tool_calls.last().filter(|_| lacks_arguments);
+        if let Some(cause) = cause
+            && let Some(call) = last.or_else(|| incomplete_call(&message.tool_calls))
+        {
+            let reason = format!("{cause} inside the call of \"{}\"", call.name);
+            return Err(ModelError::Truncated { reason, partial: Box::new(message) });
+        }
+        if message.is_empty() && !is_stopped {
             return Err(ModelError::EmptyResponse);
         }
         let finish_reason = finish_state.into_reason(&message);

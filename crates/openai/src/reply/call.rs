@@ -157,17 +157,10 @@ impl Calls {
         self.all.is_empty()
     }
 
-    /// Returns the name of the first call with incomplete JSON arguments. `None` if there is no
-    /// such call.
-    pub(super) fn incomplete_call(&self) -> Option<&str> {
-        self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
-    }
-
-    /// Returns the name of the call that is incomplete because a limit or filter stopped the reply.
-    /// A last call without arguments counts as incomplete. `None` if all calls are complete.
-    pub(super) fn stopped_call(&self) -> Option<&str> {
-        let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
-        last.map(|call| call.name.as_str()).or_else(|| self.incomplete_call())
+    /// Returns `true` if the last call has a name, but no arguments. Such a call is incomplete if a
+    /// limit or filter stopped the reply.
+    pub(super) fn lacks_arguments(&self) -> bool {
+        self.all.last().is_some_and(|call| call.arguments.trim().is_empty() && !call.is_blank())
     }
 
     /// Returns the opaque data of the calls, such as Gemini's thought signatures, by call id.
@@ -318,7 +311,17 @@ impl Call {
     }
 }
 
-/// Returns `true` if `arguments` is valid JSON or empty.
+/// Returns the first call with incomplete JSON arguments. `None` if there is no such call.
+///
+/// The arguments are parsed by [`JsonText`](haft_core::schema::JsonText), which keeps the value for
+/// the pipeline. Arguments that cannot be parsed may still be complete, for example if they are
+/// nested too deep, so only these are read a second time.
+pub(super) fn incomplete_call(calls: &[ToolCall]) -> Option<&ToolCall> {
+    calls.iter().find(|call| call.arguments.value().is_err() && !is_complete(&call.arguments))
+}
+
+/// Returns `true` if `arguments` is valid JSON or empty. Of a streamed call, only the pieces that
+/// may begin a new call or repeat the call are checked.
 fn is_complete(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }

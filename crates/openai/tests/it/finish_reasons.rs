@@ -210,6 +210,16 @@ async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
 }
 
+/// Arguments that are nested deeper than the parser allows are complete. The pipeline rejects the
+/// call with a message for the model.
+#[tokio::test]
+async fn deep_arguments_are_not_truncated() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": deep}}]));
+    let reply = last(stream([&call, &finish("tired")])).await.unwrap();
+    assert_eq!(reply.message.tool_calls, [add("a", &deep)]);
+}
+
 /// Behaviour M11: a stream with neither a `finish_reason` nor `[DONE]` is reported as truncated.
 #[tokio::test]
 async fn stream_without_finish_reason_and_done_is_truncated() {
