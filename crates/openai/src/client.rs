@@ -168,7 +168,7 @@ impl<A: Api> Client<A> {
         let mut rejected: Option<A::Variant> = None;
         loop {
             let (body, accumulator) = A::build_request(self, request, &mut variant);
-            let rejection = match self.transport.send(&body, &clock.start_attempt()).await {
+            let rejection = match self.transport.send(&body, &clock.for_attempt()).await {
                 Ok(reply) => {
                     if let Some(rejected) = rejected {
                         self.api.remember_rejected(&variant, &rejected);

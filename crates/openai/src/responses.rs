@@ -70,7 +70,7 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// Encodes the tools of `list` as the `tools` field of a Responses request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAi).into_iter();
-    tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
+    tools.map(|(definition, schema)| encode_tool(definition, &schema)).collect()
 }
 
 /// Encodes a list of tools as the `tools` field of a Responses request, with `strict: true` for
@@ -78,14 +78,14 @@ pub fn tools(list: &ToolList) -> Vec<Value> {
 /// The encoded list is not cached, so keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAiStrict).into_iter();
-    tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
+    tools.map(|(definition, schema)| encode_tool(definition, &schema)).collect()
 }
 
-pub(crate) fn encode_tool(definition: &ToolDefinition, wire: &ProviderSchema) -> Value {
-    let (name, schema, strict) = (definition.name(), &wire.value, wire.is_strict);
+pub(crate) fn encode_tool(definition: &ToolDefinition, schema: &ProviderSchema) -> Value {
+    let (name, parameters, strict) = (definition.name(), &schema.value, schema.is_strict);
     with_description(
         definition,
-        json!({"type": "function", "name": name, "parameters": schema, "strict": strict}),
+        json!({"type": "function", "name": name, "parameters": parameters, "strict": strict}),
     )
 }
 

@@ -90,11 +90,13 @@ impl<M> ModelBuilder<M> {
     ///
     /// # API key
     ///
-    /// The key is the variable of the provider, such as `GROQ_API_KEY`. A provider is known if it is
-    /// named, or by the host in the base URL. `OPENAI_API_KEY` is **also sent to any other server**
-    /// at [`base_url`](Self::base_url) or `OPENAI_BASE_URL`, and to a provider that is known by its
-    /// host only and whose variable is not set. For a server that must not receive this key, call
-    /// [`api_key`](Self::api_key) with the key of the server, or with an empty text to send no key.
+    /// The key is read from the variable of the provider, such as `GROQ_API_KEY`. The provider is
+    /// known by its name, or by the host in the base URL. `OPENAI_API_KEY` is **sent to any other
+    /// server** at [`base_url`](Self::base_url) or `OPENAI_BASE_URL`. It is also sent to a provider
+    /// that is known by its host only, if the variable of this provider is not set.
+    ///
+    /// For a server that must not receive this key, call [`api_key`](Self::api_key) with the key of
+    /// the server, or with an empty text to send no key.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -236,8 +238,8 @@ impl<M> ModelBuilder<M> {
     ///
     /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]
-    pub fn tool_schemas(mut self, profile: SchemaTarget) -> Self {
-        self.tool_schemas = Some(profile);
+    pub fn tool_schemas(mut self, target: SchemaTarget) -> Self {
+        self.tool_schemas = Some(target);
         self
     }
 }

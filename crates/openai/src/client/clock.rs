@@ -93,13 +93,14 @@ impl Clock {
     }
 
     /// Returns a copy of this clock for an HTTP request that starts now.
-    pub(super) fn start_attempt(&self) -> Self {
+    #[must_use]
+    pub(super) fn for_attempt(&self) -> Self {
         Self { attempt_started: Instant::now(), ..self.clone() }
     }
 
     /// Awaits `future`. Returns an error if the timeout of `phase` or the timeout of the whole
     /// request expires first.
-    pub(super) async fn with_timeout<T>(
+    pub(super) async fn run<T>(
         &self,
         phase: TimeoutPhase,
         future: impl Future<Output = T>,

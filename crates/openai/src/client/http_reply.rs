@@ -114,7 +114,7 @@ impl HttpReply {
     }
 
     async fn read_from_response(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
-        let read = self.clock.with_timeout(self.phase, self.response.chunk()).await?;
+        let read = self.clock.run(self.phase, self.response.chunk()).await?;
         self.phase = TimeoutPhase::Idle;
         read.map(|bytes| bytes.map(Vec::from)).map_err(|error| {
             let reason = root_cause(&error.without_url());

@@ -117,13 +117,13 @@ struct Unwrapper {
     held: String,
     /// `true` if the reply does not begin with the wrapper object. All text of such a reply is
     /// returned unchanged.
-    is_unwrapped: bool,
+    has_no_wrapper: bool,
 }
 
 impl Unwrapper {
     /// Adds `text`, the next piece of the reply. Returns the newly available text of the value.
     fn push(&mut self, text: &str) -> String {
-        if self.is_unwrapped {
+        if self.has_no_wrapper {
             return text.to_owned();
         }
         if self.is_inside {
@@ -144,7 +144,7 @@ impl Unwrapper {
                 return self.push_inside(text.get(index..).unwrap_or_default());
             }
             if next != Some(letter) {
-                self.is_unwrapped = true;
+                self.has_no_wrapper = true;
                 return mem::take(&mut self.held);
             }
             self.matched += letter.len_utf8();

@@ -87,7 +87,7 @@ impl Transport {
         body: impl Serialize + Send,
         clock: &Clock,
     ) -> Result<HttpReply, ApiRejection> {
-        let response = clock.with_timeout(TimeoutPhase::FirstByte, self.exchange(body)).await?;
+        let response = clock.run(TimeoutPhase::FirstByte, self.exchange(body)).await?;
         let response = response.map_err(|error| self.service_error(error, clock))?;
         let reply = HttpReply::new(response, clock.clone());
         if reply.status().is_success() {

@@ -80,10 +80,10 @@ impl EncodedMessages {
         let mut messages = messages.into_iter().peekable();
         let mut has_media = false;
         while let Some(message) = messages.next() {
-            let rendering = CachedMessage::of(message, encoding);
-            let is_result = rendering.is_result;
-            has_media = is_result && (has_media || rendering.media.is_some());
-            encoded.push(rendering);
+            let cached = CachedMessage::of(message, encoding);
+            let is_result = cached.is_result;
+            has_media = is_result && (has_media || cached.media.is_some());
+            encoded.push(cached);
             let next = messages.peek().map(|next| next.body());
             let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
             let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
@@ -98,8 +98,8 @@ impl EncodedMessages {
     /// follow the last result of their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
-            let media = batch.iter().filter_map(|rendering| rendering.media.as_deref());
-            batch.iter().map(|rendering| &*rendering.message).chain(media)
+            let media = batch.iter().filter_map(|cached| cached.media.as_deref());
+            batch.iter().map(|cached| &*cached.message).chain(media)
         })
     }
 }

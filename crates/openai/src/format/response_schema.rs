@@ -61,14 +61,18 @@ impl ResponseSchema {
         let wants_object = profile.object_root
             || matches!(profile.schemas, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
-        let wire = match profile.schemas {
+        let converted = match profile.schemas {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
             // Servers other than OpenAI and Google use the schema only to constrain the reply. The
             // model does not read the schema, so it needs no simplification.
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
         };
-        log_losses(&wire, name);
-        Self { schema: to_raw_json(&wire.value), strict: wire.is_strict.then_some(true), is_wrapped }
+        log_changes(&converted, name);
+        Self {
+            schema: to_raw_json(&converted.value),
+            strict: converted.is_strict.then_some(true),
+            is_wrapped,
+        }
     }
 }
 
@@ -87,11 +91,11 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 
-fn log_losses(wire: &ProviderSchema, name: &ToolName) {
-    for loss in &wire.changes {
-        tracing::debug!(schema = %name, %loss, "a response schema is sent with a change");
+fn log_changes(schema: &ProviderSchema, name: &ToolName) {
+    for change in &schema.changes {
+        tracing::debug!(schema = %name, %change, "a response schema is sent with a change");
     }
-    if let Some(obstacle) = wire.obstacle() {
+    if let Some(obstacle) = schema.obstacle() {
         tracing::warn!(schema = %name, %obstacle, "a response schema cannot be sent with `strict`");
     }
 }

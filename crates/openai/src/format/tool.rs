@@ -74,7 +74,7 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
     tool_for_target(definition, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a tool for the Chat Completions API. Its schema is reduced to `profile`, the JSON Schema
+/// Encodes a tool for the Chat Completions API. Its schema is reduced to `target`, the JSON Schema
 /// subset that a provider supports.
 ///
 /// # Examples
@@ -94,8 +94,8 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn tool_for_target(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
-    json!(WireTool::of(definition, &provider_schema(definition, profile)))
+pub fn tool_for_target(definition: &ToolDefinition, target: SchemaTarget) -> Value {
+    json!(WireTool::of(definition, &provider_schema(definition, target)))
 }
 
 /// Encodes a list of tools as the `tools` field of a Chat Completions request.
@@ -114,12 +114,12 @@ pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
     tools_for_target(list, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a list of tools for the Chat Completions API. The schemas are reduced to `profile`, the
+/// Encodes a list of tools for the Chat Completions API. The schemas are reduced to `target`, the
 /// JSON Schema subset that a provider supports.
 ///
-/// The encoded list is cached in `list`, once per `profile`.
-pub fn tools_for_target(list: &ToolList, profile: SchemaTarget) -> Arc<EncodedTools> {
-    cached_tools(list, ToolFormat::Chat, profile)
+/// The encoded list is cached in `list`, once per `target`.
+pub fn tools_for_target(list: &ToolList, target: SchemaTarget) -> Arc<EncodedTools> {
+    cached_tools(list, ToolFormat::Chat, target)
 }
 
 /// The API for which a list of tools is encoded.
@@ -136,56 +136,56 @@ pub(crate) enum ToolFormat {
 #[derive(Default)]
 struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<EncodedTools>>>);
 
-/// Returns the tools of `list`, encoded for `format` and `profile`. The encoded list is cached.
-pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<EncodedTools> {
+/// Returns the tools of `list`, encoded for `format` and `target`. The encoded list is cached.
+pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, target: SchemaTarget) -> Arc<EncodedTools> {
     let cache = list.memoize(|_| ToolsCache::default());
     let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(
-        cached.entry((format, profile)).or_insert_with(|| Arc::new(encode_list(list, format, profile))),
-    )
+    Arc::clone(cached.entry((format, target)).or_insert_with(|| Arc::new(encode_list(list, format, target))))
 }
 
-fn encode_list(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> EncodedTools {
-    let wires = provider_schemas(list, profile);
-    let wires = wires.iter();
+fn encode_list(list: &ToolList, format: ToolFormat, target: SchemaTarget) -> EncodedTools {
+    let schemas = provider_schemas(list, target);
+    let schemas = schemas.iter();
     EncodedTools(match format {
-        ToolFormat::Chat => {
-            to_raw_json(&wires.map(|(definition, wire)| WireTool::of(definition, wire)).collect::<Vec<_>>())
-        }
+        ToolFormat::Chat => to_raw_json(
+            &schemas.map(|(definition, schema)| WireTool::of(definition, schema)).collect::<Vec<_>>(),
+        ),
         #[cfg(feature = "client")]
         ToolFormat::Responses => to_raw_json(
-            &wires.map(|(definition, wire)| responses::encode_tool(definition, wire)).collect::<Vec<_>>(),
+            &schemas
+                .map(|(definition, schema)| responses::encode_tool(definition, schema))
+                .collect::<Vec<_>>(),
         ),
     })
 }
 
-/// Converts the input schema of `definition` to the JSON Schema subset `profile`. Changes to the
+/// Converts the input schema of `definition` to the JSON Schema subset `target`. Changes to the
 /// schema are logged.
-pub(crate) fn provider_schema(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
-    let wire = definition.input_schema().for_provider(profile);
-    for loss in &wire.changes {
-        tracing::debug!(tool = %definition.name(), %loss, "a tool schema is sent with a change");
+pub(crate) fn provider_schema(definition: &ToolDefinition, target: SchemaTarget) -> ProviderSchema {
+    let schema = definition.input_schema().for_provider(target);
+    for change in &schema.changes {
+        tracing::debug!(tool = %definition.name(), %change, "a tool schema is sent with a change");
     }
-    wire
+    schema
 }
 
-/// Converts the input schemas of the tools in `list` to the JSON Schema subset `profile`. If tools
+/// Converts the input schemas of the tools in `list` to the JSON Schema subset `target`. If tools
 /// cannot be sent with `strict`, a single warning names the first [`MAX_NAMED_TOOLS`].
 pub(crate) fn provider_schemas(
     list: &ToolList,
-    profile: SchemaTarget,
+    target: SchemaTarget,
 ) -> Vec<(&ToolDefinition, ProviderSchema)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
-    let wires: Vec<_> = tools.map(|definition| (definition, provider_schema(definition, profile))).collect();
-    let obstacle = |(definition, wire): &(&ToolDefinition, ProviderSchema)| {
-        wire.obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
+    let schemas: Vec<_> = tools.map(|definition| (definition, provider_schema(definition, target))).collect();
+    let obstacle = |(definition, schema): &(&ToolDefinition, ProviderSchema)| {
+        schema.obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
     };
-    let obstacles: Vec<_> = wires.iter().filter_map(obstacle).collect();
+    let obstacles: Vec<_> = schemas.iter().filter_map(obstacle).collect();
     if !obstacles.is_empty() {
         let tools = obstacles.get(..MAX_NAMED_TOOLS).unwrap_or(&obstacles).join("; ");
         tracing::warn!(count = obstacles.len(), tools, "some tools cannot be sent with `strict`");
     }
-    wires
+    schemas
 }
 
 /// The encoded `tools` field of a request. [`Display`](fmt::Display) and [`Serialize`] produce its
@@ -223,13 +223,13 @@ struct Function<'a> {
 }
 
 impl<'a> WireTool<'a> {
-    fn of(definition: &'a ToolDefinition, wire: &'a ProviderSchema) -> Self {
+    fn of(definition: &'a ToolDefinition, schema: &'a ProviderSchema) -> Self {
         Self {
             function: Function {
                 name: definition.name(),
                 description: definition.description(),
-                parameters: &wire.value,
-                strict: wire.is_strict.then_some(true),
+                parameters: &schema.value,
+                strict: schema.is_strict.then_some(true),
             },
         }
     }

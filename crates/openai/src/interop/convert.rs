@@ -27,10 +27,10 @@ use super::InteropError;
 use crate::format::{provider_schema, provider_schemas};
 
 /// Converts a tool definition to a tool of `async-openai`. The input schema is reduced to
-/// `profile`, the JSON Schema subset that the server supports.
-pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
-    let wire = provider_schema(definition, profile);
-    function_tool(definition, wire.value, wire.is_strict)
+/// `target`, the JSON Schema subset that the server supports.
+pub fn to_tool(definition: &ToolDefinition, target: SchemaTarget) -> ChatCompletionTools {
+    let schema = provider_schema(definition, target);
+    function_tool(definition, schema.value, schema.is_strict)
 }
 
 /// Converts the tools of `list` to the `tools` field of an `async-openai` request.
@@ -43,9 +43,9 @@ pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatComple
 ///
 /// assert!(to_tools(&ToolList::default(), SchemaTarget::OpenAiStrict).is_empty());
 /// ```
-pub fn to_tools(list: &ToolList, profile: SchemaTarget) -> Vec<ChatCompletionTools> {
-    let wires = provider_schemas(list, profile).into_iter();
-    wires.map(|(definition, wire)| function_tool(definition, wire.value, wire.is_strict)).collect()
+pub fn to_tools(list: &ToolList, target: SchemaTarget) -> Vec<ChatCompletionTools> {
+    let schemas = provider_schemas(list, target).into_iter();
+    schemas.map(|(definition, schema)| function_tool(definition, schema.value, schema.is_strict)).collect()
 }
 
 fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool) -> ChatCompletionTools {

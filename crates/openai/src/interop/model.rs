@@ -101,8 +101,8 @@ impl<C: Config> AsyncOpenAi<C> {
     /// Sets the JSON Schema subset that the server supports. Default: [`SchemaTarget::OpenAi`],
     /// without `strict`.
     #[must_use]
-    pub fn with_tool_schemas(mut self, profile: SchemaTarget) -> Self {
-        self.tool_schemas = profile;
+    pub fn with_tool_schemas(mut self, target: SchemaTarget) -> Self {
+        self.tool_schemas = target;
         self
     }
 

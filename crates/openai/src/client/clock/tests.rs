@@ -12,10 +12,10 @@ async fn first_byte_timeout_counts_from_the_attempt() {
     let limit = Duration::from_secs(8);
     let clock = Clock::start(&Timeouts::default().with_first_byte(limit));
     advance(Duration::from_secs(60)).await;
-    let attempt = clock.start_attempt();
+    let attempt = clock.for_attempt();
     advance(Duration::from_secs(6)).await;
     let started = Instant::now();
-    let error = attempt.with_timeout(TimeoutPhase::FirstByte, pending::<()>()).await.unwrap_err();
+    let error = attempt.run(TimeoutPhase::FirstByte, pending::<()>()).await.unwrap_err();
     let ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after } = error else { panic!("{error:?}") };
     assert_eq!((after, started.elapsed()), (limit, Duration::from_secs(2)));
 }
@@ -24,5 +24,5 @@ async fn first_byte_timeout_counts_from_the_attempt() {
 #[tokio::test(start_paused = true)]
 async fn maximum_duration_is_a_valid_timeout() {
     let longest = Timeouts::default().with_first_byte(Duration::MAX).with_total(Duration::MAX);
-    assert!(Clock::start(&longest).with_timeout(TimeoutPhase::FirstByte, async {}).await.is_ok());
+    assert!(Clock::start(&longest).run(TimeoutPhase::FirstByte, async {}).await.is_ok());
 }
