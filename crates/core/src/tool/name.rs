@@ -63,8 +63,8 @@ impl ToolName {
         name.truncate(MAX_NAME_BYTES - HASH_DIGITS - 1);
         let readable = name.trim_end_matches('_');
         let readable = if readable.is_empty() { "tool" } else { readable };
-        // The hash is cryptographic, so that a server cannot choose a name that imitates another
-        // tool's name.
+        // A foreign name that is converted to the name of a given tool takes about 2^48 attempts to
+        // find. This is expensive, but possible. A toolset keeps only the first tool of a name.
         let digest = sha256_hex(foreign);
         Self(format!("{readable}_{}", &digest[..HASH_DIGITS]).into())
     }

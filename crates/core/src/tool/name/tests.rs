@@ -16,6 +16,12 @@ fn foreign_names_stay_readable() {
     assert!(ToolName::sanitize("天気").as_str().starts_with("tool_"));
 }
 
+/// A converted name must not change between versions, because saved runs and approvals contain it.
+#[test]
+fn converted_name_is_stable() {
+    assert_eq!(ToolName::sanitize("get.weather").as_str(), "get_weather_f65d43288143");
+}
+
 /// A server must not be able to imitate another server's tool by listing a tool under its converted
 /// name.
 #[test]
