@@ -65,9 +65,9 @@ async fn tools_are_looked_up_by_name() {
     assert_eq!(names(&tools).await, "add search fetch");
     assert!(tools.contains("search").await && !tools.contains("serch").await);
     assert_eq!(tools.get("fetch").await.unwrap().definition().name(), "fetch");
-    let info = serde_json::to_value(tools.definition("add").await.unwrap()).unwrap();
+    let definition = serde_json::to_value(tools.definition("add").await.unwrap()).unwrap();
     assert_eq!(
-        info,
+        definition,
         json!({"name": "add", "description": "", "input_schema": {"type": "object", "properties": {}}})
     );
 

@@ -168,9 +168,9 @@ async fn arguments_of_a_tool_are_listed_by_name() {
         Add.argument_schemas(),
         [("x", &json!({"type": "integer"})), ("y", &json!({"type": "integer", "default": 0}))]
     );
-    let info = Toolset::new().with_tool(Add).definition("add").await.unwrap();
-    assert_eq!(info.description(), "Add two integers.");
-    assert_eq!(info.input_schema(), Add.definition().input_schema());
+    let definition = Toolset::new().with_tool(Add).definition("add").await.unwrap();
+    assert_eq!(definition.description(), "Add two integers.");
+    assert_eq!(definition.input_schema(), Add.definition().input_schema());
 }
 
 /// Behaviour A66: a tool without a description works, and its definition has no defect.
@@ -330,9 +330,9 @@ async fn deprecation_is_in_the_definition() {
         .assert_eq(&Time.definition().to_string());
     expect![[r#"bare: [deprecated] Arguments: {"type":"object","properties":{}}"#]]
         .assert_eq(&Bare.definition().to_string());
-    let info = Toolset::new().with_tool(Time).definition("time").await.unwrap();
+    let definition = Toolset::new().with_tool(Time).definition("time").await.unwrap();
     assert_eq!(
-        serde_json::to_value(info).unwrap()["deprecated"],
+        serde_json::to_value(definition).unwrap()["deprecated"],
         json!({"replacement": "now", "note": "it ignores\nzones"})
     );
 }

@@ -201,7 +201,7 @@ async fn definition_of_a_listed_tool_can_be_overridden() {
     let tools = Toolset::new().with_tools_from(listed);
     tools.check().unwrap();
     assert_eq!(tools.call("repeat", json!({"q": "hello"})).await.model_text(), r#"{"q":"hello"}"#);
-    let info = tools.definition("repeat").await.unwrap();
+    let definition = tools.definition("repeat").await.unwrap();
     assert_eq!(
         info.input_schema().as_value()["properties"]["q"]["description"],
         json!("The text to repeat.")
