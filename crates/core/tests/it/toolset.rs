@@ -15,7 +15,7 @@ use haft_core::{
     call::FailureKind,
     pipeline::{CallRecord, Recorder},
     tool::{DynamicTool, HostState, StateType},
-    toolset::{ListContext, SourceError, ToolList},
+    toolset::{Diagnostic, ListContext, SourceError, ToolList},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -95,6 +95,20 @@ async fn unchanged_snapshot_keeps_its_id() {
     catalogue.set(Ok(&["fetch"]));
     assert_ne!(tools.list(&cx).await.id(), first.id());
     assert_eq!(names(&tools).await, "add fetch");
+}
+
+/// A label that is set after a listing appears in the diagnostics of the next listing.
+#[tokio::test]
+async fn label_set_after_a_listing_is_used() {
+    let stateful = ToolDefinition::new(ToolName::new("stateful").unwrap(), Schema::object());
+    let stateful = stateful.with_state(StateType::of::<u8>());
+    let tools = Toolset::new().with_tool(DynamicTool::new(stateful, |_, _| async { "ok" }));
+    let source_label = async |tools: &Toolset| match tools.list(&ListContext::default()).await.diagnostics() {
+        [Diagnostic::Quarantined { source_label, .. }] => source_label.clone(),
+        others => panic!("{others:?}"),
+    };
+    assert_eq!(source_label(&tools).await, "the toolset");
+    assert_eq!(source_label(&tools.with_label("billing")).await, "billing");
 }
 
 /// While a source fails, its tools are missing from the list, but all other tools stay available.
