@@ -29,6 +29,14 @@ pub enum DecisionError {
         /// `an approval or a denial`.
         expected: &'static str,
     },
+    /// A nested decision has the id of a call that is not suspended inside the call.
+    #[error("no call {id:?} is suspended inside the call; suspended: {suspended}")]
+    UnknownCall {
+        /// The id in the decision.
+        id: String,
+        /// The ids of the calls that need a decision, separated by commas.
+        suspended: String,
+    },
     /// The input violates the schema of [`PendingKind::Input`], or the schema itself is invalid.
     /// The value describes the problem.
     #[error("invalid input: {0}")]
@@ -46,7 +54,8 @@ impl Pending {
     /// # Errors
     ///
     /// Fails if the call waits for another kind of decision, if an input violates its schema, or if
-    /// one of the nested decisions is invalid. A denial is valid for every call.
+    /// one of the nested decisions is invalid or has an unknown call id. A denial is valid for every
+    /// call.
     pub fn resume(self, decision: Decision) -> Result<Resumed, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
@@ -109,9 +118,9 @@ impl PendingKind {
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.contains_call(id)) else {
-            return Err(DecisionError::WrongKind {
-                expected: PendingKind::Nested { pending: Vec::new() }.needs(),
-            });
+            let leaves = pending.iter().flat_map(PendingCall::leaves);
+            let suspended = leaves.map(|leaf| &*leaf.call.id).collect::<Vec<_>>().join(", ");
+            return Err(DecisionError::UnknownCall { id: id.clone(), suspended });
         };
         let is_inside = suspended.call.id != *id;
         let decision = decision.clone();

@@ -14,7 +14,9 @@ use futures::FutureExt as _;
 use haft_core::{
     Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     ToolOutput, ToolResult, Toolset,
-    call::{Decision, FailureKind, Pending, PendingKind, ToolResponse},
+    call::{
+        Decision, DecisionError, Decisions, FailureKind, Pending, PendingCall, PendingKind, ToolResponse,
+    },
     content::Content,
     export::schemars::{self, JsonSchema},
     pipeline::{CallOutcome, CallRecord, MemoryResultStore, Recorder, ResultStore},
@@ -638,6 +640,25 @@ fn decision_must_match_the_pending_kind() {
     let forged =
         json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": input(json!(3))});
     assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
+}
+
+/// A nested decision names a suspended call. The error for an unknown id lists the suspended calls.
+#[test]
+fn decision_about_an_unknown_nested_call_is_rejected() {
+    let inner = |id: &str| PendingCall {
+        call: ToolCall::new(id, "pay", "{}"),
+        pending: Pending::new(PendingKind::Approval { arguments: json!({}) }),
+    };
+    let pending = Pending::new(PendingKind::Nested { pending: vec![inner("call_1"), inner("call_2")] });
+    let resume = |id: &str| {
+        let decisions = Decisions::from([(id.to_owned(), Decision::approved())]);
+        pending.clone().resume(Decision::Nested { decisions })
+    };
+    assert!(resume("call_2").is_ok());
+    let error = resume("call_3").unwrap_err();
+    assert!(matches!(error, DecisionError::UnknownCall { .. }), "{error:?}");
+    expect![[r#"no call "call_3" is suspended inside the call; suspended: call_1, call_2"#]]
+        .assert_eq(&error.to_string());
 }
 
 /// Behaviour D39: a result with up to 100 levels of nesting can be saved and read again. A call
