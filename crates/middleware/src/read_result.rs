@@ -93,7 +93,7 @@ impl ReadResult {
             .with_description("Reads a part of a stored result: one that was too long to be shown whole.")
             .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() })
             .with_annotations(Annotations { read_only: Some(true), ..Annotations::default() });
-        Self(definition.into_result_reader())
+        Self(definition.with_result_reading())
     }
 }
 

@@ -325,7 +325,7 @@ impl ToolDefinition {
     /// The note at the end of a truncated result names this tool. Long results of this tool are
     /// truncated too, but not stored, since the store already has the full text.
     #[must_use]
-    pub fn into_result_reader(self) -> Self {
+    pub fn with_result_reading(self) -> Self {
         self.with(|inner| inner.reads_results = true)
     }
 
