@@ -50,7 +50,7 @@ fn tool(number: usize) -> Option<DynamicTool> {
 }
 
 fn toolset() -> Toolset {
-    Toolset::new().with_tools_from(tools())
+    Toolset::new().with_tools(tools())
 }
 
 fn snapshot(tools: Toolset) -> Work {

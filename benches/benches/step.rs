@@ -145,7 +145,8 @@ fn agent_of(load: Load) -> ReactAgent {
         }))
     });
     let model = ChatCompletions::builder("mock").base_url(base_url()).build().expect("a model");
-    ReactAgent::new(model, Toolset::new().with_tool(Add).with_tools_from(others)).expect("an agent")
+    ReactAgent::new(model, Toolset::new().with_tool(Add).with_tools(others.collect::<Vec<_>>()))
+        .expect("an agent")
 }
 
 fn transcript(load: Load) -> Transcript {

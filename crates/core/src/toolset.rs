@@ -181,13 +181,7 @@ impl Toolset {
     /// [`#[tools]`](macro@crate::tools) on its `impl` block.
     #[must_use]
     pub fn with_tools(self, tools: impl IntoTools) -> Self {
-        self.with_tools_from(tools.into_tools())
-    }
-
-    /// Adds all tools of the iterator `tools`.
-    #[must_use]
-    pub fn with_tools_from<T: Tool + 'static>(self, tools: impl IntoIterator<Item = T>) -> Self {
-        tools.into_iter().fold(self, Self::with_tool)
+        tools.into_tools().into_iter().fold(self, Self::with_tool)
     }
 
     /// Sets the pipeline that runs all calls to the tools.

@@ -98,8 +98,8 @@ pub fn router(
     let canvas = Canvas { folder: folder.into() };
     let specialist = |model: ReactAgentBuilder, tool: &str, instructions: &str| {
         let all = Toolset::new().with_tools(canvas.clone());
-        let own = all.own_tools().filter(|it| *it.definition().name() == *tool);
-        model.tools(Toolset::new().with_tools_from(own)).stop_on([tool]).instructions(instructions).build()
+        let own: Vec<_> = all.own_tools().filter(|it| *it.definition().name() == *tool).collect();
+        model.tools(Toolset::new().with_tools(own)).stop_on([tool]).instructions(instructions).build()
     };
     let architect = specialist(ReactAgent::builder(architect), "draw_graph", ARCHITECTURE)?;
     let sequencer = specialist(ReactAgent::builder(sequencer), "draw_sequence", SEQUENCE)?;

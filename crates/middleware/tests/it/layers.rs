@@ -471,7 +471,7 @@ async fn shared_layer_calls_the_listed_tool() {
 async fn global_limit_applies_to_all_tools() {
     let all = Arc::new(Semaphore::new(1));
     let source = Toolset::new()
-        .with_tools_from([slow("a"), slow("b")])
+        .with_tools([slow("a"), slow("b")])
         .layered(GlobalConcurrencyLimitLayer::with_semaphore(all));
     let tools = Toolset::new().with_source(source);
     let started = Instant::now();

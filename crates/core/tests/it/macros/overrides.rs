@@ -198,12 +198,12 @@ async fn definition_of_a_listed_tool_can_be_overridden() {
             it.with_name("repeat").with_argument_description("q", "The text to repeat.")
         })
     });
-    let tools = Toolset::new().with_tools_from(listed);
+    let tools = Toolset::new().with_tools(listed.collect::<Vec<_>>());
     tools.check().unwrap();
     assert_eq!(tools.call("repeat", json!({"q": "hello"})).await.model_text(), r#"{"q":"hello"}"#);
     let definition = tools.definition("repeat").await.unwrap();
     assert_eq!(
-        info.input_schema().as_value()["properties"]["q"]["description"],
+        definition.input_schema().as_value()["properties"]["q"]["description"],
         json!("The text to repeat.")
     );
 }
