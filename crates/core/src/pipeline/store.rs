@@ -1,7 +1,7 @@
 //! The store for tool outputs that are too long for the model.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
     hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, PoisonError},
@@ -117,14 +117,16 @@ pub struct MemoryResultStore {
 
 #[derive(Default)]
 struct StoredOutputs {
-    entries: HashMap<String, StoredOutput>,
-    /// The handles of the stored outputs, oldest first.
-    order: VecDeque<String>,
+    /// The stored outputs, oldest first. A read searches them in order. They are large and therefore
+    /// few: with the default limits, at most 2,048 fit.
+    entries: VecDeque<StoredOutput>,
     bytes: usize,
+    /// The number of outputs stored so far, including evicted outputs.
     count: u64,
 }
 
 struct StoredOutput {
+    handle: String,
     output: Arc<ToolOutput>,
     bytes: usize,
     owner: Owner,
@@ -182,21 +184,20 @@ impl ResultStore for MemoryResultStore {
         outputs.count += 1;
         let id = self.handles.as_ref().map_or(outputs.count, |handles| handles.hash_one(outputs.count));
         let handle = format!("result_{id:016x}");
-        let entry = StoredOutput { output: Arc::new(output.clone()), bytes, owner: Owner::of(cx) };
-        outputs.entries.insert(handle.clone(), entry);
-        outputs.order.push_back(handle.clone());
+        let (output, owner) = (Arc::new(output.clone()), Owner::of(cx));
+        outputs.entries.push_back(StoredOutput { handle: handle.clone(), output, bytes, owner });
         outputs.bytes += bytes;
-        while outputs.bytes > self.capacity && outputs.order.len() > 1 {
-            let Some(oldest) = outputs.order.pop_front() else { break };
-            let evicted = outputs.entries.remove(&oldest).map_or(0, |entry| entry.bytes);
-            outputs.bytes -= evicted;
+        while outputs.bytes > self.capacity && outputs.entries.len() > 1 {
+            let Some(evicted) = outputs.entries.pop_front() else { break };
+            outputs.bytes -= evicted.bytes;
         }
         Ok(handle)
     }
 
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError> {
         let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = outputs.entries.get(handle).filter(|entry| entry.owner == Owner::of(cx));
+        let owner = Owner::of(cx);
+        let entry = outputs.entries.iter().find(|entry| entry.handle == handle && entry.owner == owner);
         Ok(entry.map(|entry| Arc::clone(&entry.output)))
     }
 
@@ -208,16 +209,15 @@ impl ResultStore for MemoryResultStore {
         }
         let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = Owner::of(cx);
-        let is_own =
-            |handle: &&String| outputs.entries.get(*handle).is_some_and(|entry| entry.owner == owner);
-        Ok(outputs.order.iter().filter(is_own).cloned().collect())
+        let own = outputs.entries.iter().filter(|entry| entry.owner == owner);
+        Ok(own.map(|entry| entry.handle.clone()).collect())
     }
 }
 
 impl fmt::Debug for MemoryResultStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, bytes) = (outputs.order.len(), outputs.bytes);
+        let (count, bytes) = (outputs.entries.len(), outputs.bytes);
         write!(f, "MemoryResultStore({count} outputs, {bytes} of {} bytes)", self.capacity)
     }
 }
