@@ -17,6 +17,33 @@ use crate::{
 /// | [`Content`], `Vec<Content>`, [`ToolOutput`], [`ToolResponse`] | the value itself |
 /// | `()` | an empty output |
 /// | `Result` of one of these | as above, or the error as a [`ToolError`] |
+///
+/// # Examples
+///
+/// A type of the program as a return type:
+///
+/// ```
+/// use haft_core::{ToolError, ToolExt as _, call::ToolResponse, tool, tool::IntoToolOutput};
+/// use serde_json::json;
+///
+/// struct Celsius(f64);
+///
+/// impl IntoToolOutput for Celsius {
+///     fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
+///         Ok(format!("{:.1} °C", self.0).into())
+///     }
+/// }
+///
+/// /// Converts a temperature.
+/// #[tool]
+/// fn from_fahrenheit(degrees: f64) -> Celsius {
+///     Celsius((degrees - 32.0) / 1.8)
+/// }
+///
+/// # fn main() {
+/// assert_eq!(FromFahrenheit.invoke_blocking(json!({"degrees": 68})).model_text(), "20.0 °C");
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not a tool output",

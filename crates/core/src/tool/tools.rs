@@ -14,6 +14,39 @@ pub trait Methods {
 /// Implemented for types with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
 /// `Arc` of such a type, for arrays and vectors of a tool type, and for tuples of up to eight
 /// tools.
+///
+/// # Examples
+///
+/// A type whose tools depend on its value:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use haft_core::{Tool, Toolset, tool, tool::IntoTools};
+///
+/// #[tool]
+/// fn read_notes() -> &'static str {
+///     "buy milk"
+/// }
+///
+/// #[tool(destructive)]
+/// fn delete_notes() {}
+///
+/// struct Notes {
+///     is_read_only: bool,
+/// }
+///
+/// impl IntoTools for Notes {
+///     fn into_tools(self) -> Vec<Arc<dyn Tool>> {
+///         if self.is_read_only { [ReadNotes].into_tools() } else { (ReadNotes, DeleteNotes).into_tools() }
+///     }
+/// }
+///
+/// # fn main() {
+/// let tools = Toolset::new().with_tools(Notes { is_read_only: true });
+/// assert_eq!(tools.own_tools().count(), 1);
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools",
     label = "not a value with tools",
