@@ -31,6 +31,71 @@ pub const FINISH: &str = "finish";
 ///
 /// The transcript is independent of the dialect. A conversation can therefore continue in a
 /// different dialect.
+///
+/// # Examples
+///
+/// A dialect for a server that leaves the end marker of the model in the text:
+///
+/// ```
+/// use haft_core::{
+///     Schema, Toolset,
+///     model::{ChatEvent, ChatRequest, ChatResponse},
+/// };
+/// use haft_react::{
+///     ReactAgent,
+///     dialect::{Dialect, NativeCalls, Prompt, Reply, ReplyDelta, StreamParser},
+/// };
+/// use haft_testing::ScriptedModel;
+///
+/// const MARKER: &str = "<|im_end|>";
+///
+/// struct MarkedCalls;
+///
+/// impl Dialect for MarkedCalls {
+///     fn name(&self) -> &'static str {
+///         "marked"
+///     }
+///
+///     fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+///         NativeCalls.build_request(prompt)
+///     }
+///
+///     fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+///         let mut reply = NativeCalls.parse_reply(response, outputs);
+///         if let Some(text) = reply.message.text().strip_suffix(MARKER) {
+///             reply.message.content = vec![text.into()];
+///         }
+///         reply
+///     }
+///
+///     fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+///         Box::new(WithoutMarker(NativeCalls.stream_parser(outputs)))
+///     }
+///
+///     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
+///         NativeCalls.reserved_name(outputs)
+///     }
+/// }
+///
+/// struct WithoutMarker(Box<dyn StreamParser>);
+///
+/// impl StreamParser for WithoutMarker {
+///     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
+///         match event {
+///             // The marker is one token, and servers send it as one delta.
+///             ChatEvent::TextDelta { text } if text == MARKER => Vec::new(),
+///             other => self.0.push(other),
+///         }
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let model = ScriptedModel::new().text("42<|im_end|>");
+/// let agent = ReactAgent::builder(model).tools(Toolset::new()).dialect(MarkedCalls).build()?;
+/// assert_eq!(agent.run("What is 17 plus 25?").await?.text()?, "42");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Dialect: Send + Sync {
     /// Returns the name of the dialect, such as `native`.
     fn name(&self) -> &'static str;
@@ -93,6 +158,38 @@ pub struct Prompt<'a> {
 
 /// A parser for one streamed reply. It emits the thought and the answer without the text of the
 /// format around them, such as JSON keys or labels.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::model::ChatEvent;
+/// use haft_react::dialect::{ReplyDelta, StreamParser};
+///
+/// /// Emits the text after the label `Answer: `. The label may be split between two events.
+/// #[derive(Default)]
+/// struct AnswerParser {
+///     held: String,
+///     is_answer: bool,
+/// }
+///
+/// impl StreamParser for AnswerParser {
+///     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
+///         let ChatEvent::TextDelta { text } = event else { return Vec::new() };
+///         if self.is_answer {
+///             return vec![ReplyDelta::Text(text.clone())];
+///         }
+///         self.held.push_str(text);
+///         let Some((_, answer)) = self.held.split_once("Answer: ") else { return Vec::new() };
+///         self.is_answer = true;
+///         vec![ReplyDelta::Text(answer.to_owned())]
+///     }
+/// }
+///
+/// let mut parser = AnswerParser::default();
+/// let events = ["I know it. Ans", "wer: 4", "2"].map(|text| ChatEvent::TextDelta { text: text.to_owned() });
+/// let deltas: Vec<_> = events.iter().flat_map(|event| parser.push(event)).collect();
+/// assert_eq!(deltas, [ReplyDelta::Text("4".to_owned()), ReplyDelta::Text("2".to_owned())]);
+/// ```
 pub trait StreamParser: Send {
     /// Parses one stream event. Returns the pieces of text that can now be shown to the user.
     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta>;

@@ -7,6 +7,43 @@ use crate::run::is_from_user;
 
 /// Selects the route for a task. [`Keywords`](super::Keywords) and
 /// [`ModelClassifier`](super::ModelClassifier) implement this trait.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use haft_core::{Message, agent::AgentError, export::async_trait};
+/// use haft_react::router::{Classifier, Route, RouteChoice, RouteTable};
+///
+/// /// Selects the route that a message names at its beginning, as in `/sequence a login`.
+/// struct Commands;
+///
+/// #[async_trait]
+/// impl Classifier for Commands {
+///     async fn classify(
+///         &self,
+///         table: &RouteTable,
+///         conversation: &[Arc<Message>],
+///     ) -> Result<RouteChoice, AgentError> {
+///         let task = conversation.last().map(|message| message.text()).unwrap_or_default();
+///         let command = task.strip_prefix('/').and_then(|task| task.split_whitespace().next());
+///         let route = table.routes.iter().find(|route| Some(route.name.as_str()) == command);
+///         Ok(RouteChoice {
+///             route: route.map(|route| route.name.clone()),
+///             reason: format!("the command is {command:?}"),
+///             ..RouteChoice::default()
+///         })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let table = RouteTable::new([Route::new("sequence", "a sequence diagram")]);
+/// let choice = Commands.classify(&table, &[Message::user("/sequence a login").into()]).await?;
+/// assert_eq!(choice.route.as_deref(), Some("sequence"));
+/// # Ok::<(), AgentError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[async_trait]
 pub trait Classifier: Send + Sync {
     /// Selects a route of `table` for the last task in `conversation`, or no route if the route is
