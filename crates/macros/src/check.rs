@@ -154,10 +154,7 @@ fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: 
     if let Some(flatten) = &known.flatten
         && (!is_last || has_default || known.rename.is_some())
     {
-        errors.at(
-            flatten,
-            "what no other argument has the name of is the last argument, without a default or a name of its own",
-        );
+        errors.at(flatten, "`flatten` is for the last argument, without `default` and `rename`");
     }
     if tool.options.schema.is_some() {
         for key in known.constraints.keys() {

@@ -43,8 +43,8 @@ pub(crate) struct Argument {
     pub(crate) rename: Option<LitStr>,
     /// The option `default`: the value for a missing argument.
     pub(crate) default: Option<DefaultValue>,
-    /// The option `flatten`: the parameter receives all arguments that belong to no other
-    /// parameter.
+    /// The option `flatten`: the value, a map or a struct, is deserialized from all arguments that
+    /// belong to no other parameter. It must be the last argument.
     pub(crate) flatten: Option<Ident>,
     pub(crate) constraints: Constraints,
 }

@@ -4,7 +4,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 /// A builder for the input schema of a function: an object with one property per parameter. A
-/// flattened parameter adds the properties of its type instead.
+/// flattened parameter adds the keywords of its type instead, such as `properties`.
 pub struct Object<'a> {
     pub(super) generator: &'a mut SchemaGenerator,
     properties: Map<String, Value>,
