@@ -39,7 +39,7 @@ async fn text_has_a_limit_and_usage() {
 #[tokio::test(flavor = "multi_thread")]
 async fn local_model_conforms_to_the_trait() {
     let model = TinyFile::new(0).load().await;
-    conformance::model(model).deterministic().request_timeout(Duration::from_secs(120)).await.assert();
+    conformance::model(model).deterministic().timeout(Duration::from_secs(120)).await.assert();
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
 
 impl ModelCheck {
     /// Sets the timeout of each request. Default: 5 seconds.
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
