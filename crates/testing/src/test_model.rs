@@ -1,3 +1,6 @@
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
@@ -22,8 +25,8 @@ use haft_core::{
 /// The first reply calls every tool that was not yet called in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains only one call.
 /// After all tools have been called, the model answers. With two tool choices it never answers:
-/// with `ToolChoice::Required`, it then repeats the last tool, and with [`ToolChoice::Tool`], it
-/// calls the named tool in every reply.
+/// with `ToolChoice::Required`, it then repeats the last tool that it may call, and with
+/// [`ToolChoice::Tool`], it calls the named tool in every reply.
 ///
 /// The answer is an example of the requested response schema. If the request has no schema, the
 /// answer is the text set with [`with_answer`](Self::with_answer), by default a JSON object with
@@ -55,6 +58,10 @@ pub struct TestModel {
     only: Option<BTreeSet<String>>,
     answer: Option<String>,
 }
+
+/// The error text for a request with [`ToolChoice::Required`] that has no tool to call.
+const NO_TOOL: &str = "a tool call is required, but the request has no tool that may be called; if \
+    `with_only_tools` is set, add the name of a tool, such as the output tool of an agent";
 
 /// The error returned by a [`TestModel`] if it cannot generate arguments for a tool. The schema of
 /// the tool may still have valid arguments, because the search is not exhaustive.
@@ -89,8 +96,11 @@ impl TestModel {
     }
 
     /// Restricts the calls to the tools in `names`. A request with [`ToolChoice::Tool`] overrides
-    /// the restriction, and so does [`ToolChoice::Required`] after all tools in `names` were
-    /// called.
+    /// the restriction.
+    ///
+    /// With [`ToolChoice::Required`], the reply is an error if the request has none of the tools in
+    /// `names`. An agent with structured outputs requires a call of its output tool for the answer,
+    /// so include the name of this tool: `finish` in `haft-react`.
     #[must_use]
     pub fn with_only_tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
@@ -106,7 +116,7 @@ impl TestModel {
     }
 
     /// Returns the tool calls of the reply to `request`. Empty if the reply is the final answer.
-    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, ArgumentsError> {
+    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, ModelError> {
         let earlier: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
         let is_new = |name: &str| !earlier.iter().any(|call| call.name == name);
         let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.contains(name));
@@ -115,12 +125,13 @@ impl TestModel {
         let chosen: Vec<_> = match &request.tool_choice {
             ToolChoice::None => Vec::new(),
             ToolChoice::Tool(name) => tools.filter(|tool| tool.definition().name() == name).take(1).collect(),
-            // If all tools were called, call the last tool of the request, which is usually the
-            // output tool of an agent.
+            // If all tools were called, call the last tool again. It is usually the output tool of
+            // an agent.
             ToolChoice::Required => {
-                let last = tools.clone().next_back();
-                let mut new = tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool)));
-                new.next().or(last).into_iter().collect()
+                let mut wanted = tools.filter(|tool| is_wanted(&named(tool)));
+                let last = wanted.clone().next_back();
+                let next = wanted.find(|tool| is_new(&named(tool))).or(last);
+                vec![next.ok_or_else(|| ModelError::Unsupported(NO_TOOL.to_owned()))?]
             }
             ToolChoice::Auto => {
                 let limit = if request.settings.parallel_tool_calls == Some(false) { 1 } else { usize::MAX };
@@ -131,7 +142,7 @@ impl TestModel {
         let call = |(number, tool): (usize, &std::sync::Arc<dyn Tool>)| {
             let definition = tool.definition();
             let arguments = nth_example(definition.input_schema(), 0)
-                .map_err(|reason| ArgumentsError { tool: named(tool), reason })?;
+                .map_err(|reason| ModelError::failed(ArgumentsError { tool: named(tool), reason }))?;
             Ok(ToolCall::new(format!("test_{number}"), named(tool), arguments.to_string()))
         };
         (first..).zip(chosen).map(call).collect()
@@ -166,7 +177,7 @@ fn results(request: &ChatRequest) -> String {
 #[async_trait]
 impl ChatModel for TestModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let calls = self.calls(request).map_err(ModelError::failed)?;
+        let calls = self.calls(request)?;
         let message = if calls.is_empty() {
             AssistantMessage::from(self.text(request).map_err(ModelError::failed)?)
         } else {
