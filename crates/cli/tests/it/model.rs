@@ -101,7 +101,7 @@ fn damaged_file_is_downloaded_again_with_progress() {
     assert_eq!(output.code, Some(1), "{}", output.stderr);
     expect![[r#"
         checking the model file
-        cannot get the model file from the model folder: the file is damaged or from another version (1000 bytes instead of 491400064); it is deleted and must be downloaded again
+        cannot get the model file from the model folder: the file is damaged or from another version (1000 bytes instead of 491400064); it must be downloaded again
         fetching the model from the Hugging Face hub
           60 % of 491 MB
           70 % of 491 MB

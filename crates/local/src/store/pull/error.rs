@@ -50,10 +50,8 @@ pub enum PullSourceError {
         /// The HTTP status code.
         status: u16,
     },
-    /// The size or the SHA-256 of the file is wrong. The file is deleted.
-    #[error(
-        "the file is damaged or from another version ({reason}); it is deleted and must be downloaded again"
-    )]
+    /// The size or the SHA-256 of the file is wrong. The file is not used.
+    #[error("the file is damaged or from another version ({reason}); it must be downloaded again")]
     WrongFile {
         /// A description of the mismatch in size or SHA-256.
         reason: String,
