@@ -155,7 +155,7 @@ impl Run {
             _ => return false,
         }
         window.omissions += 1;
-        tracing::warn!("the context is too long for the model: the oldest step is omitted");
+        tracing::warn!("the context is too long for the model: the oldest turn or step is omitted");
         true
     }
 
