@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::str::FromStr;
 
 /// The mode of a [`CassetteModel`](crate::CassetteModel): replay recorded requests, record all
@@ -29,10 +30,15 @@ impl CassetteMode {
     ///
     /// # Errors
     ///
-    /// Returns an error for any value other than `replay`, `record` and `auto`.
+    /// Returns an error for any value other than `replay`, `record` and `auto`. In the error,
+    /// invalid Unicode is replaced by `U+FFFD`.
     pub fn from_env() -> Result<Self, UnknownMode> {
-        match std::env::var(Self::ENV_VARIABLE) {
-            Ok(word) if !word.is_empty() => word.parse(),
+        Self::from_variable(std::env::var_os(Self::ENV_VARIABLE))
+    }
+
+    pub(super) fn from_variable(value: Option<OsString>) -> Result<Self, UnknownMode> {
+        match value {
+            Some(word) if !word.is_empty() => word.to_string_lossy().parse(),
             _ => Ok(Self::default()),
         }
     }

@@ -344,6 +344,23 @@ async fn only_recording_modes_create_the_model() {
     );
 }
 
+/// A value that is not valid Unicode must be an error like any other unknown value. Otherwise the
+/// test would silently replay a cassette.
+#[cfg(unix)]
+#[test]
+fn mode_of_the_environment_is_validated() {
+    use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
+
+    let mode = |value: &[u8]| CassetteMode::from_variable(Some(OsString::from_vec(value.to_vec())));
+    assert_eq!(CassetteMode::from_variable(None), Ok(CassetteMode::Replay));
+    assert_eq!(mode(b""), Ok(CassetteMode::Replay));
+    assert_eq!(mode(b"record"), Ok(CassetteMode::Record));
+    assert_eq!(
+        mode(b"record\xff").unwrap_err().to_string(),
+        "unknown cassette mode \"record\u{fffd}\": expected `replay`, `record` or `auto`"
+    );
+}
+
 #[test]
 fn newer_version_and_invalid_order_are_rejected() {
     let newer = json!({"haft_cassette": 9, "exchanges": [{"anything": 1}]}).to_string();
