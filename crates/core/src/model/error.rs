@@ -1,11 +1,15 @@
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{call::BoxError, message::AssistantMessage};
 
 /// The error of a request to a model.
 ///
 /// The error messages are for the operator of the program, not for a model. They contain no API
 /// key, no HTTP headers, and at most 1 kB of an HTTP response body.
+///
+/// The serialized form has all fields except for `source`.
 ///
 /// # Examples
 ///
@@ -21,7 +25,8 @@ use crate::{call::BoxError, message::AssistantMessage};
 /// assert_eq!(retry_delay(&ModelError::EmptyResponse), Some(Duration::from_secs(1)));
 /// assert_eq!(retry_delay(&ModelError::Unauthorized("no key".to_owned())), None);
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
     /// The API key is missing, is invalid, or lacks a permission (status 401 or 403). The value is
@@ -68,6 +73,7 @@ pub enum ModelError {
         /// A description of the connection failure.
         reason: String,
         /// The underlying error, if any.
+        #[serde(skip)]
         source: Option<BoxError>,
     },
     /// A timeout of the model request expired.
@@ -106,6 +112,7 @@ pub enum ModelError {
         /// A description of the model's failure.
         message: String,
         /// The underlying error, if any.
+        #[serde(skip)]
         source: Option<BoxError>,
     },
     /// Every model in a sequence of fallback models failed.
@@ -117,7 +124,7 @@ pub enum ModelError {
 }
 
 /// The failure of one model in a sequence of fallback models.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ModelFailure {
     /// The name of the model.
     pub model: String,
@@ -126,7 +133,8 @@ pub struct ModelFailure {
 }
 
 /// A phase of a model request that has its own timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TimeoutPhase {
     /// Connecting to the server.
@@ -207,16 +215,10 @@ impl ModelError {
             Self::AllFailed { failures } => {
                 failures.last().is_none_or(|failure| failure.error.allows_fallback())
             }
-            Self::Unauthorized(_)
-            | Self::RateLimited { .. }
-            | Self::Server { .. }
-            | Self::Unreachable { .. }
-            | Self::TimedOut { .. }
-            | Self::Truncated { .. }
-            | Self::EmptyResponse
-            | Self::InvalidResponse(_)
-            | Self::Unsupported(_)
-            | Self::Failed { .. } => true,
+            Self::Unauthorized(_) | Self::RateLimited { .. } | Self::Server { .. } => true,
+            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Truncated { .. } => true,
+            Self::EmptyResponse | Self::InvalidResponse(_) => true,
+            Self::Unsupported(_) | Self::Failed { .. } => true,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::exchange::RecordedReply;
 use super::recorded_error::RecordedError;
-use haft_core::model::ChatEvent;
+use haft_core::model::{ChatEvent, ModelError};
 
 /// Functions that remove secrets from the texts of requests and replies. They are applied in the
 /// order of the list, before a request or reply is recorded or compared.
@@ -49,7 +49,7 @@ impl Redaction {
             reply.events = joined;
         }
         let unreadable =
-            || RecordedError::Failed { message: "the redaction made the reply unreadable".to_owned() };
+            || RecordedError::from(&ModelError::failed("the redaction made the reply unreadable"));
         let mut value = serde_json::to_value(reply).unwrap_or_default();
         self.redact_value(&mut value);
         serde_json::from_value(value)

@@ -1,4 +1,5 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use expect_test::expect;
 use futures::{FutureExt as _, StreamExt as _};
@@ -10,7 +11,7 @@ use haft_core::{
     ChatModel as _, Message, Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput,
     ToolResult,
     message::AssistantMessage,
-    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelFailure, ModelProfile, TimeoutPhase},
     tool::DynamicTool,
     toolset::ToolList,
     usage::Usage,
@@ -271,6 +272,45 @@ async fn errors_are_replayed() {
     assert_eq!(format!("{replayed:?}"), format!("{recorded:?}"));
     let error = model.chat(&first_request()).await.unwrap_err();
     assert!(matches!(error, ModelError::Rejected { status: 400, body } if body == "no"));
+}
+
+/// Programs react to the variant and the fields of an error, so a replay must return both.
+#[tokio::test]
+async fn each_kind_of_error_is_replayed() {
+    let text = || "no".to_owned();
+    let after = Duration::from_millis(1500);
+    let failure =
+        ModelFailure { model: "a".to_owned(), error: ModelError::Failed { message: text(), source: None } };
+    let errors = [
+        ModelError::Unauthorized(text()),
+        ModelError::Rejected { status: 404, body: text() },
+        ModelError::RateLimited { message: text(), retry_after: Some(after), permanent: true },
+        ModelError::Server { status: None, body: text(), retry_after: None },
+        ModelError::Unreachable { endpoint: text(), reason: text(), source: None },
+        ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after },
+        ModelError::ContextTooLong(text()),
+        ModelError::Truncated { reason: text(), partial: Box::new("It".into()) },
+        ModelError::EmptyResponse,
+        ModelError::InvalidResponse(text()),
+        ModelError::Unsupported(text()),
+        ModelError::AllFailed { failures: vec![failure] },
+    ];
+    let expected: Vec<_> = errors.iter().map(|error| format!("{error:?}")).collect();
+    let model = CassetteModel::record(errors.into_iter().fold(ScriptedModel::new(), ScriptedModel::fail));
+    for _ in &expected {
+        model.chat(&first_request()).await.unwrap_err();
+    }
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    for expected in expected {
+        assert_eq!(format!("{:?}", model.chat(&first_request()).await.unwrap_err()), expected);
+    }
+}
+
+#[test]
+fn malformed_error_is_rejected() {
+    let exchange = json!({"request": {}, "error": {"rejected": {"status": "many"}}});
+    let text = json!({"haft_cassette": 1, "exchanges": [exchange]}).to_string();
+    assert!(text.parse::<Cassette>().unwrap_err().to_string().starts_with("not a cassette: "));
 }
 
 #[tokio::test]
