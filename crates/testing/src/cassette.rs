@@ -2,7 +2,6 @@
 
 mod difference;
 mod exchange;
-mod layout;
 mod mode;
 mod model;
 mod profile;
@@ -29,9 +28,8 @@ use haft_core::call::BoxError;
 /// A recorded conversation with a model: the requests and their replies.
 ///
 /// A [`CassetteModel`] records and replays cassettes. [`Display`](fmt::Display) and [`FromStr`]
-/// convert a cassette to and from JSON that is easy to review. If a request continues an earlier
-/// request, only the differences between them are stored. Each short event of a reply is on one
-/// line.
+/// convert a cassette to and from indented JSON. If a request continues an earlier request, only
+/// the differences between them are stored.
 ///
 /// Recorded requests contain no timestamps, durations or metadata, because a model does not receive
 /// them. Tool call ids in requests are replaced by numbers in the order of the calls, for example
@@ -160,6 +158,7 @@ impl fmt::Display for Cassette {
             ("model".to_owned(), serde_json::to_value(&self.profile).map_err(|_| fmt::Error)?),
             ("exchanges".to_owned(), Value::Array(written)),
         ]);
-        layout::write(&Value::Object(file), f)
+        let text = serde_json::to_string_pretty(&file).map_err(|_| fmt::Error)?;
+        writeln!(f, "{text}")
     }
 }

@@ -88,42 +88,113 @@ async fn cassette_text_is_readable_json() {
     expect![[r##"
         {
           "haft_cassette": 1,
-          "model": {"name":"scripted","native_tools":true,"json_schema":true,"images":false},
+          "model": {
+            "name": "scripted",
+            "native_tools": true,
+            "json_schema": true,
+            "images": false
+          },
           "exchanges": [
             {
               "request": {
-                "messages": [{"role":"user","content":"What is 17 plus 25?"}],
+                "messages": [
+                  {
+                    "role": "user",
+                    "content": "What is 17 plus 25?"
+                  }
+                ],
                 "tools": [
                   {
                     "name": "add",
                     "description": "Adds two integers.",
-                    "input_schema": {"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}}}
+                    "input_schema": {
+                      "type": "object",
+                      "properties": {
+                        "x": {
+                          "type": "integer"
+                        },
+                        "y": {
+                          "type": "integer"
+                        }
+                      }
+                    }
                   }
                 ]
               },
               "response": {
-                "message": {"tool_calls":[{"id":"call_1","name":"add","arguments":"{\"x\":17,\"y\":25}"}]},
+                "message": {
+                  "tool_calls": [
+                    {
+                      "id": "call_1",
+                      "name": "add",
+                      "arguments": "{\"x\":17,\"y\":25}"
+                    }
+                  ]
+                },
                 "finish_reason": "tool_calls",
-                "usage": {"requests":1,"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"reasoning_tokens":0}
+                "usage": {
+                  "requests": 1,
+                  "input_tokens": 0,
+                  "output_tokens": 0,
+                  "cached_input_tokens": 0,
+                  "reasoning_tokens": 0
+                }
               }
             },
             {
               "follows": 1,
               "request": {
                 "messages": [
-                  {"role":"assistant","tool_calls":[{"id":"#1","name":"add","arguments":"{\"x\":17,\"y\":25}"}]},
-                  {"role":"tool","id":"#1","name":"add","success":true,"content":"42"}
+                  {
+                    "role": "assistant",
+                    "tool_calls": [
+                      {
+                        "id": "#1",
+                        "name": "add",
+                        "arguments": "{\"x\":17,\"y\":25}"
+                      }
+                    ]
+                  },
+                  {
+                    "role": "tool",
+                    "id": "#1",
+                    "name": "add",
+                    "success": true,
+                    "content": "42"
+                  }
                 ]
               },
               "events": [
-                {"type":"text_delta","text":"It "},
-                {"type":"text_delta","text":"is "},
-                {"type":"text_delta","text":"42."},
+                {
+                  "type": "text_delta",
+                  "text": "It "
+                },
+                {
+                  "type": "text_delta",
+                  "text": "is "
+                },
+                {
+                  "type": "text_delta",
+                  "text": "42."
+                },
                 {
                   "type": "finished",
-                  "message": {"content":[{"type":"text","text":"It is 42."}]},
+                  "message": {
+                    "content": [
+                      {
+                        "type": "text",
+                        "text": "It is 42."
+                      }
+                    ]
+                  },
                   "finish_reason": "stop",
-                  "usage": {"requests":1,"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"reasoning_tokens":0}
+                  "usage": {
+                    "requests": 1,
+                    "input_tokens": 0,
+                    "output_tokens": 0,
+                    "cached_input_tokens": 0,
+                    "reasoning_tokens": 0
+                  }
                 }
               ]
             }
