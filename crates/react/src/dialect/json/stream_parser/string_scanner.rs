@@ -1,8 +1,12 @@
-use std::mem;
+#[cfg(test)]
+mod tests;
 
-use haft_core::text::surrogates;
+use haft_core::text::{StringDecoder, StringTracker};
 
 /// An incremental scanner for the string values of a JSON object.
+///
+/// The scanner follows objects, arrays and keys. A [`StringTracker`] finds the end of each string,
+/// and a [`StringDecoder`] decodes its content.
 ///
 /// The scanner returns each decoded character of a value, with the path of keys to the value. Text
 /// before and after the first object is skipped. Invalid JSON causes no error, but the returned
@@ -15,7 +19,8 @@ pub(in super::super::super) struct StringScanner {
     /// `false` for an array.
     containers: Vec<bool>,
     state: ScanState,
-    escape: Escape,
+    tracker: StringTracker,
+    decoder: StringDecoder,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -32,24 +37,6 @@ enum ScanState {
     Value,
     /// The scanner has read the `}` of the first object.
     After,
-}
-
-#[derive(Clone, Copy, Default)]
-enum Escape {
-    #[default]
-    None,
-    /// A backslash was read inside a string.
-    Begun,
-    /// `\u` and a number of hex digits were read. `unit` is the value of these digits, and `digits`
-    /// is their number.
-    Unit { unit: u16, digits: u8 },
-    /// An escaped high surrogate was read. An escaped low surrogate should follow.
-    High(u16),
-    /// An escaped high surrogate and a backslash were read.
-    HighBegun(u16),
-    /// The escaped high surrogate `high`, `\u` and a number of hex digits were read. `unit` is the
-    /// value of these digits, and `digits` is their number.
-    Low { high: u16, unit: u16, digits: u8 },
 }
 
 impl StringScanner {
@@ -71,9 +58,9 @@ impl StringScanner {
                 if let Some(last) = self.path.last_mut() {
                     last.clear();
                 }
-                self.state = ScanState::Key;
+                self.open_string(ScanState::Key);
             }
-            '"' => self.state = ScanState::Value,
+            '"' => self.open_string(ScanState::Value),
             '{' => self.enter(true),
             '[' => self.enter(false),
             '}' | ']' => self.leave(),
@@ -100,13 +87,12 @@ impl StringScanner {
     }
 
     fn scan_string(&mut self, character: char) -> Option<(&[String], char)> {
-        let decoded = match self.escape {
-            Escape::None if character == '"' => {
-                self.state = ScanState::Between { expects_key: false };
-                return None;
-            }
-            _ => self.unescape(character)?,
-        };
+        self.tracker.push_inside(character);
+        if !self.tracker.is_inside() {
+            self.state = ScanState::Between { expects_key: false };
+            return None;
+        }
+        let decoded = self.decoder.push(character)?;
         if self.state == ScanState::Value {
             return Some((&self.path, decoded));
         }
@@ -116,56 +102,9 @@ impl StringScanner {
         None
     }
 
-    /// Processes one raw character of a string. Returns the decoded character, or `None` if an
-    /// escape sequence is not complete yet.
-    fn unescape(&mut self, character: char) -> Option<char> {
-        let (next, decoded) = match (mem::take(&mut self.escape), character) {
-            (Escape::None, '\\') => (Escape::Begun, None),
-            (Escape::None, decoded) => (Escape::None, Some(decoded)),
-            (Escape::Begun, 'u') => (Escape::Unit { unit: 0, digits: 0 }, None),
-            (Escape::Begun, letter) => (Escape::None, Some(short_escape(letter))),
-            (Escape::Unit { unit, digits }, digit) => {
-                let unit = unit << 4 | hex_value(digit);
-                match digits {
-                    3 if surrogates::is_high(unit) => (Escape::High(unit), None),
-                    3 => (Escape::None, Some(or_replacement(char::from_u32(unit.into())))),
-                    _ => (Escape::Unit { unit, digits: digits + 1 }, None),
-                }
-            }
-            (Escape::High(high), '\\') => (Escape::HighBegun(high), None),
-            (Escape::HighBegun(high), 'u') => (Escape::Low { high, unit: 0, digits: 0 }, None),
-            // A high surrogate without a low surrogate is dropped.
-            (Escape::High(_) | Escape::HighBegun(_), decoded) => (Escape::None, Some(decoded)),
-            (Escape::Low { high, unit, digits }, digit) => {
-                let unit = unit << 4 | hex_value(digit);
-                if digits == 3 {
-                    (Escape::None, Some(or_replacement(surrogates::join(high, unit))))
-                } else {
-                    (Escape::Low { high, unit, digits: digits + 1 }, None)
-                }
-            }
-        };
-        self.escape = next;
-        decoded
+    fn open_string(&mut self, state: ScanState) {
+        self.tracker.open('"');
+        self.decoder = StringDecoder::default();
+        self.state = state;
     }
-}
-
-fn short_escape(letter: char) -> char {
-    match letter {
-        'n' => '\n',
-        't' => '\t',
-        'r' => '\r',
-        'b' => '\u{8}',
-        'f' => '\u{c}',
-        other => other,
-    }
-}
-
-/// Returns the value of the hex digit `digit`, or 0 for any other character.
-fn hex_value(digit: char) -> u16 {
-    digit.to_digit(16).and_then(|digit| u16::try_from(digit).ok()).unwrap_or_default()
-}
-
-fn or_replacement(character: Option<char>) -> char {
-    character.unwrap_or(char::REPLACEMENT_CHARACTER)
 }
