@@ -88,8 +88,8 @@ impl<T> Parameter<T> {
         self
     }
 
-    /// Flattens the parameter: its value, a map or a struct, is deserialized from all arguments that
-    /// belong to no other parameter. It must be the last argument.
+    /// Flattens the parameter: its value, a map or a struct, is deserialized from all arguments
+    /// that belong to no other parameter. It must be the last argument.
     pub fn flatten(mut self) -> Self {
         self.is_flattened = true;
         self

@@ -54,8 +54,8 @@ impl Pending {
     /// # Errors
     ///
     /// Fails if the call waits for another kind of decision, if an input violates its schema, or if
-    /// one of the nested decisions is invalid or has an unknown call id. A denial is valid for every
-    /// call.
+    /// one of the nested decisions is invalid or has an unknown call id. A denial is valid for
+    /// every call.
     pub fn resume(self, decision: Decision) -> Result<Resumed, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,

@@ -117,8 +117,8 @@ pub struct MemoryResultStore {
 
 #[derive(Default)]
 struct StoredOutputs {
-    /// The stored outputs, oldest first. A read searches them in order. They are large and therefore
-    /// few: with the default limits, at most 2,048 fit.
+    /// The stored outputs, oldest first. A read searches them in order. They are large and
+    /// therefore few: with the default limits, at most 2,048 fit.
     entries: VecDeque<StoredOutput>,
     bytes: usize,
     /// The number of outputs stored so far, including evicted outputs.
