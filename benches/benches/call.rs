@@ -45,7 +45,7 @@ struct Integers {
 /// Finds pages.
 #[tool]
 async fn search(query: String, filter: Filter, #[tool(default = 10)] limit: u32) -> String {
-    found(&query, &filter, limit)
+    search_result(&query, &filter, limit)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -61,14 +61,14 @@ struct Query {
     limit: u32,
 }
 
-fn found(query: &str, filter: &Filter, limit: u32) -> String {
+fn search_result(query: &str, filter: &Filter, limit: u32) -> String {
     format!("{limit} of {query} in {} since {:?}", filter.language, filter.since)
 }
 
 /// Places an order.
 #[tool]
 async fn place_order(customer: Customer, items: Vec<Item>, note: Option<String>) -> String {
-    placed(&customer, &items, note.as_deref())
+    order_result(&customer, &items, note.as_deref())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -90,7 +90,7 @@ struct Order {
     note: Option<String>,
 }
 
-fn placed(customer: &Customer, items: &[Item], note: Option<&str>) -> String {
+fn order_result(customer: &Customer, items: &[Item], note: Option<&str>) -> String {
     let pieces: u32 = items.iter().map(|item| item.quantity).sum();
     let first = items.first().map_or("nothing", |item| &item.sku);
     format!(
@@ -103,46 +103,52 @@ fn placed(customer: &Customer, items: &[Item], note: Option<&str>) -> String {
 
 fn main() -> ExitCode {
     let nanos = |nanos| Duration::from_nanos(nanos);
-    let among = |count: usize| move || call_directly(many(count), "tool_5", INTEGERS);
+    let among = |count: usize| move || call_directly(numbered_tools(count), "tool_5", INTEGERS);
     run(
         "call",
         &[
-            Case::new("two integers by hand", || by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string()))
-                .by_hand(),
+            Case::new("two integers by hand", || {
+                deserialize_by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string())
+            })
+            .by_hand(),
             Case::new("two integers", || call_directly(ToolList::new("bench", [Add]), "add", INTEGERS))
                 .with_goal(nanos(1_100))
-                .with_floor("two integers by hand"),
+                .with_baseline("two integers by hand"),
             Case::new("two integers, on a task of its own", || {
                 call_in_batch(ToolList::new("bench", [Add]), "add", INTEGERS)
             })
-            .with_floor("two integers by hand"),
+            .with_baseline("two integers by hand"),
             Case::new("a nested object by hand", || {
-                by_hand(SEARCH, |Query { query, filter, limit }| found(&query, &filter, limit))
+                deserialize_by_hand(SEARCH, |Query { query, filter, limit }| {
+                    search_result(&query, &filter, limit)
+                })
             })
             .by_hand(),
             Case::new("a nested object", || {
                 call_directly(ToolList::new("bench", [Search]), "search", SEARCH)
             })
             .with_goal(nanos(2_000))
-            .with_floor("a nested object by hand"),
+            .with_baseline("a nested object by hand"),
             Case::new("an order by hand", || {
-                by_hand(ORDER, |Order { customer, items, note }| placed(&customer, &items, note.as_deref()))
+                deserialize_by_hand(ORDER, |Order { customer, items, note }| {
+                    order_result(&customer, &items, note.as_deref())
+                })
             })
             .by_hand(),
             Case::new("an order", || {
                 call_directly(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER)
             })
-            .with_floor("an order by hand"),
-            Case::new("one of 10 tools", among(10)).with_floor("two integers by hand"),
-            Case::new("one of 1,000 tools", among(1_000)).with_floor("one of 10 tools"),
-            Case::new("one of 10,000 tools", among(10_000)).with_floor("one of 10 tools"),
+            .with_baseline("an order by hand"),
+            Case::new("one of 10 tools", among(10)).with_baseline("two integers by hand"),
+            Case::new("one of 1,000 tools", among(1_000)).with_baseline("one of 10 tools"),
+            Case::new("one of 10,000 tools", among(10_000)).with_baseline("one of 10 tools"),
         ],
     )
 }
 
 /// Measures a call without haft: parsing `text` as JSON, and calling `function` with the parsed
 /// arguments.
-fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
+fn deserialize_by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
     Box::new(move |rounds| {
         for _ in 0..rounds {
             black_box(serde_json::from_str(black_box(text)).map(function).ok());
@@ -151,7 +157,7 @@ fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) ->
 }
 
 /// Returns a list of `count` tools with different names. Each of them adds two integers.
-fn many(count: usize) -> ToolList {
+fn numbered_tools(count: usize) -> ToolList {
     let named =
         |number| Some(Add.definition().clone().with_name(ToolName::new(format!("tool_{number}")).ok()?));
     let tools = (0..count).filter_map(named);

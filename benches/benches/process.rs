@@ -34,7 +34,7 @@ const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 
 /// The number of processes that are started to measure the time to the first model request. The
 /// median is reported.
-const STARTS: usize = 41;
+const PROCESS_STARTS: usize = 41;
 
 /// The command line argument with which this program serves the model. The bench starts itself with
 /// this argument as a child process.
@@ -82,7 +82,7 @@ fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 fn measure() -> Result<(), Failure> {
     println!("{RUNS} runs at a time, and the first request of a process");
     for name in LOOPS {
-        let (memory, first) = (measure_memory(name)?, first_request(name)?);
+        let (memory, first) = (measure_memory(name)?, measure_first_request(name)?);
         println!("  {name:20}  {memory:5.1} MiB at most  {:5.1} ms", first.as_secs_f64() * 1_000.0);
     }
     println!(
@@ -111,11 +111,11 @@ fn measure_memory(name: &str) -> Result<f64, Failure> {
 
 /// Measures the time from the start of a process to its first model request, with the loop `name`,
 /// an entry of [`LOOPS`]. Returns the median.
-fn first_request(name: &str) -> Result<Duration, Failure> {
+fn measure_first_request(name: &str) -> Result<Duration, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let base_url = format!("http://{}/v1", listener.local_addr()?);
-    let mut times = Vec::with_capacity(STARTS);
-    for _ in 0..STARTS {
+    let mut times = Vec::with_capacity(PROCESS_STARTS);
+    for _ in 0..PROCESS_STARTS {
         let begun = Instant::now();
         let _process = spawn_self(&[RUN, name, &base_url, "1"])?;
         let (mut stream, _) = listener.accept()?;
@@ -123,13 +123,13 @@ fn first_request(name: &str) -> Result<Duration, Failure> {
         times.push(begun.elapsed());
     }
     times.sort();
-    times.get(STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
+    times.get(PROCESS_STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
 }
 
 /// Executes the given number of runs concurrently, and prints the peak memory of this process in
 /// MiB.
 async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
-    let once = run_of(name, base_url)?;
+    let once = build_loop(name, base_url)?;
     let runs: FuturesUnordered<_> = (0..runs.parse::<u64>()?)
         .map(|run| {
             let ended = tokio::spawn(once(run));
@@ -148,7 +148,7 @@ async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
 
 type Run = Box<dyn Fn(u64) -> BoxFuture<'static, Result<String, Failure>>>;
 
-fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
+fn build_loop(name: &str, base_url: &str) -> Result<Run, Failure> {
     let tools = || ["add", "multiply"].map(str::to_owned);
     Ok(match name {
         "haft" => {

@@ -42,39 +42,40 @@ struct Integers {
 
 /// The size of the model requests in a case.
 #[derive(Clone, Copy, Default)]
-struct Load {
+struct RequestSize {
     /// The number of messages that precede the question.
-    earlier: usize,
+    earlier_messages: usize,
     /// The number of tools besides `add`. The model never calls them.
-    tools: usize,
+    other_tools: usize,
 }
 
 fn main() -> ExitCode {
-    let plain = Load::default();
-    let (long, wide) = (Load { earlier: 1_000, ..plain }, Load { tools: 1_000, ..plain });
-    let step = |name, work: fn(Load) -> Work, load| {
-        Case::new(name, move || work(load)).in_parts(STEPS).with_rounds(10)
+    let plain = RequestSize::default();
+    let (long, wide) =
+        (RequestSize { earlier_messages: 1_000, ..plain }, RequestSize { other_tools: 1_000, ..plain });
+    let step = |name, work: fn(RequestSize) -> Work, load| {
+        Case::new(name, move || work(load)).with_parts_per_round(STEPS).with_rounds(10)
     };
     run(
         "step",
         &[
             step("reqwest by hand", reqwest_loop, plain).by_hand(),
-            step("async-openai by hand", async_openai_loop, plain).by_hand().with_floor("reqwest by hand"),
-            step("haft", agent, plain).with_floor("reqwest by hand").with_max_ratio(1.3),
-            step("haft, streamed", streaming_agent, plain).with_floor("haft").with_max_ratio(2.0),
+            step("async-openai by hand", async_openai_loop, plain).by_hand().with_baseline("reqwest by hand"),
+            step("haft", agent_work, plain).with_baseline("reqwest by hand").with_max_ratio(1.3),
+            step("haft, streamed", streaming_work, plain).with_baseline("haft").with_max_ratio(2.0),
             step("1,000 messages, reqwest by hand", reqwest_loop, long).by_hand(),
             step("1,000 messages, async-openai by hand", async_openai_loop, long)
                 .by_hand()
-                .with_floor("1,000 messages, reqwest by hand"),
-            step("1,000 messages, haft", agent, long)
-                .with_floor("1,000 messages, reqwest by hand")
+                .with_baseline("1,000 messages, reqwest by hand"),
+            step("1,000 messages, haft", agent_work, long)
+                .with_baseline("1,000 messages, reqwest by hand")
                 .with_max_ratio(1.0),
             step("1,000 tools, reqwest by hand", reqwest_loop, wide).by_hand(),
             step("1,000 tools, async-openai by hand", async_openai_loop, wide)
                 .by_hand()
-                .with_floor("1,000 tools, reqwest by hand"),
-            step("1,000 tools, haft", agent, wide)
-                .with_floor("1,000 tools, reqwest by hand")
+                .with_baseline("1,000 tools, reqwest by hand"),
+            step("1,000 tools, haft", agent_work, wide)
+                .with_baseline("1,000 tools, reqwest by hand")
                 .with_max_ratio(1.0),
         ],
     )
@@ -97,21 +98,21 @@ fn base_url() -> String {
 }
 
 /// Returns the role and the text of each message that precedes the question.
-fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
-    (0..load.earlier).map(|number| match number % 2 {
+fn earlier_messages(load: RequestSize) -> impl Iterator<Item = (&'static str, String)> {
+    (0..load.earlier_messages).map(|number| match number % 2 {
         0 => ("user", format!("What about number {number}, which came before?")),
         _ => ("assistant", format!("There is nothing \"special\" about number {number}.\nAsk on.")),
     })
 }
 
 /// Returns the names of the tools besides `add`, which the model never calls.
-fn others(load: Load) -> impl Iterator<Item = String> {
-    (0..load.tools).map(|number| format!("tool_{number}"))
+fn other_tool_names(load: RequestSize) -> impl Iterator<Item = String> {
+    (0..load.other_tools).map(|number| format!("tool_{number}"))
 }
 
 /// Measures the agent with its default settings, including validation.
-fn agent(load: Load) -> Work {
-    let agent = agent_of(load);
+fn agent_work(load: RequestSize) -> Work {
+    let agent = build_agent(load);
     let transcript = transcript(load);
     rounds_of(move || {
         let (agent, input) = (agent.clone(), RunInput::new(QUESTION).with_history(transcript.clone()));
@@ -120,8 +121,8 @@ fn agent(load: Load) -> Work {
 }
 
 /// Measures the agent with streamed replies and events.
-fn streaming_agent(load: Load) -> Work {
-    let agent = agent_of(load);
+fn streaming_work(load: RequestSize) -> Work {
+    let agent = build_agent(load);
     let transcript = transcript(load);
     rounds_of(move || {
         let mut events = agent.stream(RunInput::new(QUESTION).with_history(transcript.clone()));
@@ -137,8 +138,8 @@ fn streaming_agent(load: Load) -> Work {
 }
 
 #[allow(clippy::expect_used, reason = "the model and the agent are valid")]
-fn agent_of(load: Load) -> ReactAgent {
-    let others = others(load).filter_map(|name| {
+fn build_agent(load: RequestSize) -> ReactAgent {
+    let others = other_tool_names(load).filter_map(|name| {
         let definition = Add.definition().clone().with_name(ToolName::new(name).ok()?);
         Some(DynamicTool::new(definition, |arguments, _| async move {
             from_arguments(arguments).map(|Integers { x, y }| x + y)
@@ -149,8 +150,8 @@ fn agent_of(load: Load) -> ReactAgent {
         .expect("an agent")
 }
 
-fn transcript(load: Load) -> Transcript {
-    let messages = earlier(load).map(|(role, text)| match role {
+fn transcript(load: RequestSize) -> Transcript {
+    let messages = earlier_messages(load).map(|(role, text)| match role {
         "user" => Message::user(text),
         _ => Message::assistant(text.as_str()),
     });
@@ -158,9 +159,9 @@ fn transcript(load: Load) -> Transcript {
 }
 
 /// Measures the loop that uses reqwest.
-fn reqwest_loop(load: Load) -> Work {
-    let by_hand = ReqwestLoop::new(&base_url(), tools(load));
-    let earlier: Vec<_> = earlier(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
+fn reqwest_loop(load: RequestSize) -> Work {
+    let by_hand = ReqwestLoop::new(&base_url(), other_tools(load));
+    let earlier: Vec<_> = earlier_messages(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
     rounds_of(move || {
         let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
         messages.push(ChatMessage::new("user", QUESTION));
@@ -169,9 +170,10 @@ fn reqwest_loop(load: Load) -> Work {
 }
 
 /// Measures the loop that uses async-openai.
-fn async_openai_loop(load: Load) -> Work {
-    let by_hand = AsyncOpenAiLoop::new(&base_url(), tools(load));
-    let earlier: Vec<_> = earlier(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();
+fn async_openai_loop(load: RequestSize) -> Work {
+    let by_hand = AsyncOpenAiLoop::new(&base_url(), other_tools(load));
+    let earlier: Vec<_> =
+        earlier_messages(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();
     rounds_of(move || {
         let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
         messages.push(AsyncOpenAiLoop::message("user", QUESTION.to_owned()));
@@ -180,6 +182,6 @@ fn async_openai_loop(load: Load) -> Work {
 }
 
 /// Returns the names of all tools, including `add`.
-fn tools(load: Load) -> impl Iterator<Item = String> {
-    ["add".to_owned()].into_iter().chain(others(load))
+fn other_tools(load: RequestSize) -> impl Iterator<Item = String> {
+    ["add".to_owned()].into_iter().chain(other_tool_names(load))
 }

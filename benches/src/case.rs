@@ -21,9 +21,9 @@ pub struct Case {
     /// counts are reported per part.
     pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
-    pub(crate) floor: Option<&'static str>,
+    pub(crate) baseline: Option<&'static str>,
     /// The maximum ratio of this case's instruction count to the instruction count of its floor.
-    pub(crate) bound: Option<f64>,
+    pub(crate) max_ratio: Option<f64>,
     /// `true` if the case is a baseline without haft.
     pub(crate) is_by_hand: bool,
     prepare: Box<dyn Fn() -> Work>,
@@ -38,15 +38,15 @@ impl Case {
             rounds: 100,
             parts: 1,
             goal: None,
-            floor: None,
-            bound: None,
+            baseline: None,
+            max_ratio: None,
             is_by_hand: false,
             prepare: Box::new(prepare),
         }
     }
 
     /// Sets the goal for the duration of a round on a current machine, or of a part if a round has
-    /// [parts](Self::in_parts). The goal is printed, but not checked.
+    /// [parts](Self::with_parts_per_round). The goal is printed, but not checked.
     #[must_use]
     pub fn with_goal(mut self, goal: Duration) -> Self {
         self.goal = Some(goal);
@@ -56,16 +56,16 @@ impl Case {
     /// Sets the floor of this case: the name of another case, which does the same work with minimal
     /// code.
     #[must_use]
-    pub fn with_floor(mut self, floor: &'static str) -> Self {
-        self.floor = Some(floor);
+    pub fn with_baseline(mut self, floor: &'static str) -> Self {
+        self.baseline = Some(floor);
         self
     }
 
     /// Sets the maximum ratio of this case's instruction count to the instruction count of its
-    /// [floor](Self::with_floor). `--check` fails if the ratio is exceeded.
+    /// [baseline](Self::with_baseline). `--check` fails if the ratio is exceeded.
     #[must_use]
     pub fn with_max_ratio(mut self, ratio: f64) -> Self {
-        self.bound = Some(ratio);
+        self.max_ratio = Some(ratio);
         self
     }
 
@@ -86,14 +86,14 @@ impl Case {
     /// Sets the number of equal parts in a round, for example the steps of a run. Times and
     /// instruction counts are reported per part. Default: 1.
     #[must_use]
-    pub fn in_parts(mut self, parts: u32) -> Self {
+    pub fn with_parts_per_round(mut self, parts: u32) -> Self {
         self.parts = parts;
         self
     }
 
     /// Prepares the function to measure, executes one round to initialise lazy values, and returns
     /// the function.
-    pub(crate) fn warm(&self) -> Work {
+    pub(crate) fn prepare_warm(&self) -> Work {
         let mut work = (self.prepare)();
         work(1);
         work
@@ -102,13 +102,13 @@ impl Case {
     /// Executes the rounds through [`counted`]. Callgrind counts only the instructions within this
     /// function.
     pub(crate) fn run_for_callgrind(&self) {
-        counted(&mut self.warm(), self.rounds);
+        run_counted(&mut self.prepare_warm(), self.rounds);
     }
 }
 
 /// Calls `work`. Callgrind finds this function by its name, so it must not be inlined.
 #[inline(never)]
-pub(crate) fn counted(work: &mut Work, rounds: u32) {
+pub(crate) fn run_counted(work: &mut Work, rounds: u32) {
     work(rounds);
 }
 

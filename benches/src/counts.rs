@@ -31,7 +31,7 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     }
     let mut exceeded = 0;
     for case in cases.iter().filter(|case| !case.is_by_hand) {
-        let floor = case.floor.and_then(|name| Some((name, *counts.get(name)?)));
+        let floor = case.baseline.and_then(|name| Some((name, *counts.get(name)?)));
         let mut count = counts.get(case.name).copied().unwrap_or_default();
         let mut verdict = Verdict::new(case, count, floor, &recorded);
         for _ in 0..RETRIES {
@@ -61,7 +61,7 @@ struct Verdict {
 
 impl Verdict {
     fn new(case: &Case, count: u64, floor: Option<(&str, u64)>, recorded: &BTreeMap<String, u64>) -> Self {
-        if let (Some(bound), Some((name, floor))) = (case.bound, floor) {
+        if let (Some(bound), Some((name, floor))) = (case.max_ratio, floor) {
             let ratio = count as f64 / floor as f64;
             let text = format!("{ratio:.2} x {name:?}, at most {bound:.2}");
             return Self { is_exceeded: ratio > bound, text };

@@ -7,10 +7,10 @@ use std::{
 use crate::Case;
 
 /// The command line argument that makes a bench execute one case under callgrind.
-pub(crate) const COUNT: &str = "--count";
+pub(crate) const COUNT_FLAG: &str = "--count";
 
 /// The message to print if valgrind is not installed.
-pub(crate) const MISSING: &str =
+pub(crate) const VALGRIND_MISSING: &str =
     "instructions are not counted: install valgrind (`apt-get install valgrind`)";
 
 /// Returns `true` if valgrind is installed.
@@ -26,9 +26,9 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let output = valgrind()
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
         .arg("--toggle-collect=haft_benches::case::counted")
-        .args([this.as_os_str(), OsStr::new(COUNT), OsStr::new(case.name)])
+        .args([this.as_os_str(), OsStr::new(COUNT_FLAG), OsStr::new(case.name)])
         .output()
-        .map_err(|_| MISSING.to_owned())?;
+        .map_err(|_| VALGRIND_MISSING.to_owned())?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     let collected = stderr.lines().find_map(|line| line.split_once("Collected : "));
     let collected = collected.and_then(|(_, number)| number.trim().parse::<u64>().ok());

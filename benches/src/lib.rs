@@ -29,7 +29,7 @@ struct Options {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     /// Measures the times and counts the instructions of the cases, and prints a table.
-    Show,
+    Measure,
     /// Compares the instruction counts with their bounds and with the recorded counts.
     Check,
     /// Records the instruction counts in `counts.json`.
@@ -40,7 +40,7 @@ enum Task {
 
 /// Executes the task on the command line with the cases of the bench named `bench`.
 pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
-    match options(env::args().skip(1)).and_then(|options| execute(bench, cases, &options)) {
+    match parse_options(env::args().skip(1)).and_then(|options| execute(bench, cases, &options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("error: {problem}");
@@ -49,15 +49,15 @@ pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
     }
 }
 
-fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { filter: String::new(), task: Task::Show };
+fn parse_options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { filter: String::new(), task: Task::Measure };
     for argument in arguments {
         match argument.as_str() {
             // Cargo passes `--bench` to every bench, so it is ignored.
             "--bench" => {}
             "--check" => options.task = Task::Check,
             "--update" => options.task = Task::Update,
-            instructions::COUNT => options.task = Task::Count,
+            instructions::COUNT_FLAG => options.task = Task::Count,
             _ if argument.starts_with('-') => {
                 return Err(format!(
                     "a bench takes `--check`, `--update` or a part of a name, not `{argument}`"
@@ -79,6 +79,6 @@ fn execute(bench: &str, cases: &[Case], options: &Options) -> Result<(), String>
     match options.task {
         Task::Check => counts::check(bench, &chosen),
         Task::Update => counts::update(bench, &chosen),
-        Task::Show | Task::Count => table::print(bench, &chosen),
+        Task::Measure | Task::Count => table::measure_and_print(bench, &chosen),
     }
 }

@@ -28,11 +28,11 @@ pub async fn serve() -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         // An I/O error on a connection ends only that connection.
-        tokio::spawn(converse(stream));
+        tokio::spawn(serve_connection(stream));
     }
 }
 
-async fn converse(stream: TcpStream) -> io::Result<()> {
+async fn serve_connection(stream: TcpStream) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut length = 0;

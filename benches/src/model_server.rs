@@ -26,7 +26,7 @@ pub struct ModelServer(SocketAddr);
 /// stream.
 struct Script {
     whole: Vec<String>,
-    streamed: Vec<String>,
+    streamed_reply: Vec<String>,
     /// The number of HTTP requests received so far, which selects the next reply.
     requests: AtomicUsize,
 }
@@ -91,14 +91,14 @@ fn read_request(reader: &mut impl io::BufRead) -> io::Result<bool> {
 
 impl Script {
     fn new() -> Self {
-        let (whole, streamed) = (0..STEPS).map(|step| (whole(step), streamed(step))).unzip();
-        Self { whole, streamed, requests: AtomicUsize::new(0) }
+        let (whole, streamed) = (0..STEPS).map(|step| (whole_reply(step), streamed_reply(step))).unzip();
+        Self { whole, streamed_reply: streamed, requests: AtomicUsize::new(0) }
     }
 
     /// Returns the response to the next HTTP request. The reply is streamed if `is_streamed` is
     /// `true`.
     fn next(&self, is_streamed: bool) -> &str {
-        let replies = if is_streamed { &self.streamed } else { &self.whole };
+        let replies = if is_streamed { &self.streamed_reply } else { &self.whole };
         let step = self.requests.fetch_add(1, Ordering::Relaxed) % replies.len().max(1);
         replies.get(step).map_or("", String::as_str)
     }
@@ -108,7 +108,7 @@ fn is_last(step: u32) -> bool {
     step + 1 == STEPS
 }
 
-fn whole(step: u32) -> String {
+fn whole_reply(step: u32) -> String {
     let (message, finish_reason) = if is_last(step) {
         (json!({"role": "assistant", "content": "It is 45."}), "stop")
     } else {
@@ -124,7 +124,7 @@ fn whole(step: u32) -> String {
 
 /// Returns the streamed reply of a step. It contains a tool call, with its arguments split
 /// into pieces, or the answer, split into words.
-fn streamed(step: u32) -> String {
+fn streamed_reply(step: u32) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     if is_last(step) {
         deltas.extend(["It ", "is ", "45", "."].map(|text| json!({"content": text})));

@@ -2,13 +2,13 @@ use crate::{Case, instructions, time};
 
 /// Measures all cases, and prints a table of their times, ratios to their floors, and instruction
 /// counts.
-pub(crate) fn print(bench: &str, cases: &[&Case]) -> Result<(), String> {
+pub(crate) fn measure_and_print(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0).max(bench.len());
     let counts = instructions::can_be_counted();
     let head = ["median", "fastest", "goal", "ratio", "instructions"];
     println!("{}", line(bench, width, head.map(str::to_owned)));
     for case in cases {
-        let floor = cases.iter().find(|other| Some(other.name) == case.floor);
+        let floor = cases.iter().find(|other| Some(other.name) == case.baseline);
         let (time, ratio) = match floor {
             None => (time::measure([case])[0], None),
             Some(floor) => {
@@ -23,7 +23,7 @@ pub(crate) fn print(bench: &str, cases: &[&Case]) -> Result<(), String> {
         println!("{}", line(case.name, width, cells.map(Option::unwrap_or_default)));
     }
     if !counts {
-        println!("{}", instructions::MISSING);
+        println!("{}", instructions::VALGRIND_MISSING);
     }
     Ok(())
 }

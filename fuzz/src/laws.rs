@@ -11,7 +11,7 @@ mod schema;
 use std::thread;
 
 pub use self::arguments::arguments;
-pub use self::name::name;
+pub use self::name::check_name;
 pub use self::provider::provider;
 pub use self::repair::repair;
 pub use self::schema::schema;

@@ -11,8 +11,8 @@ mod value_writer;
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use self::parts::{random_part, random_part_mut, reference};
-use self::value_writer::Writer;
+use self::parts::{random_part, random_part_mut, random_reference};
+use self::value_writer::ValueWriter;
 use crate::Case;
 
 /// Mutates the fuzz input in the first `size` bytes of `data` in place. Returns the new length, at
@@ -23,22 +23,22 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Optio
     if rng.u8(..10) == 0 {
         return None;
     }
-    let case = mutated(Case::read(data.get(..size)?)?, &mut rng);
-    fill(data.get_mut(..max_size)?, &case.write())
+    let case = mutated(Case::parse(data.get(..size)?)?, &mut rng);
+    copy_into(data.get_mut(..max_size)?, &case.to_bytes())
 }
 
 /// Combines two fuzz inputs and writes the result to `out`. Returns the length of the result.
 /// Returns 0 if an input does not start with JSON, or if the result is longer than `out`.
-pub fn cross(first: &[u8], second: &[u8], out: &mut [u8], seed: u32) -> usize {
+pub fn cross_over(first: &[u8], second: &[u8], out: &mut [u8], seed: u32) -> usize {
     let mut rng = Rng::with_seed(seed.into());
-    let (Some(first), Some(second)) = (Case::read(first), Case::read(second)) else { return 0 };
-    fill(out, &crossed(first, &second, &mut rng).write()).unwrap_or(0)
+    let (Some(first), Some(second)) = (Case::parse(first), Case::parse(second)) else { return 0 };
+    copy_into(out, &crossed_over(first, &second, &mut rng).to_bytes()).unwrap_or(0)
 }
 
 /// Applies one to three random changes to `case`.
 pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     for _ in 0..=rng.u8(..3) {
-        if rng.bool() || !case.is_json() {
+        if rng.bool() || !case.has_json_values() {
             change_schema(&mut case.schema, rng);
         } else {
             let mut values = case.values();
@@ -51,23 +51,23 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
 
 /// Replaces a random part of the schema in `case` by a random part of the schema in `other`, or
 /// replaces the values in `case` by the values in `other`.
-pub fn crossed(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
+pub fn crossed_over(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
         let part = random_part(&other.schema, rng).clone();
         *random_part_mut(&mut case.schema, rng) = part;
         return case;
     }
-    Case { schema: case.schema, rest: other.rest.clone() }
+    Case { schema: case.schema, values_text: other.values_text.clone() }
 }
 
-fn fill(out: &mut [u8], text: &[u8]) -> Option<usize> {
+fn copy_into(out: &mut [u8], text: &[u8]) -> Option<usize> {
     out.get_mut(..text.len())?.copy_from_slice(text);
     Some(text.len())
 }
 
 fn change_schema(root: &mut Value, rng: &mut Rng) {
     let part = random_part(root, rng).clone();
-    let to = reference(root, rng);
+    let to = random_reference(root, rng);
     let target = random_part_mut(root, rng);
     match rng.u8(..12) {
         0 => *target = random::schema(rng, 2),
@@ -116,14 +116,14 @@ fn wrapped(inner: Value, rng: &mut Rng) -> Value {
 
 fn change_values(schema: &Value, values: &mut Vec<Value>, rng: &mut Rng) {
     if values.is_empty() || (values.len() < 4 && rng.u8(..6) == 0) {
-        values.push(Writer::new(schema, rng).write());
+        values.push(ValueWriter::new(schema, rng).write());
         return;
     }
     let index = rng.usize(..values.len());
     let part = random_part(&values[rng.usize(..values.len())], rng).clone();
     let value = &mut values[index];
     match rng.u8(..12) {
-        0..=2 => *value = Writer::new(schema, rng).write(),
+        0..=2 => *value = ValueWriter::new(schema, rng).write(),
         3 => *value = json!({*rng.choice(&random::NAMES).unwrap_or(&"args"): value.take()}),
         4 => drop(values.swap_remove(index)),
         choice => {

@@ -12,7 +12,7 @@ use crate::Case;
 /// # Errors
 ///
 /// Returns an error if a file of the test suite cannot be read.
-pub fn suite() -> io::Result<Vec<Case>> {
+pub fn load_suite() -> io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/schema/tests/json-schema-test-suite");
     let mut cases = Vec::new();
     for path in json_files(&root)? {

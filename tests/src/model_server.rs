@@ -35,7 +35,7 @@ pub enum Reply {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    changed: Condvar,
+    request_received: Condvar,
 }
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl ModelServer {
 
     /// Returns the request line and the headers of each HTTP request received so far. Letters are
     /// in lower case.
-    pub fn heads(&self) -> Vec<String> {
+    pub fn request_heads(&self) -> Vec<String> {
         self.shared.lock().requests.iter().map(|request| request.head.clone()).collect()
     }
 
@@ -89,7 +89,7 @@ impl ModelServer {
     /// received one.
     pub fn wait_for_request(&self) {
         let state = self.shared.lock();
-        drop(self.shared.changed.wait_while(state, |state| state.requests.is_empty()));
+        drop(self.shared.request_received.wait_while(state, |state| state.requests.is_empty()));
     }
 }
 
@@ -116,7 +116,7 @@ impl Shared {
         let mut state = self.lock();
         let reply = state.replies.get(state.requests.len()).cloned();
         state.requests.push(request);
-        self.changed.notify_all();
+        self.request_received.notify_all();
         reply.unwrap_or(Reply::Status(500, "the test has no reply for this request"))
     }
 }
@@ -133,17 +133,17 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 fn converse(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let request = read(stream)?;
+    let request = read_request(stream)?;
     let is_streamed = request.body["stream"] == true;
     match shared.answer(request) {
         Reply::Silence => io::copy(&mut stream, &mut io::sink()).map(drop),
-        Reply::Status(status, body) => write(stream, status, "application/json", body),
-        reply if is_streamed => write(stream, 200, "text/event-stream", &events(&reply)),
-        reply => write(stream, 200, "application/json", &completion(&reply).to_string()),
+        Reply::Status(status, body) => write_response(stream, status, "application/json", body),
+        reply if is_streamed => write_response(stream, 200, "text/event-stream", &event_stream(&reply)),
+        reply => write_response(stream, 200, "application/json", &completion_json(&reply).to_string()),
     }
 }
 
-fn read(stream: &TcpStream) -> io::Result<Request> {
+fn read_request(stream: &TcpStream) -> io::Result<Request> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -159,7 +159,7 @@ fn read(stream: &TcpStream) -> io::Result<Request> {
     Ok(Request { head, body: serde_json::from_slice(&body)? })
 }
 
-fn write(mut stream: &TcpStream, status: u16, media_type: &str, body: &str) -> io::Result<()> {
+fn write_response(mut stream: &TcpStream, status: u16, media_type: &str, body: &str) -> io::Result<()> {
     let length = body.len();
     write!(
         stream,
@@ -167,7 +167,7 @@ fn write(mut stream: &TcpStream, status: u16, media_type: &str, body: &str) -> i
     )
 }
 
-fn completion(reply: &Reply) -> Value {
+fn completion_json(reply: &Reply) -> Value {
     let (message, finish_reason) = match reply {
         Reply::Calls(calls) => {
             let calls: Vec<_> = calls
@@ -194,7 +194,7 @@ fn text_of(reply: &Reply) -> &'static str {
     }
 }
 
-fn events(reply: &Reply) -> String {
+fn event_stream(reply: &Reply) -> String {
     let mut deltas = vec![json!({ "role": "assistant" })];
     deltas.extend(text_of(reply).chars().map(|piece| json!({ "content": piece.to_string() })));
     let mut finish_reason = "stop";

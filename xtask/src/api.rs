@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::failure::Failure;
-use crate::process::{announce, cargo, run as run_command};
+use crate::process::{announce, cargo_command, run as run_command};
 use crate::workspace::{self, Package, Workspace};
 
 /// The version of rustdoc's JSON format in Rust 1.93 to 1.95. `public-api` 0.52 reads this version.
 const RUSTDOC_FORMAT: u64 = 57;
 
 /// The folder of the API snapshots, as a path from the root of the repository.
-const FOLDER: &str = "docs/api";
+const SNAPSHOT_FOLDER: &str = "docs/api";
 
 /// The environment variable with the path of the real rustdoc. If it is set, cargo has started
 /// xtask as the rustdoc wrapper.
-const REAL_RUSTDOC: &str = "HAFT_REAL_RUSTDOC";
+const REAL_RUSTDOC_VARIABLE: &str = "HAFT_REAL_RUSTDOC";
 
-const UPDATE: &str = "`cargo xtask api --update` accepts the change";
+const UPDATE_HINT: &str = "`cargo xtask api --update` accepts the change";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -52,18 +52,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         } else {
             findings.extend(snapshot::difference(
                 &file,
-                &fs::read_to_string(root(&file)).unwrap_or_default(),
+                &fs::read_to_string(workspace_path(&file)).unwrap_or_default(),
                 &api,
             ));
         }
-        findings.extend(release::breaking_changes(package, &file, &api)?);
+        findings.extend(release::find_removed_items(package, &file, &api)?);
     }
     if findings.is_empty() {
-        announce(&format!("the public API equals the snapshots in {FOLDER}"));
+        announce(&format!("the public API equals the snapshots in {SNAPSHOT_FOLDER}"));
         return Ok(());
     }
     eprintln!("{}", findings.join("\n"));
-    Err(Failure::message(format!("the public API has changed: {UPDATE}")))
+    Err(Failure::message(format!("the public API has changed: {UPDATE_HINT}")))
 }
 
 /// Runs rustdoc, which writes a JSON file for every library. Features are resolved for the whole
@@ -71,9 +71,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 fn write_rustdoc_json() -> Result<(), Failure> {
     let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;
     run_command(
-        cargo(&["doc", "--workspace", "--lib", "--no-deps", "--locked", "--quiet"])
+        cargo_command(&["doc", "--workspace", "--lib", "--no-deps", "--locked", "--quiet"])
             .env("RUSTDOC", this)
-            .env(REAL_RUSTDOC, env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into()))
+            .env(REAL_RUSTDOC_VARIABLE, env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into()))
             .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json"),
     )
 }
@@ -81,7 +81,7 @@ fn write_rustdoc_json() -> Result<(), Failure> {
 /// Runs the real rustdoc with the arguments of this program and returns its exit code. `None` if
 /// this program was not started as the rustdoc wrapper.
 pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
-    let rustdoc = env::var_os(REAL_RUSTDOC)?;
+    let rustdoc = env::var_os(REAL_RUSTDOC_VARIABLE)?;
     let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
     let code = status.ok().and_then(|status| u8::try_from(status.code()?).ok());
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
@@ -110,15 +110,15 @@ fn list_public_items(target: &Path, package: &Package) -> Result<Option<String>,
 
 /// Returns the path of the snapshot of `package`, relative to the root of the repository.
 fn snapshot_path(package: &Package) -> String {
-    format!("{FOLDER}/{}.txt", package.name)
+    format!("{SNAPSHOT_FOLDER}/{}.txt", package.name)
 }
 
-fn root(file: &str) -> PathBuf {
+fn workspace_path(file: &str) -> PathBuf {
     workspace::root().join(file)
 }
 
 fn write(file: &str, text: &str) -> Result<(), Failure> {
-    let file = root(file);
+    let file = workspace_path(file);
     let folder = file.parent().map_or(Ok(()), fs::create_dir_all);
     folder
         .and_then(|()| fs::write(&file, text))

@@ -4,17 +4,17 @@
 use std::{env, fs};
 
 use crate::failure::Failure;
-use crate::process::{announce, cargo, program, run as run_command, succeeds};
+use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
 use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
 /// The benches whose instruction counts are checked in CI. The counts depend on the compiler, but
 /// their ratios to the baselines without haft hardly do.
-const COUNTED_IN_CI: [&str; 2] = ["call", "step"];
+const INSTRUCTION_BENCHES: [&str; 2] = ["call", "step"];
 
 /// The bench whose peak memory is checked in CI. It runs without valgrind.
-const MEASURED_IN_CI: &str = "process";
+const MEMORY_BENCH: &str = "process";
 
 /// The environment variable that requires valgrind: if it is set, a missing valgrind is an error.
 /// It is set in CI.
@@ -25,7 +25,7 @@ pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let known = bench_names()?;
     let (chosen, rest): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| known.contains(argument));
-    let mut command = cargo(&["bench", "--locked", "--package", PACKAGE]);
+    let mut command = cargo_command(&["bench", "--locked", "--package", PACKAGE]);
     for name in if chosen.is_empty() { known.iter().collect() } else { chosen } {
         command.args(["--bench", name]);
     }
@@ -36,9 +36,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 /// the instruction counts are skipped, or an error is returned if `HAFT_COUNTS` is set.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
-    run(&[MEASURED_IN_CI.to_owned(), check.clone()])?;
-    if can_count() {
-        let names = COUNTED_IN_CI.map(str::to_owned);
+    run(&[MEMORY_BENCH.to_owned(), check.clone()])?;
+    if has_valgrind() {
+        let names = INSTRUCTION_BENCHES.map(str::to_owned);
         return run(&[names.as_slice(), &[check]].concat());
     }
     let missing = format!("counting instructions requires valgrind: `{INSTALL_VALGRIND}`");
@@ -50,8 +50,8 @@ pub(crate) fn check() -> Result<(), Failure> {
 }
 
 /// Returns `true` if valgrind is installed, so that instructions can be counted.
-pub(crate) fn can_count() -> bool {
-    succeeds(program("valgrind").arg("--version"))
+pub(crate) fn has_valgrind() -> bool {
+    run_succeeds(command_in_root("valgrind").arg("--version"))
 }
 
 /// Returns the sorted names of the benches: the file names in `benches/benches` without extension.

@@ -1,7 +1,7 @@
 //! The command `cargo xtask ci`: runs the checks and tests that must pass before a commit.
 
 use crate::failure::Failure;
-use crate::process::{announce, cargo, program, run as run_command};
+use crate::process::{announce, cargo_command, command_in_root, run as run_command};
 use crate::tools::CARGO_DENY;
 use crate::workspace::Workspace;
 use crate::{api, bench, doc, fuzz, size, test, tidy};
@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Runs all checks, fast checks first. Does not run the tests or [`check_counts`].
 fn run_checks() -> Result<(), Failure> {
-    run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run_command(&mut cargo_command(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
     clippy(&["--workspace", "--all-targets"])?;
     lint_without_features()?;
@@ -43,12 +43,12 @@ fn check_dependencies() -> Result<(), Failure> {
     announce(
         "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",
     );
-    let deny = CARGO_DENY.installed()?;
-    run_command(program(deny).args(["--locked", "--offline", "check", "licenses", "bans", "sources"]))
+    let deny = CARGO_DENY.ensure_installed()?;
+    run_command(command_in_root(deny).args(["--locked", "--offline", "check", "licenses", "bans", "sources"]))
 }
 
 fn clippy(scope: &[&str]) -> Result<(), Failure> {
-    run_command(cargo(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
+    run_command(cargo_command(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
 /// Runs clippy with default features disabled, on each published crate that has such features.
@@ -63,7 +63,7 @@ fn lint_without_features() -> Result<(), Failure> {
 /// `tidy` rejects files that are included from outside their package.
 fn package_crates() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
-    let mut command = cargo(&["package", "--locked", "--no-verify", "--allow-dirty"]);
+    let mut command = cargo_command(&["package", "--locked", "--no-verify", "--allow-dirty"]);
     for package in workspace.published() {
         command.args(["--package", &package.name]);
     }

@@ -3,20 +3,22 @@
 
 use crate::failure::Failure;
 use crate::native;
-use crate::process::{announce, program, succeeds};
+use crate::process::{announce, command_in_root, run_succeeds};
 
-const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
+const DEFAULT_QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let question = match arguments {
-        [] => QUESTION,
+        [] => DEFAULT_QUESTION,
         [question] => question,
         _ => return Err(Failure::usage("`demo` takes one question: put it in quotes")),
     };
-    if native::chosen_model()?.is_none() && !succeeds(program("python3").args(["-m", "pip", "--version"])) {
+    if native::model_from_env()?.is_none()
+        && !run_succeeds(command_in_root("python3").args(["-m", "pip", "--version"]))
+    {
         announce(
             "note: python3 with pip is not installed; it is only used if the Hugging Face hub is unreachable",
         );
     }
-    native::run_with_model("mixed-tools", &[question.to_owned()])
+    native::build_and_run_with_model("mixed-tools", &[question.to_owned()])
 }

@@ -5,12 +5,12 @@ mod pages;
 mod tests;
 
 use crate::failure::Failure;
-use crate::process::{announce, cargo, program, run as run_command};
+use crate::process::{announce, cargo_command, command_in_root, run as run_command};
 use crate::tools::MDBOOK;
 use crate::workspace;
 
 /// The folder of the rendered book, as a path from the root of the repository.
-const BOOK: &str = "docs/book/build";
+const BOOK_FOLDER: &str = "docs/book/build";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -20,20 +20,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         _ => return Err(Failure::usage("`doc` takes `--open` or nothing")),
     };
     run_command(
-        cargo(&["doc", "--workspace", "--no-deps", "--locked"]).args(open).env("RUSTDOCFLAGS", "-D warnings"),
+        cargo_command(&["doc", "--workspace", "--no-deps", "--locked"])
+            .args(open)
+            .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    run_command(program(MDBOOK.installed()?).args(["build", "docs"]).args(open))?;
+    run_command(command_in_root(MDBOOK.ensure_installed()?).args(["build", "docs"]).args(open))?;
     check_book()
 }
 
 /// Checks the links in the rendered book. The returned error lists the dead links.
 fn check_book() -> Result<(), Failure> {
-    let folder = workspace::root().join(BOOK);
+    let folder = workspace::root().join(BOOK_FOLDER);
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
-    let pages = pages::read(&folder).map_err(unreadable)?;
+    let pages = pages::read_pages(&folder).map_err(unreadable)?;
     let dead = pages::dead_links(&pages, |file| folder.join(file).is_file());
     if dead.is_empty() {
-        announce(&format!("the book is in {BOOK}/index.html; its {} pages have no dead links", pages.len()));
+        announce(&format!(
+            "the book is in {BOOK_FOLDER}/index.html; its {} pages have no dead links",
+            pages.len()
+        ));
         return Ok(());
     }
     Err(Failure::message(format!("dead links in the book:\n{}", dead.join("\n"))))

@@ -10,22 +10,24 @@ const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // Check the path of the model first, so that a missing file is reported before the llama.cpp
     // server is installed.
-    native::chosen_model()?;
+    native::model_from_env()?;
     let mut arguments = arguments.to_vec();
     if needs_python(&arguments) {
-        match judges::llama_cpp() {
+        match judges::install_llama_cpp() {
             Ok(python) => arguments.extend(["--python".to_owned(), python.display().to_string()]),
             Err(failure) => {
                 announce(&format!("note: {failure}; the plain loop is left out of the comparison"));
             }
         }
     }
-    native::run_with_model("eval", &arguments)
+    native::build_and_run_with_model("eval", &arguments)
 }
 
 /// Downloads [`MODELS`] to the model cache.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
-    MODELS.iter().try_for_each(|model| native::run("haft", &["model", "pull", model].map(str::to_owned)))
+    MODELS
+        .iter()
+        .try_for_each(|model| native::build_and_run("haft", &["model", "pull", model].map(str::to_owned)))
 }
 
 /// Returns `true` if a Python interpreter with llama.cpp must be installed for the comparison with

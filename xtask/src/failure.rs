@@ -10,7 +10,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// A child process failed and has already printed its own error. `line` is its command line,
     /// and `code` is its exit code.
-    Program { line: String, code: u8 },
+    ProgramExit { line: String, code: u8 },
     /// Any other error, with a message that includes a remedy.
     Message(String),
 }
@@ -28,7 +28,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Program { code, .. } => ExitCode::from(*code),
+            Self::ProgramExit { code, .. } => ExitCode::from(*code),
             Self::Message(_) => ExitCode::FAILURE,
         }
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::Message(text) => f.write_str(text),
-            Self::Program { line, code } => write!(f, "`{line}` exited with code {code}"),
+            Self::ProgramExit { line, code } => write!(f, "`{line}` exited with code {code}"),
         }
     }
 }

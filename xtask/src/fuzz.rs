@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::process::{announce, cargo, run as run_command, succeeds};
+use crate::process::{announce, cargo_command, run as run_command, run_succeeds};
 use crate::workspace::{Workspace, root};
 
 const PACKAGE: &str = "haft-fuzz";
@@ -20,15 +20,15 @@ const FEATURE: &str = "libfuzzer";
 
 /// The folder of the fuzzing inputs that increased the code coverage. Each target has its own
 /// subfolder.
-const CORPUS: &str = "fuzz/corpus";
+const CORPUS_FOLDER: &str = "fuzz/corpus";
 
 /// The libFuzzer limits of one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
 /// and 16 KiB of text.
-const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
+const LIBFUZZER_LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
 
 /// The parsed arguments of `cargo xtask fuzz`.
 #[derive(Debug, PartialEq, Eq)]
-struct Run<'a> {
+struct FuzzRun<'a> {
     target: &'a str,
     /// The duration of the run. `None` if the target runs until the user stops it.
     time: Option<Duration>,
@@ -37,21 +37,24 @@ struct Run<'a> {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let Run { target, time, options } = parse_arguments(arguments, &targets()?)?;
-    install()?;
+    let FuzzRun { target, time, options } = parse_arguments(arguments, &list_targets()?)?;
+    install_cargo_fuzz()?;
     let folder = Workspace::load()?.target_directory.join("fuzz");
     let seeds = folder.join("seeds");
-    run_command(cargo(&["run", "--locked", "--package", PACKAGE, "--example", "seeds", "--"]).arg(&seeds))?;
-    let corpus = root().join(CORPUS).join(target);
+    run_command(
+        cargo_command(&["run", "--locked", "--package", PACKAGE, "--example", "seeds", "--"]).arg(&seeds),
+    )?;
+    let corpus = root().join(CORPUS_FOLDER).join(target);
     fs::create_dir_all(&corpus)
         .map_err(|error| Failure::message(format!("cannot create {}: {error}", corpus.display())))?;
     announce(&format!(
         "building with optimisation and counters; the first build takes some minutes. The corpus is in {}",
         corpus.display()
     ));
-    let mut command = cargo(&["fuzz", "run", "--sanitizer", "none", "--features", FEATURE, "--target-dir"]);
+    let mut command =
+        cargo_command(&["fuzz", "run", "--sanitizer", "none", "--features", FEATURE, "--target-dir"]);
     command.arg(&folder).arg(target).args([&corpus, &seeds]);
-    command.arg("--").args(LIMITS).arg("-print_final_stats=1");
+    command.arg("--").args(LIBFUZZER_LIMITS).arg("-print_final_stats=1");
     if let Some(time) = time {
         command.arg(format!("-max_total_time={}", time.as_secs()));
     }
@@ -63,12 +66,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn check() -> Result<(), Failure> {
     let arguments =
         ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];
-    run_command(cargo(&arguments).env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a"))
+    run_command(cargo_command(&arguments).env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a"))
 }
 
 /// Returns the sorted names of the fuzz targets: the file names in `fuzz/fuzz_targets` without
 /// extension.
-fn targets() -> Result<Vec<String>, Failure> {
+fn list_targets() -> Result<Vec<String>, Failure> {
     let folder = root().join("fuzz/fuzz_targets");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
     let files = fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(unreadable)?;
@@ -79,7 +82,7 @@ fn targets() -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-fn parse_arguments<'a>(arguments: &'a [String], targets: &[String]) -> Result<Run<'a>, Failure> {
+fn parse_arguments<'a>(arguments: &'a [String], targets: &[String]) -> Result<FuzzRun<'a>, Failure> {
     let end = arguments.iter().position(|it| it == "--");
     let (ours, options) = match end {
         Some(end) => (arguments.get(..end).unwrap_or_default(), arguments.get(end + 1..).unwrap_or_default()),
@@ -95,13 +98,13 @@ fn parse_arguments<'a>(arguments: &'a [String], targets: &[String]) -> Result<Ru
         let known = targets.join(", ");
         return Err(Failure::usage(format!("there is no fuzz target `{target}`; the targets are: {known}")));
     }
-    Ok(Run { target, time, options })
+    Ok(FuzzRun { target, time, options })
 }
 
-fn install() -> Result<(), Failure> {
-    if succeeds(cargo(&["fuzz"]).arg("--version")) {
+fn install_cargo_fuzz() -> Result<(), Failure> {
+    if run_succeeds(cargo_command(&["fuzz"]).arg("--version")) {
         return Ok(());
     }
     announce("cargo-fuzz is not installed; building it takes a minute or two");
-    run_command(&mut cargo(&["install", "cargo-fuzz", "--locked"]))
+    run_command(&mut cargo_command(&["install", "cargo-fuzz", "--locked"]))
 }

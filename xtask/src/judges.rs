@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-use crate::process::{announce, program, run as run_command, succeeds};
+use crate::process::{announce, command_in_root, run as run_command, run_succeeds};
 use crate::workspace::Workspace;
 
 /// The Python package of a server that injects failures, such as 429 responses and broken streams,
@@ -23,11 +23,11 @@ const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
 /// Installs llmock and aimock. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
 /// which is a large download.
-pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
+pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let package_in_folder = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
     let packages = [Some(package_in_folder(LLMOCK)), with_llama_cpp.then(|| package_in_folder(XLLAMACPP))];
-    if succeeds(program("python3").args(["-c", "import venv, ensurepip"])) {
+    if run_succeeds(command_in_root("python3").args(["-c", "import venv, ensurepip"])) {
         packages
             .into_iter()
             .flatten()
@@ -35,7 +35,7 @@ pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     } else {
         announce("note: the tests against llmock and xllamacpp need `python3` with `venv`");
     }
-    if succeeds(program("npm").arg("--version")) {
+    if run_succeeds(command_in_root("npm").arg("--version")) {
         install_aimock(&folder.join("aimock"))
     } else {
         announce("note: the tests against aimock need `npm`");
@@ -45,7 +45,7 @@ pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
 
 /// Installs the llama.cpp server if it is missing. Returns the path of the Python interpreter in
 /// the server's virtual environment.
-pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
+pub(crate) fn install_llama_cpp() -> Result<PathBuf, Failure> {
     let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
     install_python_package(&place, XLLAMACPP)?;
     Ok(place.join("bin").join("python"))
@@ -55,16 +55,16 @@ pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
 /// nothing if the same version is already installed.
 fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
     install_once(place, package, || {
-        run_command(program("python3").args(["-m", "venv", "--clear"]).arg(place))?;
+        run_command(command_in_root("python3").args(["-m", "venv", "--clear"]).arg(place))?;
         let pip = place.join("bin").join("pip");
-        run_command(program(pip).args(["install", "--quiet", "--disable-pip-version-check", package]))
+        run_command(command_in_root(pip).args(["install", "--quiet", "--disable-pip-version-check", package]))
     })
 }
 
 fn install_aimock(place: &Path) -> Result<(), Failure> {
     install_once(place, AIMOCK, || {
         let command = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
-        run_command(program("npm").args(command).arg(place).arg(AIMOCK))
+        run_command(command_in_root("npm").args(command).arg(place).arg(AIMOCK))
     })
 }
 

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             eprintln!("error: {failure}");
             if let Failure::Usage(_) = failure {
-                eprint!("\n{}", usage());
+                eprint!("\n{}", usage_text());
             }
             failure.exit_code()
         }
@@ -58,14 +58,14 @@ fn dispatch() -> Result<(), Failure> {
     let is_help_flag = |word: &String| matches!(word.as_str(), "--help" | "-h");
     let has_own_help = command.is_some_and(|command| command.has_own_help);
     if name == "help" || is_help_flag(name) || !has_own_help && rest.first().is_some_and(is_help_flag) {
-        print!("{}", usage());
+        print!("{}", usage_text());
         return Ok(());
     }
     let command = command.ok_or_else(|| Failure::usage(format!("there is no command `{name}`")))?;
     (command.run)(rest)
 }
 
-fn usage() -> String {
+fn usage_text() -> String {
     let mut text = String::from("usage: cargo xtask COMMAND\n\ncommands:\n");
     for Command { name, arguments, about, .. } in COMMANDS {
         text.push_str(&format!("  {}\n      {about}\n", format!("{name} {arguments}").trim_end()));

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::process::{cargo, program, run as run_command};
+use crate::process::{cargo_command, command_in_root, run as run_command};
 use crate::workspace::{self, Workspace};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let copy = folder.join("copy");
     copy_repository(&copy)?;
     let in_copy = |arguments: &[&str]| {
-        let mut command = cargo(arguments);
+        let mut command = cargo_command(arguments);
         command.current_dir(&copy).env("CARGO_TARGET_DIR", folder.join("target"));
         command
     };
@@ -37,8 +37,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 /// does not ignore.
 fn copy_repository(copy: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::message(format!("cannot copy the repository: {error}"));
-    let files =
-        program("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).output();
+    let files = command_in_root("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output();
     let files = String::from_utf8_lossy(&files.map_err(failed)?.stdout).into_owned();
     if copy.exists() {
         fs::remove_dir_all(copy).map_err(failed)?;

@@ -14,31 +14,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::Failure;
-use crate::process::{announce, cargo, program, run as run_command};
+use crate::process::{announce, cargo_command, command_in_root, run as run_command};
 use crate::workspace::Workspace;
 
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
 
 /// Builds the program `name`, optimised for this machine, and runs it with `arguments`. If
 /// `HAFT_MODEL` is set, the program receives the path of the model file as an absolute path.
-pub(crate) fn run_with_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
+pub(crate) fn build_and_run_with_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
     // Check the path of the model before the build, which takes minutes.
-    let model = chosen_model()?;
+    let model = model_from_env()?;
     if let Some(file) = &model {
         announce(&format!("using the model {} (HAFT_MODEL)", file.display()));
     }
-    let mut program = build(name)?;
+    let mut program = build_program(name)?;
     run_command(program.args(arguments).envs(model.map(|file| ("HAFT_MODEL", file))))
 }
 
 /// Builds the program `name`, optimised for this machine, and runs it with `arguments`.
-pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
-    run_command(build(name)?.args(arguments))
+pub(crate) fn build_and_run(name: &str, arguments: &[String]) -> Result<(), Failure> {
+    run_command(build_program(name)?.args(arguments))
 }
 
 /// Returns the absolute path of the model file in the environment variable `HAFT_MODEL`. `None` if
 /// the variable is unset or empty.
-pub(crate) fn chosen_model() -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn model_from_env() -> Result<Option<PathBuf>, Failure> {
     env::var_os("HAFT_MODEL").filter(|name| !name.is_empty()).map(absolute_model_path).transpose()
 }
 
@@ -58,7 +58,7 @@ fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
 
 /// Builds the package with the program `name`, including its other programs. Returns a command that
 /// runs the program `name`.
-fn build(name: &str) -> Result<Command, Failure> {
+fn build_program(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("native");
     let is_first = !target.join("release").exists();
@@ -67,7 +67,7 @@ fn build(name: &str) -> Result<Command, Failure> {
         if is_first { "; the first build takes a few minutes" } else { "" }
     ));
     run_command(&mut build_command(&workspace, name, &target)?)?;
-    Ok(program(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
+    Ok(command_in_root(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
 }
 
 /// Returns a cargo command that builds all programs of the package with the program `name` into the
@@ -77,7 +77,7 @@ pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) ->
         .package_of_program(name)
         .ok_or_else(|| Failure::message(format!("there is no program `{name}` in this workspace")))?;
     // Exclude xtask: it enables features of shared dependencies that no other program needs.
-    let mut command = cargo(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
+    let mut command = cargo_command(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
     for name in package.programs() {
         command.args(["--bin", name]);
     }

@@ -13,7 +13,7 @@ pub(crate) fn announce(message: &str) {
 }
 
 /// Creates a command that runs the program `name` in the root of the repository.
-pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command_in_root(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(workspace::root());
     command
@@ -21,8 +21,8 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
 
 /// Creates a command that runs cargo with `arguments`. It uses the same cargo as the running `cargo
 /// xtask` command.
-pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+pub(crate) fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = command_in_root(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
 }
@@ -39,12 +39,12 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     }
     // A process killed by a signal has no exit code. Use 1 instead.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-    Err(Failure::Program { line, code })
+    Err(Failure::ProgramExit { line, code })
 }
 
 /// Runs `command` without input and discards its output. Returns `true` if it exits successfully,
 /// or `false` if it fails or cannot be started.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+pub(crate) fn run_succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

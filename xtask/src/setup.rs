@@ -8,36 +8,36 @@ use crate::eval;
 use crate::failure::Failure;
 use crate::judges;
 use crate::native;
-use crate::process::{announce, cargo, program, run as run_command, succeeds};
+use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
 use crate::tools::{CARGO_DENY, MDBOOK};
 use crate::workspace::Workspace;
 
 /// The toolchain components that `cargo xtask ci` needs. Each entry contains the cargo subcommand
 /// and the name of the component in rustup.
-const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+const RUSTUP_COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
     if !matches!(flags[..], [] | ["--model"] | ["--eval"] | ["--judges"]) {
         return Err(Failure::usage("`setup` takes `--model`, `--eval`, `--judges` or nothing"));
     }
-    for (command, component) in COMPONENTS {
+    for (command, component) in RUSTUP_COMPONENTS {
         install_component(command, component)?;
     }
-    MDBOOK.installed()?;
-    CARGO_DENY.installed()?;
+    MDBOOK.ensure_installed()?;
+    CARGO_DENY.ensure_installed()?;
     install_valgrind();
-    run_command(&mut cargo(&["fetch", "--locked"]))?;
-    judges::install(matches!(flags[..], ["--eval"] | ["--judges"]))?;
+    run_command(&mut cargo_command(&["fetch", "--locked"]))?;
+    judges::install_test_servers(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
-        ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
+        ["--model"] => native::build_and_run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
         // Use the program `haft` from the test build. `cargo run --package` would resolve other
         // features and compile the dependencies again.
         ["--judges"] => {
-            run_command(&mut cargo(&["test", "--locked", "--workspace", "--no-run"]))?;
+            run_command(&mut cargo_command(&["test", "--locked", "--workspace", "--no-run"]))?;
             let haft = Workspace::load()?.target_directory.join("debug").join("haft");
-            run_command(program(haft.with_extension(EXE_EXTENSION)).args(["model", "pull"]))
+            run_command(command_in_root(haft.with_extension(EXE_EXTENSION)).args(["model", "pull"]))
         }
         _ => Ok(()),
     }
@@ -46,12 +46,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 /// Tries to install valgrind with `apt-get`, which requires root. If the installation fails, a note
 /// is printed and no error is returned, because valgrind is required only in CI.
 fn install_valgrind() {
-    let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
+    let apt_get = |arguments: &[&str]| run_command(command_in_root("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);
     // On a new machine, the first attempt fails, because the package lists have not been
     // downloaded.
     let update = || apt_get(&["update"]);
-    if !bench::can_count() && install().or_else(|_| update().and_then(|()| install())).is_err() {
+    if !bench::has_valgrind() && install().or_else(|_| update().and_then(|()| install())).is_err() {
         announce(&format!(
             "note: instructions are not counted without valgrind: `{}`",
             bench::INSTALL_VALGRIND
@@ -60,9 +60,9 @@ fn install_valgrind() {
 }
 
 fn install_component(command: &str, component: &str) -> Result<(), Failure> {
-    if succeeds(cargo(&[command]).arg("--version")) {
+    if run_succeeds(cargo_command(&[command]).arg("--version")) {
         return Ok(());
     }
-    run_command(program("rustup").args(["component", "add", component]))
+    run_command(command_in_root("rustup").args(["component", "add", component]))
         .map_err(|failure| Failure::message(format!("{failure}; install {component} for this toolchain")))
 }

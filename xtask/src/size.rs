@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::failure::Failure;
 use crate::native;
-use crate::process::{announce, cargo, run as run_command};
+use crate::process::{announce, cargo_command, run as run_command};
 use crate::workspace::Workspace;
 use cpu::CpuClock;
 use table::{Bound, Row};
@@ -31,10 +31,10 @@ const MAX_HAFT_MEGABYTES: f64 = 25.0;
 /// are not counted.
 const MAX_HAFT_DEBUG_MEGABYTES: f64 = 60.0;
 
-const CORE: &[&str] = &["haft-core"];
-const AGENT: &[&str] = &["haft-core", "haft-react", "haft-openai"];
-const DEMO: &str = "mixed-tools";
-const HAFT: &str = "haft";
+const CORE_PACKAGES: &[&str] = &["haft-core"];
+const AGENT_PACKAGES: &[&str] = &["haft-core", "haft-react", "haft-openai"];
+const DEMO_PROGRAM: &str = "mixed-tools";
+const HAFT_PROGRAM: &str = "haft";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (mut is_quick, mut is_check) = (false, false);
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         rows.extend(measure_cold_builds(&workspace)?);
     }
     print!("{}", table::render(&rows));
-    let over: Vec<_> = rows.iter().filter(|row| row.is_over()).map(|row| row.name.clone()).collect();
+    let over: Vec<_> = rows.iter().filter(|row| row.exceeds_bound()).map(|row| row.name.clone()).collect();
     if is_check && !over.is_empty() {
         return Err(Failure::message(format!("over the bound: {}", over.join("; "))));
     }
@@ -68,14 +68,14 @@ pub(crate) fn check() -> Result<(), Failure> {
 /// Returns a table row for each of them.
 fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let row = |name: &str, packages: &[&str], bound| -> Result<Row, Failure> {
-        let count = measure::crates(packages)?;
+        let count = measure::crate_rows(packages)?;
         Ok(Row { name: format!("crates: {name}"), value: f64::from(count), unit: "", bound })
     };
-    let demo = workspace.package_of_program(DEMO).map_or(DEMO, |package| &package.name);
-    let haft = workspace.package_of_program(HAFT).map_or(HAFT, |package| &package.name);
+    let demo = workspace.package_of_program(DEMO_PROGRAM).map_or(DEMO_PROGRAM, |package| &package.name);
+    let haft = workspace.package_of_program(HAFT_PROGRAM).map_or(HAFT_PROGRAM, |package| &package.name);
     Ok(vec![
-        row("core", CORE, Bound::AtMost(MAX_CORE_CRATES))?,
-        row("core + react + openai", AGENT, Bound::AtMost(MAX_AGENT_CRATES))?,
+        row("core", CORE_PACKAGES, Bound::AtMost(MAX_CORE_CRATES))?,
+        row("core + react + openai", AGENT_PACKAGES, Bound::AtMost(MAX_AGENT_CRATES))?,
         row("demo", &[demo], Bound::None)?,
         row("haft", &[haft], Bound::None)?,
     ])
@@ -85,7 +85,7 @@ fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
 /// program was not built, or if its symbols cannot be removed.
 fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
     let target = workspace.target_directory.join("size");
-    let program = workspace.target_directory.join("debug").join(HAFT);
+    let program = workspace.target_directory.join("debug").join(HAFT_PROGRAM);
     let value =
         fs::create_dir_all(&target).ok().and_then(|()| measure::stripped_megabytes(&program, &target))?;
     let name = "program: haft, debug build without symbols".to_owned();
@@ -96,23 +96,23 @@ fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
 /// the CPU times of these builds and the sizes of the programs.
 fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let folder = workspace.target_directory.join("size");
-    let libraries = create_empty(&folder.join("agent"))?;
-    let mut build = cargo(&["build", "--locked", "--release"]);
-    for package in AGENT {
+    let libraries = recreate_folder(&folder.join("agent"))?;
+    let mut build = cargo_command(&["build", "--locked", "--release"]);
+    for package in AGENT_PACKAGES {
         build.args(["--package", package]);
     }
     let clock = CpuClock::start();
     run_command(build.env("CARGO_TARGET_DIR", &libraries))?;
     let agent = clock.minutes();
 
-    let demo = create_empty(&folder.join("demo"))?;
+    let demo = recreate_folder(&folder.join("demo"))?;
     let clock = CpuClock::start();
     // The measurement includes xtask, because `cargo xtask demo` compiles xtask first.
-    run_command(cargo(&["build", "--locked", "--package", "xtask"]).env("CARGO_TARGET_DIR", &demo))?;
-    run_command(&mut native::build_command(workspace, DEMO, &demo)?)?;
+    run_command(cargo_command(&["build", "--locked", "--package", "xtask"]).env("CARGO_TARGET_DIR", &demo))?;
+    run_command(&mut native::build_command(workspace, DEMO_PROGRAM, &demo)?)?;
     let cold = clock.minutes();
     let clock = CpuClock::start();
-    run_command(&mut native::build_command(workspace, HAFT, &demo)?)?;
+    run_command(&mut native::build_command(workspace, HAFT_PROGRAM, &demo)?)?;
     let second = clock.minutes();
 
     let minutes = |name: &str, value: Option<f64>, bound| {
@@ -120,7 +120,7 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
         value.map(|value| Row { name, value, unit: "CPU min", bound })
     };
     let size = |name: &str, bound| {
-        let value = measure::megabytes(&demo.join("release").join(name));
+        let value = measure::file_megabytes(&demo.join("release").join(name));
         value.map(|value| Row { name: format!("program: {name}, release"), value, unit: "MB", bound })
     };
     if agent.is_none() {
@@ -130,15 +130,15 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
         minutes("core + react + openai, release", agent, Bound::AtMost(MAX_AGENT_MINUTES)),
         minutes("cargo xtask demo", cold, Bound::AtMost(MAX_DEMO_MINUTES)),
         minutes("haft, after the demo", second, Bound::None),
-        size(DEMO, Bound::None),
-        size(HAFT, Bound::AtMost(MAX_HAFT_MEGABYTES)),
+        size(DEMO_PROGRAM, Bound::None),
+        size(HAFT_PROGRAM, Bound::AtMost(MAX_HAFT_MEGABYTES)),
     ];
     Ok(rows.into_iter().flatten().collect())
 }
 
 /// Creates the folder `folder` and returns its path. If it exists already, its contents are
 /// deleted.
-fn create_empty(folder: &Path) -> Result<std::path::PathBuf, Failure> {
+fn recreate_folder(folder: &Path) -> Result<std::path::PathBuf, Failure> {
     let failed = |error| Failure::message(format!("cannot empty {}: {error}", folder.display()));
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(failed)?;

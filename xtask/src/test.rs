@@ -1,7 +1,7 @@
 //! The command `cargo xtask test`: runs all tests, doctests and examples of the workspace.
 
 use crate::failure::Failure;
-use crate::process::{cargo, run as run_command};
+use crate::process::{cargo_command, run as run_command};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // Omit `--workspace` if the arguments select packages with `--package`, because cargo ignores
@@ -9,7 +9,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let ours = arguments.iter().take_while(|argument| *argument != "--");
     let narrowed = ours.into_iter().any(|argument| is_package_choice(argument));
     let scope: &[&str] = if narrowed { &[] } else { &["--workspace"] };
-    run_command(cargo(&["test", "--locked"]).args(scope).args(arguments))
+    run_command(cargo_command(&["test", "--locked"]).args(scope).args(arguments))
 }
 
 fn is_package_choice(argument: &str) -> bool {

@@ -36,7 +36,7 @@ use crate::process::announce;
 use crate::workspace::{self, Package, Workspace};
 use exceptions::Exception;
 pub(crate) use links::resolve;
-use tree::Tree;
+use tree::SourceTree;
 
 /// A violation of a rule: the file and line, and a message that describes the problem and the
 /// remedy.
@@ -47,7 +47,7 @@ struct Finding {
     message: String,
 }
 
-type Rule = fn(&[Package], &Tree) -> Vec<Finding>;
+type Rule = fn(&[Package], &SourceTree) -> Vec<Finding>;
 
 /// All rules, with their names in `exceptions.txt`.
 const RULES: &[(&str, Rule)] = &[
@@ -84,9 +84,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let (mut findings, unused) = run_rules(&workspace.packages, &tree);
     if is_fix {
-        write(exceptions::FILE, &exceptions::without(exceptions_of(&tree), &unused))?;
+        write(exceptions::EXCEPTIONS_FILE, &exceptions::remove_exceptions(exceptions_of(&tree), &unused))?;
     } else {
-        findings.extend(unused.iter().map(Exception::unused));
+        findings.extend(unused.iter().map(Exception::unused_finding));
     }
     findings.sort();
     if findings.is_empty() {
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Runs all rules. Returns the findings that no line of `exceptions.txt` hides, and the unused
 /// lines of this file.
-fn run_rules<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
+fn run_rules<'a>(packages: &[Package], tree: &'a SourceTree) -> (Vec<Finding>, Vec<Exception<'a>>) {
     let mut findings = Vec::new();
     let mut unused = exceptions::parse(exceptions_of(tree));
     let exceptions = unused.clone();
@@ -116,12 +116,12 @@ fn run_rules<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exc
     (findings, unused)
 }
 
-fn exceptions_of(tree: &Tree) -> &str {
-    tree.text(exceptions::FILE).unwrap_or_default()
+fn exceptions_of(tree: &SourceTree) -> &str {
+    tree.text(exceptions::EXCEPTIONS_FILE).unwrap_or_default()
 }
 
-fn read_tree() -> Result<Tree, Failure> {
-    Tree::read(workspace::root())
+fn read_tree() -> Result<SourceTree, Failure> {
+    SourceTree::read(workspace::root())
         .map_err(|error| Failure::message(format!("cannot read the files of the workspace: {error}")))
 }
 
@@ -137,7 +137,7 @@ impl Finding {
 
     /// Creates a finding in the manifest of `package`, at the first line that starts with `text`.
     /// If there is no such line, the finding is at line 1.
-    fn in_manifest(package: &Package, tree: &Tree, text: &str, message: impl Into<String>) -> Self {
+    fn in_manifest(package: &Package, tree: &SourceTree, text: &str, message: impl Into<String>) -> Self {
         let path = format!("{}/Cargo.toml", package.folder());
         let lines = tree.text(&path).unwrap_or_default().lines();
         let line =

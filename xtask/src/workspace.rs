@@ -69,7 +69,7 @@ pub(crate) enum Kind {
 
 impl Workspace {
     pub(crate) fn load() -> Result<Self, Failure> {
-        let output = process::cargo(&["metadata", "--no-deps", "--format-version", "1"])
+        let output = process::cargo_command(&["metadata", "--no-deps", "--format-version", "1"])
             .output()
             .map_err(|error| Failure::message(format!("cannot start `cargo metadata`: {error}")))?;
         if !output.status.success() {

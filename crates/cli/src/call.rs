@@ -28,8 +28,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let toolbox = arguments.tools.open().await?;
-    let list = toolbox.list().await;
+    let toolbox = arguments.tools.open_toolbox().await?;
+    let list = toolbox.list_and_warn().await;
     // An unknown tool may belong to an MCP server that failed to start. Report these servers first.
     if list.get(&arguments.tool).is_none() {
         toolbox.require_all_servers()?;

@@ -13,12 +13,12 @@ const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 /// An error that ends a `haft` command. Its kind determines the exit code.
 #[derive(Debug)]
 pub(crate) struct CliError {
-    kind: Kind,
+    kind: CliErrorKind,
     message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CliErrorKind {
     /// A failure while the command runs. Exit code 1.
     Failed,
     /// Invalid usage, for example an unknown name in `--tools`. Exit code 2.
@@ -31,16 +31,16 @@ enum Kind {
 impl CliError {
     /// Creates an error with exit code 1. The message should include a remedy.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, message: message.into() }
+        Self { kind: CliErrorKind::Failed, message: message.into() }
     }
 
     /// Creates an error with exit code 2, for invalid usage.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, message: message.into() }
+        Self { kind: CliErrorKind::Usage, message: message.into() }
     }
 
     /// Converts an error of the command line parser to an error with exit code 2.
-    pub(crate) fn command_line(error: &clap::Error) -> Self {
+    pub(crate) fn from_clap(error: &clap::Error) -> Self {
         let message = error.render().to_string();
         Self::usage(message.trim_end().strip_prefix("error: ").unwrap_or(&message).trim_end())
     }
@@ -63,8 +63,8 @@ impl CliError {
     /// writes the error to standard output, as one line of JSON. Writes nothing if the error is a
     /// closed pipe.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
-        let code: u8 = if self.kind == Kind::Usage { 2 } else { 1 };
-        if self.kind != Kind::BrokenPipe {
+        let code: u8 = if self.kind == CliErrorKind::Usage { 2 } else { 1 };
+        if self.kind != CliErrorKind::BrokenPipe {
             let _ = terminal::write_error(&format!("{} {}\n", paint(ERROR_STYLE, "error:"), self.message));
             if json {
                 let line = json!({ "type": "error", "exit_code": code, "message": self.message });
@@ -78,7 +78,7 @@ impl CliError {
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self { kind: Kind::BrokenPipe, message: error.to_string() },
+            io::ErrorKind::BrokenPipe => Self { kind: CliErrorKind::BrokenPipe, message: error.to_string() },
             _ => Self::from_error(&error),
         }
     }

@@ -9,7 +9,7 @@ use crate::error::CliError;
 
 /// Installs the log subscriber if `HAFT_LOG` contains a filter or the flag `-v` was given.
 /// `verbose` is the number of `-v` flags. The filter in `HAFT_LOG` overrides the flags.
-pub(crate) fn start(verbose: u8) -> Result<(), CliError> {
+pub(crate) fn init_logging(verbose: u8) -> Result<(), CliError> {
     let filter = env::var("HAFT_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let filter = match (filter, verbose) {
         (Some(filter), _) => EnvFilter::try_new(&filter)

@@ -58,21 +58,21 @@ fn execute() -> Result<ExitCode, CliError> {
             help.print()?;
             return Ok(ExitCode::from(2));
         }
-        Err(error) if error.use_stderr() => return Err(CliError::command_line(&error)),
+        Err(error) if error.use_stderr() => return Err(CliError::from_clap(&error)),
         Err(help) => help.exit(),
     };
-    logs::start(cli.verbose)?;
+    logs::init_logging(cli.verbose)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let result = runtime.block_on(async {
-        interrupt::exit_on_second();
+        interrupt::exit_on_second_interrupt();
         match cli.command {
             // `run` handles an interrupt itself: it cancels the run of the agent, so that each open
             // call gets a result.
             Command::Run(arguments) => run::run(arguments).await,
-            Command::Tools(arguments) => interrupt::or_cancelled(tools::run(arguments)).await,
-            Command::Call(arguments) => interrupt::or_cancelled(call::run(arguments)).await,
+            Command::Tools(arguments) => interrupt::cancel_on_interrupt(tools::run(arguments)).await,
+            Command::Call(arguments) => interrupt::cancel_on_interrupt(call::run(arguments)).await,
             #[cfg(feature = "local")]
-            Command::Model(arguments) => interrupt::or_cancelled(model::run(arguments)).await,
+            Command::Model(arguments) => interrupt::cancel_on_interrupt(model::run(arguments)).await,
         }
     });
     // Exit without waiting for blocking threads, for example a thread that loads a model.

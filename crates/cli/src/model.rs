@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
-use haft_local::{Downloader, KnownModel, ModelProgress, ModelStore, configured_file};
+use haft_local::{Downloader, KnownModel, ModelProgressBar, ModelStore, model_file_from_env};
 use serde_json::json;
 
 use crate::{error::CliError, terminal};
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Download a model, unless it is in the cache. A damaged file is downloaded again.
-    Pull(Name),
+    Pull(ModelName),
     /// List the available models, with the paths of downloaded files.
     List {
         /// Write one JSON object per line and model.
@@ -26,11 +26,11 @@ enum Action {
         json: bool,
     },
     /// Write the path of a model file. Default: the model of `haft run`.
-    Path(Name),
+    Path(ModelName),
 }
 
 #[derive(Args)]
-struct Name {
+struct ModelName {
     /// A name from `haft model list`.
     #[arg(value_parser = PossibleValuesParser::new(KnownModel::all().iter().map(|model| model.name)))]
     name: Option<String>,
@@ -45,14 +45,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Name {
+impl ModelName {
     fn model(&self) -> &'static KnownModel {
         self.name.as_deref().and_then(KnownModel::find).unwrap_or_else(KnownModel::default_model)
     }
 }
 
 async fn pull(model: &KnownModel) -> Result<(), CliError> {
-    let progress = ModelProgress::new();
+    let progress = ModelProgressBar::new();
     let pulled = Downloader::new().pull(&open_store()?, model, &|event| progress.on_pull_event(&event)).await;
     progress.finish();
     let file = pulled.map_err(|error| CliError::from_error(&error))?;
@@ -62,7 +62,7 @@ async fn pull(model: &KnownModel) -> Result<(), CliError> {
 fn list(json: bool) -> Result<(), CliError> {
     let store = open_store()?;
     for model in KnownModel::all() {
-        let file = store.get(model);
+        let file = store.verified_path(model);
         let is_default = model == KnownModel::default_model();
         if json {
             let line =
@@ -78,24 +78,24 @@ fn list(json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn write_path(name: &Name) -> Result<(), CliError> {
-    let file = match (configured_file(), &name.name) {
+fn write_path(name: &ModelName) -> Result<(), CliError> {
+    let file = match (model_file_from_env(), &name.name) {
         (Some(chosen), None) if chosen.is_file() => chosen,
         (Some(chosen), None) => {
             let path = chosen.display();
             let remedy = "correct it, or unset it to use the default model";
             return Err(CliError::new(format!("HAFT_MODEL is {path}, which is not a file: {remedy}")));
         }
-        _ => cached_path(name.model())?,
+        _ => verified_path(name.model())?,
     };
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
 /// Returns the path of the model file of `model` if it was downloaded and verified. Otherwise
 /// returns an error that suggests `haft model pull`.
-fn cached_path(model: &KnownModel) -> Result<PathBuf, CliError> {
+fn verified_path(model: &KnownModel) -> Result<PathBuf, CliError> {
     let store = open_store()?;
-    store.get(model).ok_or_else(|| {
+    store.verified_path(model).ok_or_else(|| {
         let path = store.path(model);
         let (state, action) =
             if path.exists() { ("not verified", "verify") } else { ("not downloaded", "download") };

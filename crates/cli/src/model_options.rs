@@ -55,12 +55,12 @@ impl ModelOptions {
             (ModelSpec::Local(_), Some(_)) => {
                 Err(CliError::usage("--base-url requires a model of an API: use --model openai:NAME"))
             }
-            (ModelSpec::OpenAi(name), base_url) => openai(name, base_url.as_deref()),
+            (ModelSpec::OpenAi(name), base_url) => open_openai(name, base_url.as_deref()),
         }
     }
 }
 
-fn openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, CliError> {
+fn open_openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, CliError> {
     let mut builder = ChatCompletions::builder(name).read_env();
     if let Some(base_url) = base_url {
         builder = builder.base_url(base_url);

@@ -67,7 +67,7 @@ enum DialectName {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let agent = interrupt::or_cancelled(arguments.build_agent()).await?;
+    let agent = interrupt::cancel_on_interrupt(arguments.build_agent()).await?;
     let trace = (!arguments.json).then(|| Trace::new(arguments.prices.is_some()));
     let output = run_agent(&agent, arguments.prompt, trace).await?;
     match output {
@@ -83,7 +83,7 @@ impl Arguments {
     /// Starts the MCP servers, opens the model and builds the agent.
     async fn build_agent(&self) -> Result<ReactAgent, CliError> {
         let prices = self.prices.as_deref().map(read_prices).transpose()?;
-        let toolbox = self.tools.open().await?;
+        let toolbox = self.tools.open_toolbox().await?;
         toolbox.require_any_server()?;
         let tools = self.select_tools(&toolbox).await?;
         let model = self.model.open().await?;
@@ -107,7 +107,7 @@ impl Arguments {
     /// Returns the tools in `toolbox` that are listed in `--tools`, or all tools if the option is
     /// not given. An unknown name is a usage error.
     async fn select_tools(&self, toolbox: &Toolbox) -> Result<Toolset, CliError> {
-        toolbox.list().await;
+        toolbox.list_and_warn().await;
         match &self.names {
             None => Ok(toolbox.tools.clone()),
             Some(names) => {
@@ -134,7 +134,7 @@ async fn run_agent(
     let context = RunContext::default();
     let cancellation = context.cancellation.clone();
     let interrupts = tokio::spawn(async move {
-        interrupt::next().await;
+        interrupt::wait_for_interrupt().await;
         cancellation.cancel();
     });
     let mut events = agent.stream(RunInput::new(prompt).with_context(context));

@@ -31,16 +31,18 @@ pub(crate) struct Toolbox {
     pub(crate) tools: Toolset,
     /// The number of MCP servers that started. If it is 0 and a server failed,
     /// [`require_any_server`](Self::require_any_server) returns an error.
-    started: usize,
-    failed: Vec<SourceError>,
+    started_servers: usize,
+    server_errors: Vec<SourceError>,
 }
 
 impl ToolOptions {
     /// Starts the MCP servers in the file given by `--mcp`, and waits until each of them is ready
     /// or has failed. Returns their tools together with the built-in tools.
-    pub(crate) async fn open(&self) -> Result<Toolbox, CliError> {
+    pub(crate) async fn open_toolbox(&self) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
-        let Some(path) = &self.mcp else { return Ok(Toolbox { tools, started: 0, failed: Vec::new() }) };
+        let Some(path) = &self.mcp else {
+            return Ok(Toolbox { tools, started_servers: 0, server_errors: Vec::new() });
+        };
         let config_error =
             |error| CliError::from_error(&error).with_remedy(Some("correct the file of --mcp"));
         let servers: Vec<_> = McpConfig::from_path(path)
@@ -54,7 +56,7 @@ impl ToolOptions {
         for server in servers {
             tools = tools.with_source(server);
         }
-        Ok(Toolbox { tools, started, failed })
+        Ok(Toolbox { tools, started_servers: started, server_errors: failed })
     }
 }
 
@@ -62,14 +64,18 @@ impl ToolOptions {
 async fn wait_until_ready(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
     let spinner = Spinner::new();
     spinner.set_message("starting the MCP servers");
-    join_all(servers.iter().map(|server| server.ready())).await.into_iter().filter_map(Result::err).collect()
+    join_all(servers.iter().map(|server| server.wait_until_ready()))
+        .await
+        .into_iter()
+        .filter_map(Result::err)
+        .collect()
 }
 
 impl Toolbox {
     /// Lists the tools, and writes a warning for each diagnostic of the list, such as a tool with
     /// an invalid schema. It writes no warning for MCP servers that failed to start:
     /// `require_any_server` and `require_all_servers` report them.
-    pub(crate) async fn list(&self) -> ToolList {
+    pub(crate) async fn list_and_warn(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
         let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
         for diagnostic in list.diagnostics().iter().filter(withheld) {
@@ -81,19 +87,19 @@ impl Toolbox {
     /// Writes a warning for each MCP server that failed to start. If at least one server failed and
     /// none started, returns an error with the failures instead.
     pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
-        if self.started == 0 {
+        if self.started_servers == 0 {
             return self.require_all_servers();
         }
-        self.failed.iter().for_each(|failed| terminal::warn(&failed.to_string()));
+        self.server_errors.iter().for_each(|failed| terminal::warn(&failed.to_string()));
         Ok(())
     }
 
     /// Returns an error if at least one MCP server failed to start. The error lists all failures.
     pub(crate) fn require_all_servers(&self) -> Result<(), CliError> {
-        if self.failed.is_empty() {
+        if self.server_errors.is_empty() {
             return Ok(());
         }
-        let reasons: Vec<_> = self.failed.iter().map(ToString::to_string).collect();
+        let reasons: Vec<_> = self.server_errors.iter().map(ToString::to_string).collect();
         Err(CliError::new(remove_control_chars(&reasons.join("\n"))))
     }
 }

@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let toolbox = arguments.tools.open().await?;
-    let list = toolbox.list().await;
+    let toolbox = arguments.tools.open_toolbox().await?;
+    let list = toolbox.list_and_warn().await;
     if arguments.check {
-        let is_complete = check(&list, arguments.json)?;
+        let is_complete = write_findings(&list, arguments.json)?;
         toolbox.require_all_servers()?;
         return Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 
 /// Writes the findings of the lint for the tools in `list`. Returns `true` if there are no
 /// findings.
-fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
+fn write_findings(list: &ToolList, json: bool) -> Result<bool, CliError> {
     let findings = haft_middleware::lint(list);
     for finding in &findings {
         if json {

@@ -25,7 +25,7 @@ const LABEL_WIDTH: usize = 13;
 /// truncated.
 const MAX_OBSERVATION_CHARS: usize = 2_000;
 
-const THOUGHT: Style = Style::new().dimmed();
+const THOUGHT_STYLE: Style = Style::new().dimmed();
 const CALL: Style = AnsiColor::Cyan.on_default();
 const OBSERVATION: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
@@ -98,19 +98,19 @@ impl Trace {
 
     fn flush_thought(&mut self) -> io::Result<()> {
         let thought = std::mem::take(&mut self.thought);
-        self.write_block("thought", THOUGHT, &thought, "")
+        self.write_block("thought", THOUGHT_STYLE, &thought, "")
     }
 
     /// Writes the text of the reply as a thought. It is not the answer, because a call or another
     /// model request follows.
     fn flush_text_as_thought(&mut self) -> io::Result<()> {
         let text = std::mem::take(&mut self.text);
-        self.write_block("thought", THOUGHT, &text, "")
+        self.write_block("thought", THOUGHT_STYLE, &text, "")
     }
 
     fn write_observation(&self, result: &ToolResult) -> io::Result<()> {
         for repair in &result.repairs {
-            self.write_block("repair", THOUGHT, &repair.to_string(), &result.name)?;
+            self.write_block("repair", THOUGHT_STYLE, &repair.to_string(), &result.name)?;
         }
         let style = if result.is_success() { OBSERVATION } else { FAILED };
         let note = format!("{}, {}", result.name, format_duration(result.duration));
@@ -128,7 +128,7 @@ impl Trace {
         let cost = if self.has_prices { format_cost(answer.usage) } else { String::new() };
         let duration = format_duration(self.started.elapsed());
         let summary = format!("{duration} · {}{cost}{reason}", format_usage(answer.usage));
-        self.spinner.write(&format!("\n{}\n", paint(THOUGHT, &summary)))
+        self.spinner.write(&format!("\n{}\n", paint(THOUGHT_STYLE, &summary)))
     }
 
     /// Writes a block of the trace: `name`, the lines of `text`, and `note` in parentheses. Lines
@@ -141,7 +141,7 @@ impl Trace {
         let lines = text.lines().collect::<Vec<_>>().join(&format!("\n{:LABEL_WIDTH$}", ""));
         let mut block = format!("{}{lines}", paint(style, &format!("{name:LABEL_WIDTH$}")));
         if !note.is_empty() {
-            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", remove_control_chars(note))));
+            let _ = write!(block, "  {}", paint(THOUGHT_STYLE, &format!("({})", remove_control_chars(note))));
         }
         self.spinner.write(&(block + "\n"))
     }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(feature = "progress")]
-use crate::ModelProgress;
+use crate::ModelProgressBar;
 #[cfg(feature = "download")]
 use crate::OpenError;
 #[cfg(feature = "download")]
-use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, configured_file};
+use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, model_file_from_env};
 use crate::{LoadError, LocalModel, PromptProfile};
 
 /// A builder that opens a [`LocalModel`] with options, such as a progress observer or a prompt
@@ -37,7 +37,7 @@ pub struct LocalModelBuilder {
     profile: Option<PromptProfile>,
     observer: Option<Observer>,
     #[cfg(feature = "progress")]
-    progress: Option<ModelProgress>,
+    progress: Option<ModelProgressBar>,
     #[cfg(feature = "download")]
     store: Option<ModelStore>,
     #[cfg(feature = "download")]
@@ -58,7 +58,7 @@ pub enum ModelEvent<'a> {
         /// The path of the model file.
         file: &'a Path,
         /// The fraction of the weights loaded so far, from 0 to 1.
-        share: f32,
+        fraction: f32,
     },
 }
 
@@ -86,10 +86,10 @@ impl LocalModelBuilder {
         self
     }
 
-    /// Shows a [progress bar](ModelProgress) on standard error.
+    /// Shows a [progress bar](ModelProgressBar) on standard error.
     #[cfg(feature = "progress")]
     pub fn progress_bar(mut self) -> Self {
-        self.progress = Some(ModelProgress::new());
+        self.progress = Some(ModelProgressBar::new());
         self
     }
 
@@ -114,7 +114,7 @@ impl LocalModelBuilder {
     /// Fails with a [`LoadError`] if the file does not exist or does not contain a supported model.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
-        let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, share });
+        let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, fraction: share });
         let model = LocalModel::start(path.as_ref(), self.profile.clone(), progress).await;
         #[cfg(feature = "progress")]
         if let Some(bar) = &self.progress {
@@ -158,7 +158,7 @@ impl LocalModelBuilder {
     /// Fails if the file cannot be downloaded or loaded.
     #[cfg(feature = "download")]
     pub async fn open_default(self) -> Result<LocalModel, OpenError> {
-        match configured_file() {
+        match model_file_from_env() {
             Some(file) => self.open(file).await.map_err(OpenError::ConfiguredFile),
             None => self.download(KnownModel::default_model().name).await,
         }

@@ -10,15 +10,15 @@ use llguidance::{Matcher, ParserFactory};
 use crate::tokenizer::Tokenizer;
 
 /// A grammar compiler for the vocabulary of one model.
-pub(crate) struct Grammars {
+pub(crate) struct GrammarCompiler {
     factory: ParserFactory,
 }
 
-impl Grammars {
+impl GrammarCompiler {
     pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, String> {
         let slices = llguidance::earley::SlicedBiasComputer::general_slices();
         let capabilities = InferenceCapabilities { ff_tokens: true, ..Default::default() };
-        let mut factory = ParserFactory::new(&tokenizer.environment(), capabilities, &slices)
+        let mut factory = ParserFactory::new(&tokenizer.token_environment(), capabilities, &slices)
             .map_err(|error| error.to_string())?;
         factory.quiet();
         factory.limits_mut().verbose_errors = false;

@@ -13,29 +13,29 @@ use serde_json::{Value, json};
 use crate::template::{Role, Turn, TurnCall};
 
 /// Returns `true` if `request` has tools or contains tool results.
-pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
+pub(crate) fn has_tools_or_results(request: &ChatRequest) -> bool {
     let is_traffic = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
     !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
 }
 
 /// Converts the messages of `request`, which has no tools, to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
-    convert(request, |message| match message.body() {
+    to_turns(request, |message| match message.body() {
         MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
         _ => Turn::new(Role::User, message.text()),
     })
 }
 
 /// Converts the messages of `request` to turns for a chat template that supports tools.
-pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
+pub(crate) fn turns_with_tools(request: &ChatRequest) -> Vec<Turn> {
     let mut ids = CallIds::default();
-    convert(request, |message| match message.body() {
+    to_turns(request, |message| match message.body() {
         MessageBody::Assistant(reply) => {
             let calls = reply.tool_calls.iter().map(|call| turn_call(call, &mut ids)).collect();
             Turn { calls, ..Turn::new(Role::Assistant, reply.text()) }
         }
         MessageBody::Tool(result) => {
-            let role = Role::Tool { id: ids.of(&result.call_id), name: result.name.clone() };
+            let role = Role::Tool { id: ids.get_or_assign(&result.call_id), name: result.name.clone() };
             Turn::new(role, result.model_text())
         }
         _ => Turn::new(Role::User, message.text()),
@@ -45,13 +45,13 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
 /// Converts the messages of `request` to turns for a chat template that does not support tools. The
 /// tools, calls and results are rendered as text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
-    let mut turns = convert(request, |message| match message.body() {
+    let mut turns = to_turns(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
         MessageBody::Tool(result) => {
-            let result = without_tags(&result.model_text());
+            let result = escape_tags(&result.model_text());
             Turn::new(Role::User, format!("<tool_response>\n{result}\n</tool_response>"))
         }
-        _ => Turn::new(Role::User, without_tags(&message.text())),
+        _ => Turn::new(Role::User, escape_tags(&message.text())),
     });
     if !request.tools.is_empty() {
         let tools = tools_text(request);
@@ -67,7 +67,7 @@ pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
 
 /// Merges the system turn into the first user turn, for chat templates without a system role. If
 /// the first remaining turn is not a user turn, inserts a user turn.
-pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
+pub(crate) fn merge_system_into_user(mut turns: Vec<Turn>) -> Vec<Turn> {
     if turns.first().is_some_and(|first| first.role == Role::System) {
         let system = turns.remove(0);
         match turns.first_mut() {
@@ -82,7 +82,7 @@ pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
 
 /// Returns the tools of `request` as function definitions in the format of Chat Completions, which
 /// chat templates expect.
-pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
+pub(crate) fn tool_definitions(request: &ChatRequest) -> Vec<Value> {
     request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
 }
 
@@ -116,7 +116,7 @@ fn definition(tool: &dyn Tool) -> Value {
 ///
 /// Adjacent turns of the same role are joined if they have no tool calls, because most templates
 /// require alternating roles.
-fn convert(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
+fn to_turns(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
     let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
     let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);
     let system = (!system.is_empty()).then(|| Turn::new(Role::System, system.join("\n\n")));
@@ -148,7 +148,7 @@ fn join_turns(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
 struct CallIds(HashMap<String, String>);
 
 impl CallIds {
-    fn of(&mut self, id: &str) -> String {
+    fn get_or_assign(&mut self, id: &str) -> String {
         let next = call_id(self.0.len());
         self.0.entry(id.to_owned()).or_insert(next).clone()
     }
@@ -156,17 +156,17 @@ impl CallIds {
 
 fn turn_call(call: &ToolCall, ids: &mut CallIds) -> TurnCall {
     TurnCall {
-        id: ids.of(&call.id),
+        id: ids.get_or_assign(&call.id),
         name: call.name.clone(),
         arguments: (*call.arguments.to_value()).clone(),
     }
 }
 
 fn reply_with_calls(reply: &AssistantMessage) -> String {
-    let mut text = without_tags(&reply.text());
+    let mut text = escape_tags(&reply.text());
     for call in &reply.tool_calls {
-        let name = Value::from(without_tags(&call.name));
-        let arguments = without_tags(&call.arguments);
+        let name = Value::from(escape_tags(&call.name));
+        let arguments = escape_tags(&call.arguments);
         let line = if text.is_empty() { "" } else { "\n" };
         // Writing to a string cannot fail.
         let _ =
@@ -176,7 +176,7 @@ fn reply_with_calls(reply: &AssistantMessage) -> String {
 }
 
 fn tools_text(request: &ChatRequest) -> String {
-    let tools: Vec<_> = definitions(request).iter().map(|tool| without_tags(&tool.to_string())).collect();
+    let tools: Vec<_> = tool_definitions(request).iter().map(|tool| escape_tags(&tool.to_string())).collect();
     format!(
         "You can call tools. These are their definitions, one per line:\n\
          <tools>\n{}\n</tools>\n\
@@ -189,6 +189,6 @@ fn tools_text(request: &ChatRequest) -> String {
 
 /// Inserts a space into the tags of Hermes' format in untrusted text, for example `< tool_call>`.
 /// An unchanged tag would allow a tool result to forge a call.
-fn without_tags(text: &str) -> String {
+fn escape_tags(text: &str) -> String {
     text.replace("<tool", "< tool").replace("</tool", "< /tool")
 }

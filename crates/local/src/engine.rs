@@ -11,10 +11,10 @@ use std::path::Path;
 use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
 
-use self::close_grammar::CloseGrammar;
+use self::close_grammar::GrammarCloser;
 use self::json_state::JsonState;
 use crate::LoadError;
-use crate::constraint::{Constraint, Grammars};
+use crate::constraint::{Constraint, GrammarCompiler};
 use crate::gguf::Gguf;
 use crate::network::Network;
 use crate::sampler::Sampler;
@@ -23,27 +23,27 @@ use crate::tokenizer::Tokenizer;
 
 /// The maximum number of tokens in one forward pass of the network. A request can be cancelled
 /// between two passes.
-const EVALUATION_TOKENS: usize = 64;
+const MAX_EVALUATION_TOKENS: usize = 64;
 
 /// A loaded model with its tokenizer, chat template and key-value cache.
 pub(crate) struct Engine {
     network: Network,
     tokenizer: Tokenizer,
     template: Template,
-    grammars: Grammars,
+    grammars: GrammarCompiler,
     /// The tokens whose keys and values are in the key-value cache of `network`, in order.
     cached_tokens: Vec<u32>,
 }
 
-/// The parameters of [`Engine::write`]: constraint, sampling and limits.
-pub(crate) struct Job {
+/// The parameters of [`Engine::generate`]: constraint, sampling and limits.
+pub(crate) struct GenerationJob {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
     /// The maximum number of tokens to generate.
-    pub(crate) limit: usize,
+    pub(crate) max_tokens: usize,
     /// The number of generated tokens after which the engine closes the JSON value. From then on,
     /// it prefers tokens that lead to the end of the value.
-    pub(crate) close_from: usize,
+    pub(crate) close_after_tokens: usize,
     /// A bias for the logits of the end-of-sequence tokens. It is added only when the first token
     /// is sampled.
     pub(crate) eos_bias: f32,
@@ -57,23 +57,23 @@ pub(crate) struct Job {
     pub(crate) is_json: bool,
 }
 
-/// The output of [`Engine::write`].
+/// The output of [`Engine::generate`].
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub(crate) struct GeneratedTokens {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
     /// `true` if the text is complete. `false` if the token limit was reached, if the context
     /// window is full, or if the constraint permitted no further token.
-    pub(crate) complete: bool,
-    /// The token of [`Job::stop_tokens`] that ended the generation, if any.
+    pub(crate) is_complete: bool,
+    /// The token of [`GenerationJob::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
     /// The number of prompt tokens that were already in the key-value cache.
-    pub(crate) cached: usize,
+    pub(crate) cached_tokens: usize,
 }
 
-/// The decision of a [`Listener`] to continue, stop or cancel the generation.
+/// The decision of a [`TokenListener`] to continue, stop or cancel the generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextAction {
     /// Continue with the next token.
     Continue,
     /// End the generation successfully: the output counts as complete.
@@ -87,7 +87,7 @@ pub(crate) enum Next {
 ///
 /// It is also called with an empty slice before each forward pass, so that a long prompt can be
 /// cancelled.
-pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Next;
+pub(crate) type TokenListener<'a> = &'a mut dyn FnMut(&[u8]) -> NextAction;
 
 /// An error from encoding a prompt or generating text.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ pub(crate) enum EngineError {
     Dropped,
     /// The prompt fills or exceeds the context window of the model.
     #[error("the prompt has {needed} tokens, and the context window of the model has {context}")]
-    TooLong { needed: usize, context: usize },
+    PromptTooLong { needed: usize, context: usize },
     /// The chat template rejected the conversation.
     #[error("the chat template rejected the conversation: {0}")]
     Template(String),
@@ -117,22 +117,23 @@ impl Engine {
         let mut gguf = Gguf::open(path)?;
         let tokenizer = Tokenizer::read(&mut gguf)?;
         let template = Template::read(&gguf, &tokenizer)?;
-        let grammars = Grammars::new(&tokenizer).map_err(|reason| LoadError::Tokenizer { reason })?;
+        let grammars =
+            GrammarCompiler::new(&tokenizer).map_err(|reason| LoadError::InvalidTokenizer { reason })?;
         let network = Network::load(&mut gguf, tokenizer.vocabulary_size(), progress)?;
         Ok(Self { network, tokenizer, template, grammars, cached_tokens: Vec::new() })
     }
 
     /// Returns the size of the context window in tokens.
-    pub(crate) fn context(&self) -> usize {
+    pub(crate) fn context_length(&self) -> usize {
         self.network.context()
     }
 
-    pub(crate) fn grammars(&self) -> &Grammars {
+    pub(crate) fn grammars(&self) -> &GrammarCompiler {
         &self.grammars
     }
 
     /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn.
-    pub(crate) fn prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
+    pub(crate) fn encode_prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
         self.prompt_with_tools(turns, &[])
     }
 
@@ -154,24 +155,24 @@ impl Engine {
 
     /// Generates the continuation of `prompt` under the constraint and the limits of `job`. Calls
     /// `listener` with the bytes of each generated token.
-    pub(crate) fn write(
+    pub(crate) fn generate(
         &mut self,
         prompt: &[u32],
-        mut job: Job,
-        listener: Listener<'_>,
-    ) -> Result<Output, EngineError> {
-        let context = self.context();
+        mut job: GenerationJob,
+        listener: TokenListener<'_>,
+    ) -> Result<GeneratedTokens, EngineError> {
+        let context = self.context_length();
         if prompt.len() >= context {
-            return Err(EngineError::TooLong { needed: prompt.len(), context });
+            return Err(EngineError::PromptTooLong { needed: prompt.len(), context });
         }
-        let limit = job.limit.min(context - prompt.len());
+        let limit = job.max_tokens.min(context - prompt.len());
         let cached = self.truncate_to_common_prefix(prompt);
         let _span = debug_span!("write", prompt = prompt.len(), cached).entered();
         let mut pending = prompt.get(cached..).unwrap_or_default().to_vec();
-        let mut written = Output { cached, ..Output::default() };
-        let mut closing = CloseGrammar::new();
+        let mut written = GeneratedTokens { cached_tokens: cached, ..GeneratedTokens::default() };
+        let mut closing = GrammarCloser::new();
 
-        written.complete = loop {
+        written.is_complete = loop {
             let forced = self.fast_forward(&mut job, limit, &mut pending, &mut written, listener)?;
             if let Some(complete) = forced {
                 break complete;
@@ -184,7 +185,9 @@ impl Engine {
                 self.tokenizer.end_tokens().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
             }
             job.banned_tokens.iter().for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));
-            let Some(token) = self.choose(&logits, &mut job, &written, &mut closing)? else { break false };
+            let Some(token) = self.choose_token(&logits, &mut job, &written, &mut closing)? else {
+                break false;
+            };
             if self.tokenizer.is_end(token) {
                 break true;
             }
@@ -195,18 +198,18 @@ impl Engine {
             if let Some(constraint) = &mut job.constraint {
                 constraint.accept(token).map_err(EngineError::Constraint)?;
             }
-            if self.append(&[token], &mut pending, &mut written, listener)? == Next::Stop {
+            if self.append(&[token], &mut pending, &mut written, listener)? == NextAction::Stop {
                 break true;
             }
         };
-        debug!(tokens = written.tokens.len(), complete = written.complete, "wrote");
+        debug!(tokens = written.tokens.len(), complete = written.is_complete, "wrote");
         Ok(written)
     }
 
     /// Clears the key-value cache, which may be inconsistent after a panic.
     pub(crate) fn clear_cache(&mut self) {
         self.cached_tokens.clear();
-        self.network.truncate(0);
+        self.network.truncate_cache(0);
     }
 
     /// Truncates the key-value cache to the prefix that it shares with `prompt`. Returns the number
@@ -216,16 +219,20 @@ impl Engine {
         let common = self.cached_tokens.iter().zip(prompt).take_while(|(cached, new)| cached == new).count();
         let length = common.min(prompt.len().saturating_sub(1));
         self.cached_tokens.truncate(length);
-        self.network.truncate(length);
+        self.network.truncate_cache(length);
         length
     }
 
     /// Evaluates the tokens in `pending` and clears the list. Returns the logits that follow the
     /// last token.
-    fn evaluate(&mut self, pending: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
+    fn evaluate(
+        &mut self,
+        pending: &mut Vec<u32>,
+        listener: TokenListener<'_>,
+    ) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
-        for piece in pending.chunks(EVALUATION_TOKENS) {
-            if listener(&[]) == Next::Cancel {
+        for piece in pending.chunks(MAX_EVALUATION_TOKENS) {
+            if listener(&[]) == NextAction::Cancel {
                 return Err(EngineError::Dropped);
             }
             let _span = trace_span!("evaluate", tokens = piece.len()).entered();
@@ -242,11 +249,11 @@ impl Engine {
     /// the next token must be sampled.
     fn fast_forward(
         &self,
-        job: &mut Job,
+        job: &mut GenerationJob,
         limit: usize,
         pending: &mut Vec<u32>,
-        written: &mut Output,
-        listener: Listener<'_>,
+        written: &mut GeneratedTokens,
+        listener: TokenListener<'_>,
     ) -> Result<Option<bool>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(None) };
         let forced = constraint.take_forced_tokens().map_err(EngineError::Constraint)?;
@@ -261,22 +268,22 @@ impl Engine {
     }
 
     /// Samples the next token. Returns `None` if no token is allowed.
-    fn choose(
+    fn choose_token(
         &self,
         logits: &[f32],
-        job: &mut Job,
-        written: &Output,
-        closing: &mut CloseGrammar,
+        job: &mut GenerationJob,
+        written: &GeneratedTokens,
+        closing: &mut GrammarCloser,
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
         let state = JsonState::at_end_of(&written.bytes);
-        let allowed = number::exclude_too_long(&written.bytes, state, allowed, &self.tokenizer);
+        let allowed = number::exclude_long_numbers(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.is_json {
-            true => stray_space::exclude(state, allowed, &self.tokenizer),
+            true => stray_space::exclude_stray_spaces(state, allowed, &self.tokenizer),
             false => allowed,
         };
-        let closes = written.tokens.len() >= job.close_from && state == JsonState::Between;
+        let closes = written.tokens.len() >= job.close_after_tokens && state == JsonState::Outside;
         Ok(match closes {
             true => closing.choose(&allowed, &self.tokenizer),
             false => job.sampler.choose(logits, Some(&allowed)),
@@ -287,21 +294,21 @@ impl Engine {
         &self,
         tokens: &[u32],
         pending: &mut Vec<u32>,
-        written: &mut Output,
-        listener: Listener<'_>,
-    ) -> Result<Next, EngineError> {
+        written: &mut GeneratedTokens,
+        listener: TokenListener<'_>,
+    ) -> Result<NextAction, EngineError> {
         for token in tokens {
             let bytes = self.tokenizer.bytes(*token);
             pending.push(*token);
             written.tokens.push(*token);
             written.bytes.extend(bytes);
             match listener(bytes) {
-                Next::Continue => {}
-                Next::Stop => return Ok(Next::Stop),
-                Next::Cancel => return Err(EngineError::Dropped),
+                NextAction::Continue => {}
+                NextAction::Stop => return Ok(NextAction::Stop),
+                NextAction::Cancel => return Err(EngineError::Dropped),
             }
         }
-        Ok(Next::Continue)
+        Ok(NextAction::Continue)
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use haft_core::text::ErrorChain;
 
 #[cfg(feature = "download")]
-use crate::{KnownModel, NoHome, PullError};
+use crate::{KnownModel, NoHomeFolder, PullError};
 
 /// An error from loading a model file.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum LoadError {
     },
     /// The model architecture is not supported.
     #[error("the model architecture `{found}` is not supported: choose a file with one of {supported}")]
-    Architecture {
+    UnsupportedArchitecture {
         /// The value of the metadata entry `general.architecture` in the file.
         found: String,
         /// The names of the supported architectures.
@@ -55,25 +55,25 @@ pub enum LoadError {
     /// The model architecture is supported, but the file uses an unsupported variant of it, such as
     /// a mixture of experts.
     #[error("the model uses {feature}, which is not supported: choose another file")]
-    Variant {
+    UnsupportedFeature {
         /// A description of the unsupported feature, such as `a mixture of experts`.
         feature: String,
     },
     /// The tokenizer of the model is not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
-    Tokenizer {
+    InvalidTokenizer {
         /// A description of the problem, such as the error of the tokenizer library.
         reason: String,
     },
     /// The chat template of the model cannot be parsed.
     #[error("the model's chat template cannot be used: {reason}; choose another file")]
-    Template {
+    InvalidTemplate {
         /// The error of the template engine.
         reason: String,
     },
     /// The operating system could not start the thread that runs the model.
     #[error("the thread of the model cannot be started")]
-    Thread {
+    ThreadNotSpawned {
         /// The error of the operating system.
         source: std::io::Error,
     },
@@ -99,7 +99,7 @@ pub enum OpenError {
     },
     /// There is no folder for downloaded models: neither `HAFT_CACHE` nor a home folder is set.
     #[error(transparent)]
-    NoHome(#[from] NoHome),
+    NoHome(#[from] NoHomeFolder),
     /// The model file cannot be downloaded.
     #[error(transparent)]
     Pull(#[from] PullError),

@@ -18,13 +18,13 @@ use haft_core::{
 };
 
 pub(crate) use self::demonstration::turns as demonstration;
-use self::dialogue::{ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
+use self::dialogue::{ANSWER, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
 use self::mention::mentions_all;
 use self::plan::{Decision, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion};
-use crate::engine::{Engine, EngineError, Output};
+use crate::engine::{Engine, EngineError, GeneratedTokens};
 use crate::profile::ExampleProfile;
-use crate::respond::{EventSender, Prose, Writer};
+use crate::respond::{EventSender, ProseDecoder, ReplyWriter};
 
 /// The minimum number of tokens that the prompt must leave in the context window for the reply. If
 /// it leaves fewer tokens, the demonstration is removed from the prompt.
@@ -41,19 +41,19 @@ pub(crate) fn respond(
     events: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
     let mut dialogue = Dialogue::new(request, (profile.demonstration)());
-    let mut prompt = engine.prompt(&dialogue.turns)?;
-    if prompt.len() + MIN_REPLY_TOKENS > engine.context() {
+    let mut prompt = engine.encode_prompt(&dialogue.turns)?;
+    if prompt.len() + MIN_REPLY_TOKENS > engine.context_length() {
         dialogue.drop_demonstration();
-        prompt = engine.prompt(&dialogue.turns)?;
+        prompt = engine.encode_prompt(&dialogue.turns)?;
     }
-    let stage = if dialogue.results.is_empty() { Stage::Question } else { Stage::Results };
+    let stage = if dialogue.results.is_empty() { Stage::AfterQuestion } else { Stage::AfterResults };
     let question = OpenQuestion::new(&dialogue.question);
-    let writer = Writer::new(engine, request, events, prompt);
+    let writer = ReplyWriter::new(engine, request, events, prompt);
     ExampleReply { writer, profile, results: dialogue.results }.write_reply(stage, question)
 }
 
 struct ExampleReply<'a> {
-    writer: Writer<'a>,
+    writer: ReplyWriter<'a>,
     profile: &'static ExampleProfile,
     /// The tool results at the end of the conversation, which the answer should mention.
     results: Vec<String>,
@@ -68,8 +68,8 @@ impl ExampleReply<'_> {
     ) -> Result<ChatResponse, ModelError> {
         if !self.writer.may_call()? {
             let lead = match stage {
-                Stage::Question => format!("{NEED}an answer\n{TOOL}{NO_TOOL}\n"),
-                Stage::Results | Stage::Call => String::new(),
+                Stage::AfterQuestion => format!("{NEED_LABEL}an answer\n{TOOL}{NO_TOOL}\n"),
+                Stage::AfterResults | Stage::Call => String::new(),
             };
             return self.write_answer(&lead);
         }
@@ -84,13 +84,13 @@ impl ExampleReply<'_> {
             let (need, tool) = match decision {
                 Decision::Call { need, tool } => (need, tool),
                 Decision::Answer { need } if tool_calls.is_empty() => {
-                    let lead = need.as_deref().map(|need| format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
+                    let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
                     return self.write_answer(&lead.unwrap_or_default());
                 }
-                Decision::Answer { .. } | Decision::Enough => break,
+                Decision::Answer { .. } | Decision::NoMoreCalls => break,
             };
-            self.writer.prefill(&format!("{NEED}{need}\n{TOOL}{tool}"));
+            self.writer.prefill(&format!("{NEED_LABEL}{need}\n{TOOL}{tool}"));
             let Some(call) = self.writer.write_call(&tool, "(", ")\n")? else {
                 return Ok(self.writer.truncated_response());
             };
@@ -112,9 +112,9 @@ impl ExampleReply<'_> {
     /// was reached.
     fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
         let start = self.writer.prompt.len();
-        let quotes = self.profile.needs_quote_question && stage != Stage::Results;
-        let terminals = if quotes { question.terminals() } else { None };
-        let written = match terminals.map(|terminals| self.write_plan(stage, &terminals)) {
+        let quotes = self.profile.quotes_question && stage != Stage::AfterResults;
+        let terminals = if quotes { question.need_rules() } else { None };
+        let written = match terminals.map(|need_rules| self.write_plan(stage, &need_rules)) {
             // The grammar for quotations may exceed the limits of the engine, for example for a
             // long question. The model then states the need in its own words.
             None | Some(Err(EngineError::Constraint(_))) => self.write_plan(stage, FREE_NEED_RULE)?,
@@ -124,15 +124,15 @@ impl ExampleReply<'_> {
         // text that follows it as a single text, because separate tokenisation could give different
         // tokens.
         self.writer.prompt.truncate(start);
-        Ok(written.complete.then(|| plan::parse_decision(&written.bytes)))
+        Ok(written.is_complete.then(|| plan::parse_decision(&written.bytes)))
     }
 
-    fn write_plan(&mut self, stage: Stage, terminals: &str) -> Result<Output, EngineError> {
+    fn write_plan(&mut self, stage: Stage, terminals: &str) -> Result<GeneratedTokens, EngineError> {
         let grammar = plan::decision_grammar(self.writer.request, stage, terminals);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
-        let eos_bias = if stage == Stage::Call { self.profile.no_call_bias } else { 0.0 };
-        let job = self.writer.grammar_job(constraint, eos_bias);
-        self.writer.write(job)
+        let eos_bias = if stage == Stage::Call { self.profile.end_of_calls_bias } else { 0.0 };
+        let job = self.writer.constrained_job(constraint, eos_bias);
+        self.writer.generate(job)
     }
 
     /// Appends `need`, the stated need for a call, to the reasoning of the reply.
@@ -153,23 +153,26 @@ impl ExampleReply<'_> {
     }
 
     /// Generates the answer as text. If the answer does not mention all tool results, the model may
-    /// have to continue it; see [`ExampleProfile::completes_answers`].
+    /// have to continue it; see [`ExampleProfile::continues_answers`].
     fn write_prose(&mut self) -> Result<ChatResponse, ModelError> {
-        let mut prose =
-            Prose::new(self.writer.events, self.writer.stop_sequences(), dialogue::LINE_STARTS.to_vec());
+        let mut prose = ProseDecoder::new(
+            self.writer.events,
+            self.writer.stop_sequences(),
+            dialogue::LINE_STARTS.to_vec(),
+        );
         let start = self.writer.prompt.len();
         let mut eos_bias = 0.0;
         // Tool results usually belong to different parts of the question. A short answer may omit
         // some of them.
-        let mut continuations = match self.profile.completes_answers {
+        let mut continuations = match self.profile.continues_answers {
             true => self.results.len().saturating_sub(1),
             false => 0,
         };
         let written = loop {
-            let job = self.writer.free_job(eos_bias);
-            let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
-            let is_finished = prose.is_stopped() || mentions_all(prose.text(), &self.results);
-            if !written.complete || is_finished || continuations == 0 || self.writer.tokens_left == 0 {
+            let job = self.writer.unconstrained_job(eos_bias);
+            let written = self.writer.generate_with(job, &mut |bytes| prose.push(bytes))?;
+            let is_finished = prose.hit_stop_sequence() || mentions_all(prose.text(), &self.results);
+            if !written.is_complete || is_finished || continuations == 0 || self.writer.tokens_left == 0 {
                 break written;
             }
             continuations -= 1;
@@ -178,6 +181,6 @@ impl ExampleReply<'_> {
             let text = prose.resume().to_owned();
             self.writer.prefill(&text);
         };
-        self.writer.finish_text(prose.finish(), written.complete)
+        self.writer.finish_text(prose.finish(), written.is_complete)
     }
 }

@@ -49,7 +49,7 @@ impl Gguf {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
 
-    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+    pub(crate) fn metadata_text(&self, key: &str) -> Option<&str> {
         self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
     }
 
@@ -83,11 +83,11 @@ impl Gguf {
     }
 
     pub(crate) fn required_text(&self, key: &str) -> Result<&str, LoadError> {
-        self.text(key).ok_or_else(|| self.missing_entry(key))
+        self.metadata_text(key).ok_or_else(|| self.missing_entry_error(key))
     }
 
     pub(crate) fn required_integer(&self, key: &str) -> Result<usize, LoadError> {
-        self.integer(key).ok_or_else(|| self.missing_entry(key))
+        self.integer(key).ok_or_else(|| self.missing_entry_error(key))
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
@@ -97,7 +97,7 @@ impl Gguf {
     /// Reads the tensor `name` in its quantised form.
     pub(crate) fn read_quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {
-            return Err(self.missing_entry(name));
+            return Err(self.missing_entry_error(name));
         }
         let tensor = self.content.tensor(&mut self.reader, name, &Device::Cpu);
         tensor.map_err(|error| self.invalid_entry(name, &error))
@@ -110,7 +110,7 @@ impl Gguf {
     }
 
     /// Returns the error for a file without the metadata entry or tensor `entry`.
-    pub(crate) fn missing_entry(&self, entry: &str) -> LoadError {
+    pub(crate) fn missing_entry_error(&self, entry: &str) -> LoadError {
         LoadError::Damaged { path: self.path.clone(), reason: format!("it has no `{entry}`") }
     }
 

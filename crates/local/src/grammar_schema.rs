@@ -19,7 +19,7 @@ use self::formats::add_format;
 /// The level of detail of a derived schema, which determines the keywords in it. If the grammar
 /// engine rejects a derived schema, the schema is derived again at the next level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum SchemaDetail {
     /// All keywords except [`ANNOTATION_KEYWORDS`]. Some of them may be unknown to the engine,
     /// which ignores them.
     Full,
@@ -33,7 +33,7 @@ pub(crate) enum Detail {
     Root,
 }
 
-impl Detail {
+impl SchemaDetail {
     /// All levels, from the most to the least detailed.
     pub(crate) const ALL: [Self; 4] = [Self::Full, Self::Unpatterned, Self::Outline, Self::Root];
 
@@ -77,7 +77,7 @@ const MAX_TOTAL_DEPTH: usize = 1000;
 
 /// Keywords that allow or require properties which the schema does not declare itself. A schema
 /// with one of these keywords gets no `additionalProperties: false`.
-const OPENING_KEYWORDS: [&str; 13] = [
+const OPEN_OBJECT_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
     "allOf",
@@ -94,25 +94,25 @@ const OPENING_KEYWORDS: [&str; 13] = [
 ];
 
 /// Derives a schema for the grammar engine from `schema`. `detail` determines its keywords.
-pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
-    let mut deriver = Deriver {
+pub(crate) fn grammar_schema(schema: &Value, detail: SchemaDetail) -> Value {
+    let mut deriver = GrammarSchemaBuilder {
         root: schema,
         detail,
         names: HashMap::new(),
         pending: VecDeque::new(),
         has_all_of: contains_keyword(schema, "allOf"),
     };
-    let mut derived = deriver.subschema(schema, false);
+    let mut derived = deriver.derive(schema, false);
     if let Value::Object(object) = &mut derived {
         object.insert("$defs".to_owned(), Value::Object(deriver.definitions()));
-        object.insert("x-guidance".to_owned(), layout());
+        object.insert("x-guidance".to_owned(), guidance_options());
     }
     derived
 }
 
 /// Returns options for the grammar engine. Generated JSON is on one line, with a space after each
 /// comma and colon. Unsupported keywords are ignored, and `oneOf` is treated as `anyOf`.
-fn layout() -> Value {
+fn guidance_options() -> Value {
     json!({
         "whitespace_flexible": false,
         "item_separator": ", ",
@@ -122,9 +122,9 @@ fn layout() -> Value {
     })
 }
 
-struct Deriver<'a> {
+struct GrammarSchemaBuilder<'a> {
     root: &'a Value,
-    detail: Detail,
+    detail: SchemaDetail,
     /// The names of the definitions in the derived schema, such as `d0`, by their references in the
     /// original schema. New names are necessary because original names may need escaping.
     names: HashMap<&'a str, String>,
@@ -135,25 +135,25 @@ struct Deriver<'a> {
     has_all_of: bool,
 }
 
-impl<'a> Deriver<'a> {
+impl<'a> GrammarSchemaBuilder<'a> {
     /// Derives a schema from `schema`, a part of the original schema.
     ///
     /// `is_branch` is `true` if the properties of `schema` are combined with those of a parent. The
     /// derived schema then gets no `additionalProperties: false`.
-    fn subschema(&mut self, schema: &'a Value, is_branch: bool) -> Value {
+    fn derive(&mut self, schema: &'a Value, is_branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut derived = Map::new();
         let detail = self.detail;
         for (keyword, value) in keywords.iter().filter(|(keyword, _)| detail.keeps(keyword)) {
             let value = match keyword.as_str() {
-                "properties" | "patternProperties" => self.each_value(value),
-                "anyOf" | "oneOf" => self.each_item(value, keywords.contains_key("properties")),
-                "allOf" => self.each_item(value, true),
+                "properties" | "patternProperties" => self.derive_values(value),
+                "anyOf" | "oneOf" => self.derive_items(value, keywords.contains_key("properties")),
+                "allOf" => self.derive_items(value, true),
                 "items" | "additionalProperties" | "prefixItems" if value.is_array() => {
-                    self.each_item(value, false)
+                    self.derive_items(value, false)
                 }
-                "items" | "additionalProperties" | "additionalItems" => self.subschema(value, false),
-                "$ref" => self.reference(value),
+                "items" | "additionalProperties" | "additionalItems" => self.derive(value, false),
+                "$ref" => self.derive_reference(value),
                 "const" | "enum" if numbers::contains_inexact_integer(value) => {
                     derived.entry("type").or_insert_with(|| numbers::value_types(value, keyword == "enum"));
                     continue;
@@ -166,25 +166,25 @@ impl<'a> Deriver<'a> {
             };
             derived.insert(keyword.clone(), value);
         }
-        numbers::fix_bounds(&mut derived);
+        numbers::add_number_bounds(&mut derived);
         if !is_branch && !self.has_all_of && detail.keeps("properties") && is_closed_by_intent(keywords) {
             derived.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         Value::Object(derived)
     }
 
-    fn each_value(&mut self, schemas: &'a Value) -> Value {
+    fn derive_values(&mut self, schemas: &'a Value) -> Value {
         let Value::Object(schemas) = schemas else { return schemas.clone() };
-        let derived = schemas.iter().map(|(name, schema)| (name.clone(), self.subschema(schema, false)));
+        let derived = schemas.iter().map(|(name, schema)| (name.clone(), self.derive(schema, false)));
         Value::Object(derived.collect())
     }
 
-    fn each_item(&mut self, schemas: &'a Value, are_branches: bool) -> Value {
+    fn derive_items(&mut self, schemas: &'a Value, are_branches: bool) -> Value {
         let Value::Array(schemas) = schemas else { return schemas.clone() };
-        Value::Array(schemas.iter().map(|schema| self.subschema(schema, are_branches)).collect())
+        Value::Array(schemas.iter().map(|schema| self.derive(schema, are_branches)).collect())
     }
 
-    fn reference(&mut self, reference: &'a Value) -> Value {
+    fn derive_reference(&mut self, reference: &'a Value) -> Value {
         let key = reference.as_str().unwrap_or_default();
         let next = self.names.len();
         let name = self.names.entry(key).or_insert_with(|| {
@@ -201,7 +201,7 @@ impl<'a> Deriver<'a> {
         let mut depth = 0;
         while let Some(key) = self.pending.pop_front() {
             let target = if depth < MAX_TOTAL_DEPTH { resolve(self.root, key) } else { None };
-            let derived = target.map_or(Value::Bool(true), |target| self.subschema(target, false));
+            let derived = target.map_or(Value::Bool(true), |target| self.derive(target, false));
             depth += height(&derived);
             definitions.insert(format!("d{}", definitions.len()), derived);
         }
@@ -225,7 +225,7 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let mut required = required.into_iter().flatten().filter_map(Value::as_str);
     required.all(|name| properties.contains_key(name))
         && !keywords.contains_key("additionalProperties")
-        && !OPENING_KEYWORDS.iter().any(|opener| keywords.contains_key(*opener))
+        && !OPEN_OBJECT_KEYWORDS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
 /// Resolves `reference`, a percent-encoded JSON pointer or an anchor, in the document `root`.

@@ -27,7 +27,7 @@ pub use error::OpenError;
 pub use model::LocalModel;
 pub use profile::PromptProfile;
 #[cfg(feature = "progress")]
-pub use progress::ModelProgress;
+pub use progress::ModelProgressBar;
 #[cfg(feature = "download")]
 pub use store::{Downloader, PullError, PullEvent, PullSourceError};
-pub use store::{HubFile, KnownModel, ModelStore, NoHome, configured_file};
+pub use store::{HubFile, KnownModel, ModelStore, NoHomeFolder, model_file_from_env};

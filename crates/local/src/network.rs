@@ -15,20 +15,20 @@ use candle_core::{Device, IndexOp, Result, Tensor};
 use tracing::debug;
 
 use self::attention::{Rotary, causal_mask};
-use self::cache::LayerCache;
+use self::cache::KvCache;
 use self::config::Config;
 use self::layer::Layer;
-use self::weight::{Norm, Weight};
+use self::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
 /// The weights of a model and its key-value cache.
 pub(crate) struct Network {
-    embedding: Weight,
+    embedding: QuantizedWeight,
     layers: Vec<Layer>,
-    caches: Vec<LayerCache>,
-    norm: Norm,
-    output: Weight,
+    caches: Vec<KvCache>,
+    norm: RmsNorm,
+    output: QuantizedWeight,
     rotary: Rotary,
     context: usize,
     cached: usize,
@@ -45,10 +45,10 @@ impl Network {
     ) -> std::result::Result<Self, LoadError> {
         let config = Config::read(gguf)?;
         debug!(?config, "reading weights");
-        let embedding = Weight::read(gguf, "token_embd.weight")?;
+        let embedding = QuantizedWeight::read(gguf, "token_embd.weight")?;
         // In a file without an output matrix, the embedding matrix is also the output matrix.
         let output = match gguf.has_tensor("output.weight") {
-            true => Weight::read(gguf, "output.weight")?,
+            true => QuantizedWeight::read(gguf, "output.weight")?,
             false => embedding.clone(),
         };
         let mut layers = Vec::new();
@@ -56,9 +56,9 @@ impl Network {
             progress(index as f32 / config.layers as f32);
             layers.push(Layer::read(gguf, &config, index)?);
         }
-        let norm = Norm::read(gguf, "output_norm.weight", config.epsilon)?;
+        let norm = RmsNorm::read(gguf, "output_norm.weight", config.epsilon)?;
         let rotary = Rotary::new(gguf, &config)?;
-        let caches = layers.iter().map(|_| LayerCache::new(&config)).collect();
+        let caches = layers.iter().map(|_| KvCache::new(&config)).collect();
         let context = config.context;
         let mut network = Self { embedding, layers, caches, norm, output, rotary, context, cached: 0 };
         network.check_shapes(gguf, vocabulary)?;
@@ -70,7 +70,7 @@ impl Network {
     /// request.
     fn check_shapes(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
         let logits = self.forward(&[0]).map_err(|error| gguf.invalid_entry("token_embd.weight", &error))?;
-        self.truncate(0);
+        self.truncate_cache(0);
         match logits.len() == vocabulary {
             true => Ok(()),
             false => {
@@ -86,7 +86,7 @@ impl Network {
     }
 
     /// Removes all but the first `keep` tokens from the key-value cache.
-    pub(crate) fn truncate(&mut self, keep: usize) {
+    pub(crate) fn truncate_cache(&mut self, keep: usize) {
         self.cached = self.cached.min(keep);
     }
 
@@ -97,7 +97,7 @@ impl Network {
         let ids = Tensor::new(tokens, &Device::Cpu)?;
         let mask = causal_mask(tokens.len(), start)?;
         let rotation = self.rotary.rotation(start, tokens.len())?;
-        let mut hidden = self.embedding.lookup(&ids)?;
+        let mut hidden = self.embedding.embed(&ids)?;
         for (layer, cache) in self.layers.iter().zip(&mut self.caches) {
             hidden = layer.forward(&hidden, cache, &rotation, mask.as_ref(), start)?;
         }

@@ -21,10 +21,10 @@ use crate::{KnownModel, examples};
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptProfile(pub(crate) Strategy);
+pub struct PromptProfile(pub(crate) PromptStrategy);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Strategy {
+pub(crate) enum PromptStrategy {
     /// Tools are presented in the format of the chat template.
     Template,
     /// Tools are presented in worked examples. The model states the need for each call before the
@@ -36,7 +36,7 @@ impl PromptProfile {
     /// Returns the profile for the tool format of the file's chat template. If the template does
     /// not support tools, Hermes' format is used instead.
     pub const fn template() -> Self {
-        Self(Strategy::Template)
+        Self(PromptStrategy::Template)
     }
 
     /// Returns the tuned profile of a model in the catalogue.
@@ -55,12 +55,12 @@ pub(crate) struct ExampleProfile {
     pub(crate) demonstration: fn() -> Vec<Turn>,
     /// A bias for the logits of the end-of-sequence tokens. It is added wherever the model can
     /// either make another call or end its reply.
-    pub(crate) no_call_bias: f32,
+    pub(crate) end_of_calls_bias: f32,
     /// If `true`, the model must state each need in consecutive words of the question.
-    pub(crate) needs_quote_question: bool,
+    pub(crate) quotes_question: bool,
     /// If `true`, the model continues an answer that does not mention all tool results. The number
     /// of continuations is at most the number of results minus one.
-    pub(crate) completes_answers: bool,
+    pub(crate) continues_answers: bool,
 }
 
 impl PartialEq for ExampleProfile {
@@ -77,7 +77,7 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// The value of [`ExampleProfile::no_call_bias`] for Qwen2.5-Coder. In measurements with the
+/// The value of [`ExampleProfile::end_of_calls_bias`] for Qwen2.5-Coder. In measurements with the
 /// 0.5B-Instruct model, the logit of another call minus the logit of the end of the reply is 9 to
 /// 16 if a part of the question still needs a call, and -10 to 3 if not.
 const NO_CALL_BIAS: f32 = 5.0;
@@ -86,7 +86,7 @@ const NO_CALL_BIAS: f32 = 5.0;
 pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder",
     demonstration: examples::demonstration,
-    no_call_bias: NO_CALL_BIAS,
-    needs_quote_question: true,
-    completes_answers: true,
+    end_of_calls_bias: NO_CALL_BIAS,
+    quotes_question: true,
+    continues_answers: true,
 };

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{ModelEvent, PullEvent};
 
-const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
+const FETCHING_TEMPLATE: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
@@ -30,15 +30,15 @@ const LOADING: &str = "{msg} {wide_bar} {percent} %";
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct ModelProgress(ProgressBar);
+pub struct ModelProgressBar(ProgressBar);
 
-impl Default for ModelProgress {
+impl Default for ModelProgressBar {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl ModelProgress {
+impl ModelProgressBar {
     /// Creates a hidden progress bar. It appears with the first event.
     pub fn new() -> Self {
         Self(ProgressBar::no_length())
@@ -48,7 +48,7 @@ impl ModelProgress {
     pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
-            ModelEvent::Loading { share, .. } => self.on_load_progress(*share),
+            ModelEvent::Loading { fraction: share, .. } => self.on_load_progress(*share),
         }
     }
 
@@ -56,11 +56,11 @@ impl ModelProgress {
     pub fn on_pull_event(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
-                self.begin(FETCHING, format!("fetching the model from {source}"));
+                self.begin(FETCHING_TEMPLATE, format!("fetching the model from {source}"));
             }
-            PullEvent::Received { bytes, total } => self.received(*bytes, *total),
+            PullEvent::Received { bytes, total } => self.show_received(*bytes, *total),
             PullEvent::Verifying => self.begin(CHECKING, "checking the model file".to_owned()),
-            PullEvent::Failed { .. } => self.line(&event.to_string()),
+            PullEvent::Failed { .. } => self.print_line(&event.to_string()),
         }
     }
 
@@ -85,23 +85,23 @@ impl ModelProgress {
         self.0.set_position(0);
         self.0.enable_steady_tick(Duration::from_millis(200));
         if self.0.is_hidden() {
-            self.line(&message);
+            self.print_line(&message);
         }
         self.0.set_message(message);
     }
 
-    fn received(&self, bytes: u64, total: u64) {
+    fn show_received(&self, bytes: u64, total: u64) {
         let tenths = |bytes: u64| bytes.saturating_mul(10).checked_div(total).unwrap_or_default();
         let (before, now) = (tenths(self.0.position()), tenths(bytes));
         self.0.set_length(total);
         self.0.set_position(bytes);
         if self.0.is_hidden() && now > before {
-            self.line(&format!("  {now}0 % of {} MB", total / 1_000_000));
+            self.print_line(&format!("  {now}0 % of {} MB", total / 1_000_000));
         }
     }
 
     /// Prints `line` to standard error. A visible bar is redrawn below the line.
-    fn line(&self, line: &str) {
+    fn print_line(&self, line: &str) {
         self.0.suspend(|| {
             // An error means that standard error is closed. In this case, the line is lost.
             let _ = writeln!(std::io::stderr(), "{line}");

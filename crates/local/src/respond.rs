@@ -17,11 +17,11 @@ use haft_core::{
 };
 use tracing::info_span;
 
-pub(crate) use self::event_sender::{EventSender, Events, call_id};
-pub(crate) use self::prose::Prose;
+pub(crate) use self::event_sender::{EventReceiver, EventSender, call_id};
+pub(crate) use self::prose::ProseDecoder;
 use crate::constraint::Constraint;
-use crate::engine::{Engine, EngineError, Job, Listener, Output};
-use crate::profile::{PromptProfile, Strategy};
+use crate::engine::{Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
+use crate::profile::{PromptProfile, PromptStrategy};
 use crate::sampler::Sampler;
 use crate::{conversation, examples};
 
@@ -41,19 +41,19 @@ pub(crate) fn respond(
     events: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
     let _span = info_span!("respond", tools = request.tools.len()).entered();
-    if !conversation::mentions_tools(request) {
-        let prompt = engine.prompt(&conversation::without_tools(request))?;
-        return Writer::new(engine, request, events, prompt).write_text(Vec::new());
+    if !conversation::has_tools_or_results(request) {
+        let prompt = engine.encode_prompt(&conversation::without_tools(request))?;
+        return ReplyWriter::new(engine, request, events, prompt).write_text(Vec::new());
     }
     match &profile.0 {
-        Strategy::Template => template_calls::respond(engine, request, events),
-        Strategy::Examples(profile) => examples::respond(engine, profile, request, events),
+        PromptStrategy::Template => template_calls::respond(engine, request, events),
+        PromptStrategy::Examples(profile) => examples::respond(engine, profile, request, events),
     }
 }
 
 /// A writer that generates one reply in several steps. The output of each step is appended to the
 /// prompt for the next step.
-pub(crate) struct Writer<'a> {
+pub(crate) struct ReplyWriter<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,
     pub(crate) events: &'a EventSender,
@@ -64,7 +64,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) tokens_left: usize,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ReplyWriter<'a> {
     pub(crate) fn new(
         engine: &'a mut Engine,
         request: &'a ChatRequest,
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
         for (index, call) in tool_calls.iter().enumerate() {
             self.events.call(index, call);
         }
-        Ok(self.response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
+        Ok(self.build_response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
     }
 
     /// Generates a JSON reply if the request has a JSON response format. Otherwise generates a text
@@ -149,10 +149,10 @@ impl<'a> Writer<'a> {
         if let Some(reply) = self.write_structured("")? {
             return Ok(reply);
         }
-        let mut prose = Prose::new(self.events, self.stop_sequences(), Vec::new());
-        let job = Job { banned_tokens, ..self.free_job(0.0) };
-        let written = self.run(job, &mut |bytes| prose.push(bytes))?;
-        self.finish_text(prose.finish(), written.complete)
+        let mut prose = ProseDecoder::new(self.events, self.stop_sequences(), Vec::new());
+        let job = GenerationJob { banned_tokens, ..self.unconstrained_job(0.0) };
+        let written = self.generate_with(job, &mut |bytes| prose.push(bytes))?;
+        self.finish_text(prose.finish(), written.is_complete)
     }
 
     /// Generates a JSON value that matches the response format of the request. The literal text
@@ -166,11 +166,11 @@ impl<'a> Writer<'a> {
             ResponseFormat::JsonObject => object()?,
             ResponseFormat::JsonSchema { schema, .. } => schema.clone(),
         };
-        let Some(text) = self.write_json(&schema, space, "")? else {
+        let Some(metadata_text) = self.write_json(&schema, space, "")? else {
             return Ok(Some(self.truncated_response()));
         };
-        self.events.text(&text);
-        Ok(Some(self.response(AssistantMessage::from(text), FinishReason::Stop)))
+        self.events.send_text(&metadata_text);
+        Ok(Some(self.build_response(AssistantMessage::from(metadata_text), FinishReason::Stop)))
     }
 
     /// Creates the response for a reply that consists of `text`. `complete` is `false` if the reply
@@ -180,7 +180,7 @@ impl<'a> Writer<'a> {
         if text.is_empty() && complete {
             return Err(ModelError::EmptyResponse);
         }
-        Ok(self.response(AssistantMessage::from(text), reason))
+        Ok(self.build_response(AssistantMessage::from(text), reason))
     }
 
     /// Returns the stop sequences of the request, except empty ones.
@@ -188,14 +188,14 @@ impl<'a> Writer<'a> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
 
-    /// Creates a [`Job`] without a constraint. Its limit is the number of tokens left for the
+    /// Creates a [`GenerationJob`] without a constraint. Its limit is the number of tokens left for the
     /// reply.
-    pub(crate) fn free_job(&self, eos_bias: f32) -> Job {
-        Job {
+    pub(crate) fn unconstrained_job(&self, eos_bias: f32) -> GenerationJob {
+        GenerationJob {
             constraint: None,
             sampler: self.sampler(0),
-            limit: self.tokens_left,
-            close_from: usize::MAX,
+            max_tokens: self.tokens_left,
+            close_after_tokens: usize::MAX,
             eos_bias,
             stop_tokens: Vec::new(),
             banned_tokens: Vec::new(),
@@ -203,11 +203,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates a [`Job`] with a grammar constraint. Its limit is the number of tokens left for the
+    /// Creates a [`GenerationJob`] with a grammar constraint. Its limit is the number of tokens left for the
     /// reply.
-    pub(crate) fn grammar_job(&self, constraint: Constraint, eos_bias: f32) -> Job {
+    pub(crate) fn constrained_job(&self, constraint: Constraint, eos_bias: f32) -> GenerationJob {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
-        Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
+        GenerationJob {
+            constraint: Some(constraint),
+            close_after_tokens: close_from,
+            ..self.unconstrained_job(eos_bias)
+        }
     }
 
     /// Appends `text` to the prompt as if the model had generated it. The spelling of a special
@@ -225,16 +229,20 @@ impl<'a> Writer<'a> {
     }
 
     /// Runs `job` without emitting deltas, and appends its output to the prompt.
-    pub(crate) fn write(&mut self, job: Job) -> Result<Output, EngineError> {
+    pub(crate) fn generate(&mut self, job: GenerationJob) -> Result<GeneratedTokens, EngineError> {
         let events = self.events;
-        self.run(job, &mut |_| events.next())
+        self.generate_with(job, &mut |_| events.continue_or_cancel())
     }
 
     /// Runs `job`, passes the generated bytes to `listener`, and appends the output to the prompt.
-    pub(crate) fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Output, EngineError> {
-        let written = self.engine.write(&self.prompt, job, listener)?;
+    pub(crate) fn generate_with(
+        &mut self,
+        job: GenerationJob,
+        listener: TokenListener<'_>,
+    ) -> Result<GeneratedTokens, EngineError> {
+        let written = self.engine.generate(&self.prompt, job, listener)?;
         if self.usage.output_tokens == 0 {
-            self.usage.cached_input_tokens = written.cached as u64;
+            self.usage.cached_input_tokens = written.cached_tokens as u64;
         }
         self.usage.output_tokens += written.tokens.len() as u64;
         self.tokens_left = self.tokens_left.saturating_sub(written.tokens.len());
@@ -263,10 +271,14 @@ impl<'a> Writer<'a> {
     /// Creates the response for a reply that reached the token limit before it had any complete
     /// part.
     pub(crate) fn truncated_response(&self) -> ChatResponse {
-        self.response(AssistantMessage::default(), FinishReason::Length)
+        self.build_response(AssistantMessage::default(), FinishReason::Length)
     }
 
-    pub(crate) fn response(&self, message: AssistantMessage, finish_reason: FinishReason) -> ChatResponse {
+    pub(crate) fn build_response(
+        &self,
+        message: AssistantMessage,
+        finish_reason: FinishReason,
+    ) -> ChatResponse {
         let reasoning = Some(self.reasoning.clone()).filter(|reasoning| !reasoning.is_empty());
         let message = AssistantMessage { reasoning, ..message };
         ChatResponse { finish_reason, usage: self.usage, ..ChatResponse::new(message) }
@@ -276,7 +288,7 @@ impl<'a> Writer<'a> {
 impl From<EngineError> for ModelError {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::TooLong { .. } => Self::ContextTooLong(error.to_string()),
+            EngineError::PromptTooLong { .. } => Self::ContextTooLong(error.to_string()),
             EngineError::Template(_) => Self::Unsupported(error.to_string()),
             _ => Self::failed(error),
         }

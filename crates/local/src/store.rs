@@ -17,7 +17,7 @@ use etcetera::BaseStrategy as _;
 pub use self::catalogue::{HubFile, KnownModel};
 #[cfg(feature = "download")]
 pub use self::pull::{Downloader, PullError, PullEvent, PullSourceError};
-use self::stamp::Stamp;
+use self::stamp::VerificationStamp;
 
 /// A folder for downloaded model files.
 ///
@@ -41,7 +41,7 @@ pub struct ModelStore {
 #[error(
     "there is no home folder for models: set HOME or HAFT_CACHE, or set HAFT_MODEL to an existing GGUF file"
 )]
-pub struct NoHome;
+pub struct NoHomeFolder;
 
 impl ModelStore {
     /// Creates the default store of the user. Its folder is `$HAFT_CACHE/models` if the variable is
@@ -51,10 +51,10 @@ impl ModelStore {
     /// # Errors
     ///
     /// Fails if the user has no home folder and `HAFT_CACHE` is not set.
-    pub fn new() -> Result<Self, NoHome> {
+    pub fn new() -> Result<Self, NoHomeFolder> {
         let cache = match env::var_os("HAFT_CACHE").filter(|folder| !folder.is_empty()) {
             Some(folder) => PathBuf::from(folder),
-            None => etcetera::choose_base_strategy().map_err(|_| NoHome)?.cache_dir().join("haft"),
+            None => etcetera::choose_base_strategy().map_err(|_| NoHomeFolder)?.cache_dir().join("haft"),
         };
         Ok(Self::in_folder(cache.join("models")))
     }
@@ -71,7 +71,7 @@ impl ModelStore {
 
     /// Returns the path of the file of `model` in this store. The file may not exist.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
-        self.folder.join(model.file)
+        self.folder.join(model.file_name)
     }
 
     /// Returns the path of the file of `model` if the file was verified and has not changed since
@@ -80,9 +80,9 @@ impl ModelStore {
     /// Returns `None` if there is no such file, or if the file was not verified, for example
     /// because the user copied it into the folder. The next download then verifies the existing
     /// file, and uses it if it is correct.
-    pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
+    pub fn verified_path(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
-        let is_verified = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
+        let is_verified = VerificationStamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
         is_verified.then_some(path)
     }
 
@@ -98,17 +98,17 @@ impl ModelStore {
 
 /// Returns the path in the environment variable `HAFT_MODEL`, or `None` if the variable is not set
 /// or empty. The file may not exist.
-pub fn configured_file() -> Option<PathBuf> {
+pub fn model_file_from_env() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Identifies the file at `path` as a model of the catalogue by its size and SHA-256. Returns
 /// `None` if no model matches. The SHA-256 is computed only for a file that has a matching size and
 /// no valid stamp.
-pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
+pub(crate) fn identify_model(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {
-        let is_verified = Stamp::of(path, model).is_ok_and(|stamp| stamp.matches_file(path));
-        is_verified || digest::sha256(path).is_ok_and(|digest| digest == model.sha256)
+        let is_verified = VerificationStamp::of(path, model).is_ok_and(|stamp| stamp.matches_file(path));
+        is_verified || digest::sha256_of_file(path).is_ok_and(|digest| digest == model.sha256)
     })
 }

@@ -20,12 +20,12 @@ use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
 
 /// The ChatML template, the most common one. It is used for files without a template.
-const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
+const CHATML_TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The maximum number of template instructions to render a conversation. Even the longest
 /// conversations need far fewer.
-const MAX_INSTRUCTIONS: u64 = 10_000_000;
+const TEMPLATE_FUEL: u64 = 10_000_000;
 
 /// A message of a conversation, in the form that chat templates expect.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,14 +78,14 @@ impl Turn {
 /// A compiled chat template.
 pub(crate) struct Template {
     environment: Environment<'static>,
-    begin: String,
-    end: String,
+    bos_token: String,
+    eos_token: String,
     call_format: Option<CallFormat>,
 }
 
 impl Template {
     pub(crate) fn read(gguf: &Gguf, tokenizer: &Tokenizer) -> Result<Self, LoadError> {
-        let source = gguf.text("tokenizer.chat_template").unwrap_or(CHATML);
+        let source = gguf.metadata_text("tokenizer.chat_template").unwrap_or(CHATML_TEMPLATE);
         let named = |key: &str| {
             let token = u32::try_from(gguf.integer(key)?).ok()?;
             tokenizer.spelling(token)
@@ -100,15 +100,15 @@ impl Template {
 
     fn new(source: &str, begin: String, end: String) -> Result<Self, LoadError> {
         let mut environment = Environment::new();
-        let unusable = |error: Error| LoadError::Template { reason: error.to_string() };
+        let unusable = |error: Error| LoadError::InvalidTemplate { reason: error.to_string() };
         let layout = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(layout.map_err(unusable)?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.set_fuel(Some(MAX_INSTRUCTIONS));
+        environment.set_fuel(Some(TEMPLATE_FUEL));
         environment.add_function("raise_exception", raise_exception);
         environment.add_filter("tojson", json::to_json);
         environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;
-        Ok(Self { environment, begin, end, call_format: None })
+        Ok(Self { environment, bos_token: begin, eos_token: end, call_format: None })
     }
 
     /// Returns the template's syntax for tool calls, or `None` if the template does not support
@@ -137,7 +137,7 @@ impl Template {
         add_generation_prompt: bool,
         outside: &mut OutsideText<'_>,
     ) -> Result<String, Error> {
-        let messages: Vec<Value> = turns.iter().map(|turn| message(turn, outside)).collect();
+        let messages: Vec<Value> = turns.iter().map(|turn| to_template_message(turn, outside)).collect();
         // Templates compare `tools` with Python's `None` to detect requests without tools, so an
         // empty list is passed as `None`.
         let tools = match tools {
@@ -148,16 +148,16 @@ impl Template {
             messages,
             tools,
             add_generation_prompt,
-            bos_token => &self.begin,
-            eos_token => &self.end,
+            bos_token => &self.bos_token,
+            eos_token => &self.eos_token,
         })
     }
 }
 
-fn message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
+fn to_template_message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
     let content = match turn.content.is_empty() {
         true => String::new(),
-        false => outside.add(&turn.content),
+        false => outside.add_as_marker(&turn.content),
     };
     let mut message = vec![("role", Value::from(turn.role.name())), ("content", Value::from(content))];
     if let Role::Tool { id, name } = &turn.role {
@@ -165,13 +165,13 @@ fn message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
         message.push(("name", outside.text_or_marker(name)));
     }
     if !turn.calls.is_empty() {
-        let calls: Vec<_> = turn.calls.iter().map(|call| tool_call(call, outside)).collect();
+        let calls: Vec<_> = turn.calls.iter().map(|call| to_template_call(call, outside)).collect();
         message.push(("tool_calls", Value::from(calls)));
     }
     Value::from_pairs(message)
 }
 
-fn tool_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
+fn to_template_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
     let function = Value::from_pairs([
         ("name", outside.text_or_marker(&call.name)),
         ("arguments", outside.template_value(&call.arguments)),

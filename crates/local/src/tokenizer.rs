@@ -14,7 +14,7 @@ use crate::gguf::Gguf;
 
 /// The type of special tokens, such as `<|im_end|>`, in the metadata array
 /// `tokenizer.ggml.token_type`.
-const CONTROL: usize = 3;
+const CONTROL_TOKEN: usize = 3;
 /// The type of added tokens, such as `<tool_call>`, in `tokenizer.ggml.token_type`.
 const USER_DEFINED: usize = 4;
 /// The type of unused token ids in `tokenizer.ggml.token_type`.
@@ -28,21 +28,22 @@ const MAX_TOKEN_BYTES: usize = 512;
 pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
     /// The tokenizer for template markup. It encodes the text `<|im_end|>` as the special token.
-    markup: tokenizers::Tokenizer,
+    markup_tokenizer: tokenizers::Tokenizer,
     /// The tokenizer for untrusted text. It encodes the text `<|im_end|>` as ordinary tokens.
-    plain: tokenizers::Tokenizer,
-    end: Vec<u32>,
+    content_tokenizer: tokenizers::Tokenizer,
+    end_tokens: Vec<u32>,
     markup_edges: HashSet<char>,
     spaced_tokens: Vec<u32>,
-    quoted_space_tokens: Vec<u32>,
+    tokens_with_quoted_space: Vec<u32>,
 }
 
 impl Tokenizer {
     pub(crate) fn read(gguf: &mut Gguf) -> Result<Self, LoadError> {
-        let unusable = |error: &dyn std::fmt::Display| LoadError::Tokenizer { reason: error.to_string() };
+        let unusable =
+            |error: &dyn std::fmt::Display| LoadError::InvalidTokenizer { reason: error.to_string() };
         let has_pre_tokenizer = set_pre_tokenizer(gguf);
         let mut markup = tokenizers::Tokenizer::from_gguf(gguf.content())
-            .map_err(|error| LoadError::Tokenizer { reason: first_line(&error) })?;
+            .map_err(|error| LoadError::InvalidTokenizer { reason: first_line(&error) })?;
         if !has_pre_tokenizer {
             markup.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
         }
@@ -63,28 +64,36 @@ impl Tokenizer {
         let quoted_space_tokens = tokens_where(&words, quotes_space);
         let markup_edges = markup_edges(gguf);
         let vocabulary = Arc::new(Vocabulary { trie, exact });
-        Ok(Self { vocabulary, markup, plain, end, markup_edges, spaced_tokens, quoted_space_tokens })
+        Ok(Self {
+            vocabulary,
+            markup_tokenizer: markup,
+            content_tokenizer: plain,
+            end_tokens: end,
+            markup_edges,
+            spaced_tokens,
+            tokens_with_quoted_space: quoted_space_tokens,
+        })
     }
 
     /// Encodes `text`, which is markup of the chat template. Spellings of special tokens, such as
     /// `<|im_end|>`, become special tokens.
     pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
-        encode(&self.markup, text)
+        encode(&self.markup_tokenizer, text)
     }
 
     /// Encodes `text`, which is untrusted. The result contains no special tokens.
     pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
-        encode(&self.plain, text)
+        encode(&self.content_tokenizer, text)
     }
 
     /// Returns `true` if `token` is an end-of-turn token.
     pub(crate) fn is_end(&self, token: u32) -> bool {
-        self.end.contains(&token)
+        self.end_tokens.contains(&token)
     }
 
     /// Returns the end-of-turn tokens.
     pub(crate) fn end_tokens(&self) -> impl Iterator<Item = u32> {
-        self.end.iter().copied()
+        self.end_tokens.iter().copied()
     }
 
     /// Returns the bytes of `token`, or an empty slice if it is a special token.
@@ -104,13 +113,13 @@ impl Tokenizer {
 
     /// Returns the tokens that begin with a space or contain a quotation mark directly followed by
     /// a space. They may begin a JSON string with a stray space.
-    pub(crate) fn spaced_tokens(&self) -> &[u32] {
+    pub(crate) fn tokens_with_space(&self) -> &[u32] {
         &self.spaced_tokens
     }
 
     /// Returns the tokens in which a space directly follows a quotation mark.
-    pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
-        &self.quoted_space_tokens
+    pub(crate) fn tokens_with_quoted_space(&self) -> &[u32] {
+        &self.tokens_with_quoted_space
     }
 
     /// Returns the first and last characters of all special tokens. Text without these characters
@@ -122,7 +131,7 @@ impl Tokenizer {
     /// Returns the text of `token`, or `None` if the vocabulary does not contain `token`. Chat
     /// templates need the text of two tokens, as `bos_token` and `eos_token`.
     pub(crate) fn spelling(&self, token: u32) -> Option<String> {
-        self.markup.id_to_token(token)
+        self.markup_tokenizer.id_to_token(token)
     }
 
     /// Returns the number of tokens in the vocabulary.
@@ -131,7 +140,7 @@ impl Tokenizer {
     }
 
     /// Returns the vocabulary as an environment for the grammar engine.
-    pub(crate) fn environment(&self) -> TokEnv {
+    pub(crate) fn token_environment(&self) -> TokEnv {
         self.vocabulary.clone()
     }
 }
@@ -143,7 +152,7 @@ impl Tokenizer {
 /// pre-tokenizer, because the default of the library would insert a space before each text.
 fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     const KEY: &str = "tokenizer.ggml.pre";
-    let known = match gguf.text(KEY).unwrap_or_default() {
+    let known = match gguf.metadata_text(KEY).unwrap_or_default() {
         "qwen2" | "deepseek-r1-qwen" | "megrez" => "qwen2",
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "smaug-bpe" | "lfm2" => "llama3",
         _ => return false,
@@ -198,8 +207,10 @@ fn tokens_where(words: &[Vec<u8>], test: impl Fn(&[u8]) -> bool) -> Vec<u32> {
 fn markup_edges(gguf: &Gguf) -> HashSet<char> {
     let tokens = gguf.array("tokenizer.ggml.tokens").unwrap_or_default();
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
-    let special =
-        tokens.iter().zip(kinds).filter(|(_, value)| matches!(token_type(value), CONTROL | USER_DEFINED));
+    let special = tokens
+        .iter()
+        .zip(kinds)
+        .filter(|(_, value)| matches!(token_type(value), CONTROL_TOKEN | USER_DEFINED));
     let spellings = special.filter_map(|(token, _)| token.to_string().ok());
     spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
@@ -210,8 +221,9 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
 /// A token has no bytes if it is unused, longer than [`MAX_TOKEN_BYTES`], or contains a character
 /// that byte-level BPE does not use.
 fn token_bytes(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
-    let tokens =
-        gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
+    let tokens = gguf
+        .array("tokenizer.ggml.tokens")
+        .ok_or_else(|| gguf.missing_entry_error("tokenizer.ggml.tokens"))?;
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
     let alphabet = byte_alphabet();
     let word = |(index, token): (usize, &Value)| {
@@ -220,7 +232,7 @@ fn token_bytes(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
         };
         Ok(match kinds.get(index).map_or(1, token_type) {
             UNUSED => Vec::new(),
-            CONTROL | USER_DEFINED => [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat(),
+            CONTROL_TOKEN | USER_DEFINED => [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat(),
             _ => token
                 .chars()
                 .map(|letter| alphabet.get(&letter).copied())

@@ -11,8 +11,8 @@ use tracing::debug;
 use crate::LoadError;
 use crate::engine::Engine;
 use crate::profile::PromptProfile;
-use crate::respond::{EventSender, Events, respond};
-use crate::store::identify;
+use crate::respond::{EventReceiver, EventSender, respond};
+use crate::store::identify_model;
 
 /// The maximum number of queued requests. [`Worker::submit`] waits while the queue is full.
 const QUEUE_CAPACITY: usize = 16;
@@ -46,18 +46,18 @@ impl Worker {
         let run = move || match Engine::load(&path, &mut progress) {
             Ok(engine) => {
                 let profile = profile.unwrap_or_else(|| {
-                    identify(&path).map_or(PromptProfile::template(), PromptProfile::for_model)
+                    identify_model(&path).map_or(PromptProfile::template(), PromptProfile::for_model)
                 });
                 debug!(?profile, "loaded");
                 drop(progress);
-                if loaded.send(Ok(engine.context())).is_ok() {
+                if loaded.send(Ok(engine.context_length())).is_ok() {
                     serve(engine, &profile, queue);
                 }
             }
             Err(error) => drop(loaded.send(Err(error))),
         };
         let thread = thread::Builder::new().name("haft-local".to_owned()).stack_size(STACK_BYTES);
-        thread.spawn(run).map_err(|source| LoadError::Thread { source })?;
+        thread.spawn(run).map_err(|source| LoadError::ThreadNotSpawned { source })?;
         let context = loading.await.unwrap_or(Err(LoadError::Crashed))?;
         Ok(Self { queue: sender, context })
     }
@@ -69,7 +69,7 @@ impl Worker {
 
     /// Queues `request` and returns the receiver of its events. Dropping the receiver cancels the
     /// request.
-    pub(crate) async fn submit(&self, request: ChatRequest) -> Result<Events, ModelError> {
+    pub(crate) async fn submit(&self, request: ChatRequest) -> Result<EventReceiver, ModelError> {
         let (sender, events) = EventSender::new(self.context);
         let request = QueuedRequest { request, events: sender };
         self.queue.send(request).await.map_err(|_| worker_stopped())?;

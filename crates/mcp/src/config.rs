@@ -87,16 +87,16 @@ pub struct McpConfigError {
 pub enum McpConfigProblem {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
-    Read(io::Error),
+    Unreadable(io::Error),
     /// The text is not valid JSON. The message contains the line and the column.
     #[error("not JSON: {0}")]
-    Syntax(serde_json::Error),
+    InvalidJson(serde_json::Error),
     /// The root is not an object, or `mcpServers` is missing or not an object.
     #[error("the root must be an object with \"mcpServers\", an object of servers by name; {0}")]
-    Root(String),
+    InvalidRoot(String),
     /// The entry of a server is invalid.
     #[error("server \"{name}\": {reason}")]
-    Entry {
+    InvalidEntry {
         /// The name of the server, which is the key of its entry in `mcpServers`.
         name: String,
         /// A description of the fault. It contains no values from the file, because they may be
@@ -116,7 +116,8 @@ impl McpConfig {
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let path = path.as_ref();
         let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
-        let text = fs::read_to_string(path).map_err(|error| with_path(McpConfigProblem::Read(error)))?;
+        let text =
+            fs::read_to_string(path).map_err(|error| with_path(McpConfigProblem::Unreadable(error)))?;
         let servers = parse(&text, &|name| env::var(name).ok()).map_err(with_path)?;
         Ok(Self { path: Some(path.to_owned()), servers })
     }
@@ -131,7 +132,7 @@ impl McpConfig {
     /// the wrong type, or an undefined variable without a default. The error message for an invalid
     /// entry contains the name of the server.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
-        Self::from_json_with(text, |name| env::var(name).ok())
+        Self::from_json_with_variables(text, |name| env::var(name).ok())
     }
 
     /// Parses `text`, the content of an `mcp.json` file. Variables are looked up with `lookup`, for
@@ -140,7 +141,7 @@ impl McpConfig {
     /// # Errors
     ///
     /// Fails in the same cases as [`from_json`](Self::from_json).
-    pub fn from_json_with(
+    pub fn from_json_with_variables(
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, McpConfigError> {
@@ -154,7 +155,7 @@ impl McpConfig {
     }
 
     /// Returns the names of the servers, in file order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn server_names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|(name, _)| name.as_str())
     }
 
@@ -177,17 +178,19 @@ impl McpConfig {
     }
 }
 
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn parse(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
-    let root: Value = serde_json::from_str(text).map_err(McpConfigProblem::Syntax)?;
+fn parse(text: &str, lookup: VariableLookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
+    let root: Value = serde_json::from_str(text).map_err(McpConfigProblem::InvalidJson)?;
     let Value::Object(root) = root else {
-        return Err(McpConfigProblem::Root(format!("the root is {}", type_name(&root))));
+        return Err(McpConfigProblem::InvalidRoot(format!("the root is {}", type_name(&root))));
     };
     let servers = match root.get("mcpServers") {
         Some(Value::Object(servers)) => servers,
-        Some(other) => return Err(McpConfigProblem::Root(format!("\"mcpServers\" is {}", type_name(other)))),
-        None => return Err(McpConfigProblem::Root(format!("the root has {}", keys(&root)))),
+        Some(other) => {
+            return Err(McpConfigProblem::InvalidRoot(format!("\"mcpServers\" is {}", type_name(other))));
+        }
+        None => return Err(McpConfigProblem::InvalidRoot(format!("the root has {}", quoted_keys(&root)))),
     };
     let servers = servers.iter().filter(|(_, entry)| entry.get("disabled") != Some(&Value::Bool(true)));
     let servers = servers.map(|(name, entry)| {
@@ -197,26 +200,28 @@ fn parse(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, 
     servers.collect()
 }
 
-fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String> {
+fn parse_entry(entry: &Value, lookup: VariableLookup<'_>) -> Result<ServerConfig, String> {
     let Value::Object(fields) = entry else {
         return Err(format!(
             "the entry must be an object with \"command\" or \"url\", not {}",
             type_name(entry)
         ));
     };
-    let entry = Entry { fields, lookup };
-    match (entry.text("command")?, entry.text("url")?) {
+    let entry = EntryFields { fields, lookup };
+    match (entry.expanded_text("command")?, entry.expanded_text("url")?) {
         (Some(command), None) => {
             let mut server = StdioServer::new(command);
-            server.args = entry.list("args")?;
-            server.env = entry.map("env")?;
-            server.cwd = entry.text("cwd")?.map(PathBuf::from);
+            server.args = entry.expanded_list("args")?;
+            server.env = entry.expanded_map("env")?;
+            server.cwd = entry.expanded_text("cwd")?.map(PathBuf::from);
             if server.command.trim().is_empty() {
                 return Err("\"command\" is empty".to_owned());
             }
             Ok(ServerConfig::Stdio(server))
         }
-        (None, Some(url)) => Ok(ServerConfig::Http(HttpServer { url, headers: entry.map("headers")? })),
+        (None, Some(url)) => {
+            Ok(ServerConfig::Http(HttpServer { url, headers: entry.expanded_map("headers")? }))
+        }
         (None, None) => Err("neither \"command\" nor \"url\": add one of them".to_owned()),
         (Some(_), Some(_)) => Err("both \"command\" and \"url\": remove one of them".to_owned()),
     }
@@ -226,20 +231,20 @@ fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String
 /// with the value `null` as missing.
 ///
 /// Error messages contain the key but not the value, because the value may be a secret.
-struct Entry<'a> {
+struct EntryFields<'a> {
     fields: &'a Map<String, Value>,
-    lookup: Lookup<'a>,
+    lookup: VariableLookup<'a>,
 }
 
-impl Entry<'_> {
-    fn text(&self, key: &str) -> Result<Option<String>, String> {
+impl EntryFields<'_> {
+    fn expanded_text(&self, key: &str) -> Result<Option<String>, String> {
         let text = |value| self.expand(value, || format!("\"{key}\""));
-        self.present(key).map(text).transpose()
+        self.get_non_null(key).map(text).transpose()
     }
 
-    fn list(&self, key: &str) -> Result<Vec<String>, String> {
+    fn expanded_list(&self, key: &str) -> Result<Vec<String>, String> {
         let path = |index| format!("item {} of \"{key}\"", index + 1);
-        match self.present(key) {
+        match self.get_non_null(key) {
             None => Ok(Vec::new()),
             Some(Value::Array(values)) => {
                 let texts = values.iter().enumerate();
@@ -249,8 +254,8 @@ impl Entry<'_> {
         }
     }
 
-    fn map(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
-        match self.present(key) {
+    fn expanded_map(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
+        match self.get_non_null(key) {
             None => Ok(BTreeMap::new()),
             Some(Value::Object(values)) => {
                 let texts = values.iter().map(|(name, value)| {
@@ -263,7 +268,7 @@ impl Entry<'_> {
         }
     }
 
-    fn present(&self, key: &str) -> Option<&Value> {
+    fn get_non_null(&self, key: &str) -> Option<&Value> {
         self.fields.get(key).filter(|value| !value.is_null())
     }
 
@@ -275,7 +280,7 @@ impl Entry<'_> {
 }
 
 fn entry_error(name: &str, reason: impl Into<String>) -> McpConfigProblem {
-    McpConfigProblem::Entry { name: name.to_owned(), reason: reason.into() }
+    McpConfigProblem::InvalidEntry { name: name.to_owned(), reason: reason.into() }
 }
 
 fn type_name(value: &Value) -> &'static str {
@@ -289,7 +294,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn keys(object: &Map<String, Value>) -> String {
+fn quoted_keys(object: &Map<String, Value>) -> String {
     if object.is_empty() {
         return "no keys".to_owned();
     }

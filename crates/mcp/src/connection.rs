@@ -68,7 +68,7 @@ impl Connection {
     ///
     /// Progress notifications are not available on such a transport, so MCP requests have no idle
     /// timeout. Only the deadline of the tool call applies.
-    pub(crate) fn external(peer: Peer<RoleClient>) -> Self {
+    pub(crate) fn from_peer(peer: Peer<RoleClient>) -> Self {
         Self { peer, monitor: None }
     }
 
@@ -99,7 +99,7 @@ impl Connection {
         mut request: ClientRequest,
         mut report: impl FnMut(Progress),
     ) -> Result<Value, RequestError> {
-        let mut reports = self.monitor.as_ref().map(|_| transport::subscribe(&mut request));
+        let mut reports = self.monitor.as_ref().map(|_| transport::subscribe_to_progress(&mut request));
         let handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
@@ -115,7 +115,7 @@ impl Connection {
                     report(progress);
                     idle.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
                 }
-                response = request.response() => return self.parse(response),
+                response = request.response() => return self.convert_response(response),
                 () = &mut idle, if idle_timeout.is_some() => {
                     return Err(RequestError::IdleTimeout(idle_timeout.unwrap_or_default()));
                 }
@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    fn parse(&self, response: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
+    fn convert_response(&self, response: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
         let invalid = |error: &dyn fmt::Display| RequestError::InvalidResponse(error.to_string());
         match response {
             Ok(result) => serde_json::to_value(result).map_err(|error| invalid(&error)),

@@ -90,7 +90,7 @@ impl ConnectionHandle {
 
     /// Returns the current connection. Waits for at most the start timeout while the server starts
     /// or restarts. Fails with a [`NotConnected`] error if there is still no connection.
-    pub(crate) async fn connection(&self) -> Result<Connection, ToolError> {
+    pub(crate) async fn wait_for_connection(&self) -> Result<Connection, ToolError> {
         let wait = async {
             let mut status = self.status.clone();
             loop {

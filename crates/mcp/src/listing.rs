@@ -26,7 +26,7 @@ const MAX_EXCERPT_BYTES: usize = 60;
 pub(crate) struct Listing {
     /// The tools as JSON, as the server sent them. The next list is compared with them to detect
     /// changes.
-    json: Vec<Value>,
+    tools_json: Vec<Value>,
     pub(crate) tools: ToolList,
 }
 
@@ -39,14 +39,14 @@ impl Listing {
         previous: Option<&Self>,
         limits: ListLimits,
     ) -> Result<Self, ListError> {
-        let json = timeout(limits.timeout, fetch_pages(connection, limits.pages))
+        let json = timeout(limits.timeout, fetch_pages(connection, limits.max_pages))
             .await
             .map_err(|_| ListError::TimedOut(limits.timeout))??;
         Ok(match previous {
-            Some(previous) if previous.json == json => previous.clone(),
+            Some(previous) if previous.tools_json == json => previous.clone(),
             _ => {
-                let tools = tool_list(&json, handle);
-                Self { json, tools }
+                let tools = build_tool_list(&json, handle);
+                Self { tools_json: json, tools }
             }
         })
     }
@@ -58,12 +58,12 @@ pub(crate) struct ListLimits {
     /// The maximum time to fetch all pages, in total.
     pub(crate) timeout: Duration,
     /// The maximum number of pages.
-    pub(crate) pages: usize,
+    pub(crate) max_pages: usize,
 }
 
 impl Default for ListLimits {
     fn default() -> Self {
-        Self { timeout: limits::LIST_TIMEOUT, pages: limits::LIST_PAGES }
+        Self { timeout: limits::LIST_TIMEOUT, max_pages: limits::LIST_PAGES }
     }
 }
 
@@ -120,12 +120,12 @@ async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<V
     connection.request(ClientRequest::ListToolsRequest(request), |_progress| {}).await
 }
 
-fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
+fn build_tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
     let label = handle.label();
     let mut tools = Vec::new();
     let mut diagnostics = Vec::new();
     for (index, tool) in json.iter().enumerate() {
-        match definition(tool) {
+        match parse_definition(tool) {
             Ok((original_name, definition)) => {
                 let tool = McpTool::new(definition, original_name.to_owned(), handle.clone());
                 tools.push((label, Arc::new(tool) as _));
@@ -146,7 +146,7 @@ fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
 /// # Errors
 ///
 /// Returns the text of the diagnostic that explains why the tool is omitted.
-pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
+pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;
     let input_schema = match tool.get("inputSchema") {

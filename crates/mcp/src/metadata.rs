@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-const META: &str = "_meta";
+const META_KEY: &str = "_meta";
 const CONTENT: &str = "content";
 const INDEX: &str = "index";
 
 /// Builds the entry of `metadata["content"]` for the content block at `index`. `extra` contains the
 /// extra fields of the block. Returns `None` if all of them are `null`.
-pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Value> {
+pub(crate) fn block_metadata(index: usize, extra: Map<String, Value>) -> Option<Value> {
     let mut entry: Map<_, _> = extra.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if entry.is_empty() {
         return None;
@@ -27,11 +27,11 @@ pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Val
 }
 
 /// Builds the metadata of a tool output. `meta` is the `_meta` of the result, and `entries` are the
-/// values from [`block_entry`].
+/// values from [`block_metadata`].
 pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTreeMap<String, Value> {
     let meta = meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()));
     let entries = Some(entries).filter(|entries| !entries.is_empty()).map(Value::Array);
-    [(META, meta), (CONTENT, entries)]
+    [(META_KEY, meta), (CONTENT, entries)]
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect()
@@ -39,7 +39,7 @@ pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTree
 
 /// Removes and returns the `_meta` of the result. Returns `None` if `metadata` does not contain it.
 pub(crate) fn take_result_meta(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
-    metadata.remove(META)
+    metadata.remove(META_KEY)
 }
 
 /// Removes `metadata["content"]`. Returns the index and the extra fields of each content block that

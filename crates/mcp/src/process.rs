@@ -46,7 +46,7 @@ pub(crate) struct StdioStreams {
 
 impl ProcessGroup {
     pub(crate) fn spawn(server: &StdioServer) -> io::Result<(Self, StdioStreams)> {
-        let mut command = command(server)?;
+        let mut command = build_command(server)?;
         let (watchdog, id) = spawn_watchdog()?;
         let mut server = command.process_group(id.as_raw_nonzero().get()).spawn()?;
         let streams = (server.stdin.take(), server.stdout.take(), server.stderr.take());
@@ -54,11 +54,11 @@ impl ProcessGroup {
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
             return Err(io::Error::other("the server has no standard streams"));
         };
-        Ok((group, StdioStreams { stdin, stdout, stderr: StderrTail::read(stderr) }))
+        Ok((group, StdioStreams { stdin, stdout, stderr: StderrTail::start_reading(stderr) }))
     }
 
     /// Waits until the server process exits.
-    pub(crate) async fn exited(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn wait_for_exit(&mut self) -> io::Result<ExitStatus> {
         self.server.wait().await
     }
 
@@ -71,10 +71,10 @@ impl ProcessGroup {
     /// The caller must close the standard input of the server first.
     pub(crate) async fn terminate(mut self) {
         if timeout(EXIT_GRACE, self.server.wait()).await.is_err() {
-            self.signal(Signal::TERM);
+            self.send_signal(Signal::TERM);
             let _ = timeout(EXIT_GRACE, self.server.wait()).await;
         }
-        self.signal(Signal::KILL);
+        self.send_signal(Signal::KILL);
         let _ = self.server.wait().await;
         self.is_reaped = true;
         let _ = self.watchdog.wait().await;
@@ -87,7 +87,7 @@ impl ProcessGroup {
         let _ = timeout(EXIT_GRACE, exited).await;
     }
 
-    fn signal(&self, signal: Signal) {
+    fn send_signal(&self, signal: Signal) {
         // An error means that no process of the group is left.
         let _ = kill_process_group(self.id, signal);
     }
@@ -99,7 +99,7 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // After the watchdog is reaped, the system can assign the group id to an unrelated group.
         if !self.is_reaped {
-            self.signal(Signal::TERM);
+            self.send_signal(Signal::TERM);
         }
     }
 }
@@ -118,7 +118,7 @@ fn spawn_watchdog() -> io::Result<(Child, Pid)> {
     Ok((watchdog, id.ok_or_else(|| io::Error::other("the watchdog has no process id"))?))
 }
 
-fn command(server: &StdioServer) -> io::Result<Command> {
+fn build_command(server: &StdioServer) -> io::Result<Command> {
     let path = server.env.get("PATH").map(Into::into).or_else(|| env::var_os("PATH"));
     let cwd = match &server.cwd {
         Some(cwd) => env::current_dir()?.join(cwd),

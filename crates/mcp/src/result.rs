@@ -19,12 +19,12 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
         Some(other) => {
-            return Err(failed(format!("the result type {other:?} is not supported")));
+            return Err(failed_error(format!("the result type {other:?} is not supported")));
         }
     }
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     let Some(fields) = result.as_object_mut() else {
-        return Err(failed("invalid response: the result is not an object".to_owned()));
+        return Err(failed_error("invalid response: the result is not an object".to_owned()));
     };
     // A `structuredContent` of `null` is a valid value. `structured` is `None` only if the key is
     // missing.
@@ -38,13 +38,13 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     let mut entries = Vec::new();
     for block in blocks {
         let ParsedBlock { content, extra, warning } = parse_block(block);
-        entries.extend(metadata::block_entry(output.content.len(), extra));
+        entries.extend(metadata::block_metadata(output.content.len(), extra));
         output.content.extend(content);
         output.warnings.extend(warning);
     }
     output.metadata = metadata::output_metadata(fields.remove("_meta"), entries);
     if is_error {
-        return Err(failed(error_text(&output)));
+        return Err(failed_error(error_text(&output)));
     }
     if output.content.is_empty()
         && let Some(structured) = output.structured.take()
@@ -55,7 +55,7 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     Ok(ToolResponse::Done(output))
 }
 
-fn failed(message: String) -> ToolError {
+fn failed_error(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
@@ -84,7 +84,7 @@ fn join_lines(texts: impl IntoIterator<Item = String>) -> String {
 /// [`Content`], such as `annotations`, `_meta` and `icons`.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum ContentBlock {
     Text {
         text: String,
         #[serde(flatten)]
@@ -143,7 +143,7 @@ struct ParsedBlock {
 /// Parses the content block `block`. A block that is unknown or invalid is kept as JSON, with a
 /// warning.
 fn parse_block(block: Value) -> ParsedBlock {
-    match Block::deserialize(&block).map_err(|error| error.to_string()).and_then(into_content) {
+    match ContentBlock::deserialize(&block).map_err(|error| error.to_string()).and_then(into_content) {
         Ok((content, extra)) => ParsedBlock { content, extra, warning: None },
         Err(reason) => {
             let kind = block.get("type").and_then(Value::as_str).unwrap_or("none");
@@ -154,16 +154,19 @@ fn parse_block(block: Value) -> ParsedBlock {
     }
 }
 
-fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), String> {
+fn into_content(block: ContentBlock) -> Result<(Vec<Content>, Map<String, Value>), String> {
     Ok(match block {
-        Block::Text { text, extra } => (vec![Content::Text { text }], extra),
-        Block::Image { data, mime_type, extra } => {
+        ContentBlock::Text { text, extra } => (vec![Content::Text { text }], extra),
+        ContentBlock::Image { data, mime_type, extra } => {
             (vec![Content::Image { data: decode_base64(data)?, media_type: mime_type }], extra)
         }
-        Block::Audio { data, mime_type, extra } => {
+        ContentBlock::Audio { data, mime_type, extra } => {
             (vec![Content::Audio { data: decode_base64(data)?, media_type: mime_type }], extra)
         }
-        Block::Resource { resource: Resource { uri, mime_type, text, blob, extra: inner }, mut extra } => {
+        ContentBlock::Resource {
+            resource: Resource { uri, mime_type, text, blob, extra: inner },
+            mut extra,
+        } => {
             let text = text.map(ResourceBody::Text);
             let blob = blob.map(decode_base64).transpose()?.map(ResourceBody::Blob);
             let resource = |body| Content::Resource { uri: uri.clone(), media_type: mime_type.clone(), body };
@@ -176,7 +179,7 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
             }
             (content, extra)
         }
-        Block::ResourceLink { uri, name, description, mime_type, extra } => {
+        ContentBlock::ResourceLink { uri, name, description, mime_type, extra } => {
             (vec![Content::ResourceLink { uri, name, description, media_type: mime_type }], extra)
         }
     })

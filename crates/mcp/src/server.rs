@@ -40,7 +40,7 @@ pub enum ServeError {
     Handshake(#[source] Box<ServerInitializeError>),
     /// The server task panicked or was aborted.
     #[error("the server ended unexpectedly")]
-    Ended(#[source] tokio::task::JoinError),
+    TaskFailed(#[source] tokio::task::JoinError),
 }
 
 /// The time limit for calls in progress after the end of the input. Calls are cancelled at the
@@ -121,7 +121,7 @@ where
             served.await
         }
     };
-    served.map(drop).map_err(ServeError::Ended)
+    served.map(drop).map_err(ServeError::TaskFailed)
 }
 
 struct Server {
@@ -148,9 +148,9 @@ impl Server {
         let definition = tool.definition().clone();
         let call = ToolCall::new(cx.id.to_string(), name, arguments);
         let result =
-            catch_panic(call::run(self.tools.pipeline(), tools, call, cx, &self.input_closed)).await?;
+            catch_panic(call::run_call(self.tools.pipeline(), tools, call, cx, &self.input_closed)).await?;
         let result = result.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
-        Ok(content::encode(&definition, result))
+        Ok(content::encode_result(&definition, result))
     }
 }
 
@@ -168,7 +168,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let list = catch_panic(self.list()).await?;
         let tools = list.memoize::<Vec<rmcp::model::Tool>>(|list| {
-            list.tools().iter().map(|tool| definition::encode(tool.definition())).collect()
+            list.tools().iter().map(|tool| definition::encode_definition(tool.definition())).collect()
         });
         Ok(ListToolsResult::with_all_items(Arc::unwrap_or_clone(tools)))
     }

@@ -27,14 +27,14 @@ use crate::{
 
 /// The maximum time to wait for the response to `server/discover`. Servers of revisions before
 /// 2026-07-28 may never respond to this request.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The maximum time to read the remaining output of a server after its exit.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A session with a running server that has completed the handshake.
 pub(crate) struct Session {
     pub(crate) process: ServerProcess,
-    pub(crate) client: Client,
+    pub(crate) client: ServerClient,
 }
 
 /// The server process of a session.
@@ -45,7 +45,7 @@ pub(crate) struct ServerProcess {
 }
 
 /// The MCP connection of a session.
-pub(crate) struct Client {
+pub(crate) struct ServerClient {
     service: RunningService<RoleClient, ClientConfig>,
     events: Arc<ServerEvents>,
     pub(crate) connection: Connection,
@@ -53,7 +53,7 @@ pub(crate) struct Client {
 
 /// The kind of handshake with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handshake {
+pub(crate) enum HandshakeMode {
     /// A handshake that begins with `server/discover` (revision 2026-07-28) and falls back to
     /// `initialize`.
     Auto,
@@ -77,14 +77,16 @@ impl Session {
     /// [`Handshake::Auto`], it is started a second time with [`Handshake::Initialize`].
     pub(crate) async fn open(
         server: &StdioServer,
-        handshake: Handshake,
+        handshake: HandshakeMode,
         closed: &CancellationToken,
-    ) -> Result<(Self, Handshake), StartError> {
+    ) -> Result<(Self, HandshakeMode), StartError> {
         let deadline = Instant::now() + server.handshake_timeout;
-        match start(server, handshake, deadline, closed).await {
-            Err(HandshakeError::Exited { group, .. }) if handshake == Handshake::Auto => {
+        match start_session(server, handshake, deadline, closed).await {
+            Err(HandshakeError::Exited { group, .. }) if handshake == HandshakeMode::Auto => {
                 group.terminate().await;
-                start(server, Handshake::Initialize, deadline, closed).await.map_err(StartError::from)
+                start_session(server, HandshakeMode::Initialize, deadline, closed)
+                    .await
+                    .map_err(StartError::from)
             }
             outcome => outcome.map_err(StartError::from),
         }
@@ -103,19 +105,19 @@ impl ServerProcess {
     /// describes the exit.
     pub(crate) async fn exited(&mut self) -> String {
         let status = tokio::select! {
-            status = self.group.exited() => {
+            status = self.group.wait_for_exit() => {
                 // The pipe may still contain responses. The transport gets 200 ms to read the rest
                 // of standard output.
                 let _ = timeout(DRAIN_TIMEOUT, self.events.closed.cancelled()).await;
                 status.ok()
             }
-            () = self.events.closed.cancelled() => exit_status(&mut self.group).await,
+            () = self.events.closed.cancelled() => wait_for_exit_status(&mut self.group).await,
         };
         exit_message("", status, &mut self.stderr).await
     }
 }
 
-impl Client {
+impl ServerClient {
     /// Waits for the notification `notifications/tools/list_changed`.
     pub(crate) async fn wait_for_list_change(&self) {
         self.events.list_changed.notified().await;
@@ -137,7 +139,7 @@ impl Client {
     ///
     /// Returns `false` if the server rejects the subscription or does not respond within
     /// `ack_timeout`.
-    pub(crate) async fn subscribe(&self, ack_timeout: Duration) -> bool {
+    pub(crate) async fn hold_subscription(&self, ack_timeout: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
@@ -169,18 +171,18 @@ enum HandshakeError {
     },
 }
 
-async fn start(
+async fn start_session(
     server: &StdioServer,
-    handshake: Handshake,
+    handshake: HandshakeMode,
     deadline: Instant,
     closed: &CancellationToken,
-) -> Result<(Session, Handshake), HandshakeError> {
+) -> Result<(Session, HandshakeMode), HandshakeError> {
     let (mut group, StdioStreams { stdin, stdout, mut stderr }) =
         ProcessGroup::spawn(server).map_err(HandshakeError::NotStarted)?;
     let events = Arc::new(ServerEvents::default());
     let limits = TransportLimits {
-        line_bytes: server.line_bytes,
-        probe_timeout: PROBE_TIMEOUT.min(server.handshake_timeout / 3),
+        line_bytes: server.max_line_bytes,
+        probe_timeout: DISCOVER_TIMEOUT.min(server.handshake_timeout / 3),
     };
     let transport = ClientTransport::new(stdout, stdin, Arc::clone(&events), limits);
     let service = tokio::select! {
@@ -195,17 +197,19 @@ async fn start(
             let next_handshake = handshake.for_restart(service.peer());
             let connection =
                 Connection::new(service.peer().clone(), Arc::clone(&events), server.idle_timeout);
-            let client = Client { service, events: Arc::clone(&events), connection };
+            let client = ServerClient { service, events: Arc::clone(&events), connection };
             let process = ServerProcess { group, stderr, events };
             return Ok((Session { process, client }, next_handshake));
         }
-        Ok(Err(error)) if is_closed(&error) => {
-            let status = exit_status(&mut group).await;
+        Ok(Err(error)) if is_connection_closed(&error) => {
+            let status = wait_for_exit_status(&mut group).await;
             let reason = exit_message(" during the handshake", status, &mut stderr).await;
             return Err(HandshakeError::Exited { group, reason });
         }
-        Ok(Err(ClientInitializeError::LegacyFallbackFailed { fallback, .. })) if is_closed(&fallback) => {
-            let status = exit_status(&mut group).await;
+        Ok(Err(ClientInitializeError::LegacyFallbackFailed { fallback, .. }))
+            if is_connection_closed(&fallback) =>
+        {
+            let status = wait_for_exit_status(&mut group).await;
             exit_message(" during the handshake", status, &mut stderr).await
         }
         Ok(Err(ClientInitializeError::LegacyFallbackFailed { discover, fallback })) => {
@@ -224,14 +228,14 @@ async fn start(
 /// - with `initialize`, if the response to `server/discover` does not contain revision 2026-07-28,
 ///   but an earlier one
 async fn negotiate(
-    handshake: Handshake,
+    handshake: HandshakeMode,
     transport: ClientTransport<ChildStdout, ChildStdin>,
     events: &ServerEvents,
 ) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
     let reopened = transport.reopen();
-    let mode = match config().serve_with_lifecycle(transport, handshake.mode()).await {
-        Err(_) if events.late_discover.load(Ordering::Relaxed) => {
-            ClientLifecycleMode::Discover { preferred_versions: discover_versions() }
+    let mode = match client_config().serve_with_lifecycle(transport, handshake.lifecycle_mode()).await {
+        Err(_) if events.has_late_discover.load(Ordering::Relaxed) => {
+            ClientLifecycleMode::Discover { preferred_versions: versions_for_discover() }
         }
         Err(ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. })
             if server_supported.iter().any(ProtocolVersion::has_initialize) =>
@@ -240,10 +244,10 @@ async fn negotiate(
         }
         outcome => return outcome,
     };
-    config().serve_with_lifecycle(reopened, mode).await
+    client_config().serve_with_lifecycle(reopened, mode).await
 }
 
-fn is_closed(error: &ClientInitializeError) -> bool {
+fn is_connection_closed(error: &ClientInitializeError) -> bool {
     matches!(error, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
 }
 
@@ -260,11 +264,11 @@ impl From<HandshakeError> for StartError {
     }
 }
 
-impl Handshake {
-    fn mode(self) -> ClientLifecycleMode {
+impl HandshakeMode {
+    fn lifecycle_mode(self) -> ClientLifecycleMode {
         match self {
             Self::Auto => ClientLifecycleMode::Auto {
-                preferred_versions: discover_versions(),
+                preferred_versions: versions_for_discover(),
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
             Self::Initialize => ClientLifecycleMode::Initialize,
@@ -282,11 +286,11 @@ impl Handshake {
 }
 
 /// Returns the supported protocol revisions that use `server/discover`.
-fn discover_versions() -> Vec<ProtocolVersion> {
+fn versions_for_discover() -> Vec<ProtocolVersion> {
     vec![ProtocolVersion::V_2026_07_28]
 }
 
-fn config() -> ClientConfig {
+fn client_config() -> ClientConfig {
     let implementation = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     ClientConfig::new(ClientCapabilities::default(), implementation)
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
@@ -294,8 +298,8 @@ fn config() -> ClientConfig {
 
 /// Returns the exit status of a server that has closed its standard output. Returns `None` if the
 /// server is still running 200 ms later.
-async fn exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
-    timeout(DRAIN_TIMEOUT, group.exited()).await.ok().and_then(Result::ok)
+async fn wait_for_exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
+    timeout(DRAIN_TIMEOUT, group.wait_for_exit()).await.ok().and_then(Result::ok)
 }
 
 /// Formats an error message about the exit of a server, with the last lines of its standard error.

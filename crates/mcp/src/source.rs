@@ -66,7 +66,7 @@ pub struct McpSource {
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
     /// The reason given in errors if the background task of this source has ended.
-    task_ended: &'static str,
+    task_end_reason: &'static str,
 }
 
 const NO_RUNTIME: &str = "the tokio runtime of the source was shut down, or has no I/O enabled";
@@ -91,10 +91,10 @@ impl McpSource {
         let start_timeout = server.handshake_timeout;
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), start_timeout);
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(supervisor::run(server, handle, sender, closed.clone()))),
+            Ok(runtime) => drop(runtime.spawn(supervisor::supervise(server, handle, sender, closed.clone()))),
             Err(error) => drop(sender.send_replace(SourceStatus::Failed { reason: error.to_string() })),
         }
-        Self { label, status, shutdown: closed.drop_guard(), task_ended: NO_RUNTIME }
+        Self { label, status, shutdown: closed.drop_guard(), task_end_reason: NO_RUNTIME }
     }
 
     /// Starts `server` and waits until its tools are listed.
@@ -109,7 +109,7 @@ impl McpSource {
     /// Dropping the future terminates the server.
     pub async fn connect(name: &str, server: StdioServer) -> Result<Self, SourceError> {
         let source = Self::start(name, server);
-        source.ready().await?;
+        source.wait_until_ready().await?;
         Ok(source)
     }
 
@@ -129,7 +129,7 @@ impl McpSource {
         let name =
             info.as_ref().and_then(|info| info.server_info.as_ref()).map_or("server", |server| &server.name);
         let label = label(name);
-        let connection = Connection::external(service.peer().clone());
+        let connection = Connection::from_peer(service.peer().clone());
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
         // The connection cannot be reopened, so calls must not wait for a new one.
@@ -139,7 +139,7 @@ impl McpSource {
         sender.send_replace(SourceStatus::Ready { connection, tools });
         tokio::spawn(hold_connection(service, sender, closed.clone()));
         let task_ended = "the connection is closed";
-        Ok(Self { label, status, shutdown: closed.drop_guard(), task_ended })
+        Ok(Self { label, status, shutdown: closed.drop_guard(), task_end_reason: task_ended })
     }
 
     /// Waits until the first attempt to start the server succeeds or fails.
@@ -147,18 +147,18 @@ impl McpSource {
     /// # Errors
     ///
     /// Fails if the first attempt failed. The source keeps retrying in the background.
-    pub async fn ready(&self) -> Result<(), SourceError> {
+    pub async fn wait_until_ready(&self) -> Result<(), SourceError> {
         let mut status = self.status.clone();
         let started = status.wait_for(|status| !matches!(status, SourceStatus::Starting)).await;
         match started.as_deref() {
             Ok(SourceStatus::Failed { reason }) => Err(SourceError::new(&self.label, reason)),
             Ok(_) => Ok(()),
-            Err(_) => Err(self.task_ended()),
+            Err(_) => Err(self.task_ended_error()),
         }
     }
 
-    fn task_ended(&self) -> SourceError {
-        SourceError::new(&self.label, self.task_ended)
+    fn task_ended_error(&self) -> SourceError {
+        SourceError::new(&self.label, self.task_end_reason)
     }
 
     /// Terminates the server and waits until all its processes have exited.
@@ -197,7 +197,7 @@ impl ToolSource for McpSource {
 
     async fn tools(&self, _cx: &ListContext) -> Result<ToolList, SourceError> {
         if self.status.has_changed().is_err() {
-            return Err(self.task_ended());
+            return Err(self.task_ended_error());
         }
         match &*self.status.borrow() {
             SourceStatus::Ready { tools, .. } | SourceStatus::Restarting { tools } => Ok(tools.clone()),

@@ -14,7 +14,7 @@ use haft_core::limits;
 ///
 /// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
 /// if `env` does not contain one. Launchers that start other programs (`npx`, `uvx`) need `PATH` in
-/// their own environment. Pass it with [`with_inherited`](Self::with_inherited).
+/// their own environment. Pass it with [`with_inherited_env`](Self::with_inherited_env).
 ///
 /// # Examples
 ///
@@ -47,9 +47,9 @@ pub struct StdioServer {
     /// The maximum time for fetching all pages of the tool list. Default: [`limits::LIST_TIMEOUT`].
     pub list_timeout: Duration,
     /// The maximum number of pages in the tool list. Default: [`limits::LIST_PAGES`].
-    pub list_pages: usize,
+    pub max_list_pages: usize,
     /// The maximum length of a message from the server, in bytes. Default: [`limits::LINE_BYTES`].
-    pub line_bytes: usize,
+    pub max_line_bytes: usize,
 }
 
 impl StdioServer {
@@ -64,8 +64,8 @@ impl StdioServer {
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
             idle_timeout: limits::CALL_IDLE_TIMEOUT,
             list_timeout: limits::LIST_TIMEOUT,
-            list_pages: limits::LIST_PAGES,
-            line_bytes: limits::LINE_BYTES,
+            max_list_pages: limits::LIST_PAGES,
+            max_line_bytes: limits::LINE_BYTES,
         }
     }
 
@@ -88,7 +88,7 @@ impl StdioServer {
     ///
     /// A variable is skipped if it is not set or not valid Unicode.
     #[must_use]
-    pub fn with_inherited<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+    pub fn with_inherited_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         let set =
             names.into_iter().map(Into::into).filter_map(|name| Some((std::env::var(&name).ok()?, name)));
         self.env.extend(set.map(|(value, name)| (name, value)));
@@ -132,7 +132,7 @@ impl StdioServer {
     /// Sets the maximum number of pages in the tool list.
     #[must_use]
     pub fn with_list_pages(mut self, pages: usize) -> Self {
-        self.list_pages = pages;
+        self.max_list_pages = pages;
         self
     }
 
@@ -141,7 +141,7 @@ impl StdioServer {
     /// A call fails if its response is longer.
     #[must_use]
     pub fn with_line_bytes(mut self, bytes: usize) -> Self {
-        self.line_bytes = bytes;
+        self.max_line_bytes = bytes;
         self
     }
 }

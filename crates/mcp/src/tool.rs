@@ -14,7 +14,7 @@ use crate::{
 
 /// The maximum number of attempts to send a call. Another attempt is made only if the previous one
 /// failed before the call was written to the connection.
-const SEND_ATTEMPTS: usize = 3;
+const MAX_SEND_ATTEMPTS: usize = 3;
 
 /// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
 ///
@@ -63,8 +63,8 @@ pub fn mcp_tool(peer: &Peer<RoleClient>, tool: &rmcp::model::Tool) -> Result<Mcp
     let label = crate::source::label(server.as_deref().unwrap_or("server"));
     let invalid = |reason: String| SourceError::new(label.clone(), format!("tool {:?}: {reason}", tool.name));
     let tool = serde_json::to_value(tool).map_err(|error| invalid(error.to_string()))?;
-    let (original_name, definition) = listing::definition(&tool).map_err(invalid)?;
-    let handle = ConnectionHandle::fixed(label.clone(), Connection::external(peer.clone()));
+    let (original_name, definition) = listing::parse_definition(&tool).map_err(invalid)?;
+    let handle = ConnectionHandle::fixed(label.clone(), Connection::from_peer(peer.clone()));
     Ok(McpTool::new(definition, original_name.to_owned(), handle))
 }
 
@@ -73,7 +73,7 @@ impl McpTool {
         Self { definition, original_name, handle }
     }
 
-    fn request(&self, arguments: &Value) -> ClientRequest {
+    fn build_request(&self, arguments: &Value) -> ClientRequest {
         let mut params = CallToolRequestParams::new(self.original_name.clone());
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments.clone());
@@ -81,7 +81,7 @@ impl McpTool {
         ClientRequest::CallToolRequest(CallToolRequest::new(params))
     }
 
-    fn tool_error(&self, error: RequestError) -> ToolError {
+    fn to_tool_error(&self, error: RequestError) -> ToolError {
         let label = self.handle.label();
         match error {
             RequestError::NotSent => self.handle.unavailable_error("cannot be reached", &error.to_string()),
@@ -106,16 +106,17 @@ impl Tool for McpTool {
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         let mut response = Err(RequestError::NotSent);
-        for _ in 0..SEND_ATTEMPTS {
-            let connection = self.handle.connection().await?;
-            response =
-                connection.request(self.request(&arguments), |progress| cx.report_progress(progress)).await;
+        for _ in 0..MAX_SEND_ATTEMPTS {
+            let connection = self.handle.wait_for_connection().await?;
+            response = connection
+                .request(self.build_request(&arguments), |progress| cx.report_progress(progress))
+                .await;
             if !matches!(response, Err(RequestError::NotSent)) {
                 break;
             }
             connection.wait_until_closed().await;
         }
-        let result = response.map_err(|error| self.tool_error(error))?;
+        let result = response.map_err(|error| self.to_tool_error(error))?;
         result::convert_result(result)
     }
 }

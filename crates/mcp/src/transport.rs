@@ -15,7 +15,7 @@ mod writer;
 
 pub(crate) use client::{ClientTransport, TransportLimits};
 pub(crate) use events::ServerEvents;
-pub(crate) use progress::subscribe;
+pub(crate) use progress::subscribe_to_progress;
 pub(crate) use server::ServerTransport;
 
 #[cfg(test)]

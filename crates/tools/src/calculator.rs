@@ -67,7 +67,7 @@ pub fn calculator(
     }
     let value = Evaluator::<_, MAX_ARGUMENTS>::new(&CalculatorContext).evaluate::<Number>(&plain);
     value.map(|value| Json(Calculation::from_number(value))).map_err(|error| {
-        let start = notation::position(&expression, error.span.start);
+        let start = notation::char_position(&expression, error.span.start);
         CalculatorError::from_evaluator(&plain, error, start)
     })
 }

@@ -15,7 +15,7 @@ use crate::Clock;
 /// The format of a date and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(transform = plain_enum)]
+#[schemars(transform = flatten_enum)]
 #[non_exhaustive]
 pub enum DatetimeFormat {
     /// ISO 8601 with the offset, such as `2026-11-21T18:30:00+09:00`.
@@ -33,7 +33,7 @@ pub enum DatetimeFormat {
 
 /// Replaces `oneOf` in `schema` by a plain `enum`, so that a local model has fewer tokens to
 /// process.
-fn plain_enum(schema: &mut Schema) {
+fn flatten_enum(schema: &mut Schema) {
     let Some(Value::Array(variants)) = schema.remove("oneOf") else { return };
     let values = variants.iter().filter_map(|variant| variant.get("const")).cloned().collect();
     schema.insert("type".to_owned(), "string".into());
@@ -58,10 +58,10 @@ pub enum DatetimeError {
     /// The time zone is unknown. The message suggests the most similar name, if there is a similar
     /// name.
     #[error(transparent)]
-    Timezone(#[from] UnknownTimezone),
+    UnknownTimezone(#[from] UnknownTimezone),
     /// The time of the [`Clock`] is out of range, or cannot be formatted.
     #[error("the time of the clock cannot be formatted")]
-    Clock(#[source] BoxError),
+    ClockOutOfRange(#[source] BoxError),
 }
 
 /// Returns the current time of the [`Clock`] in the time zone `timezone`, formatted as `format`.
@@ -79,9 +79,9 @@ pub fn get_current_datetime(
     timezone: String,
     #[tool(context)] cx: &ToolContext,
 ) -> Result<Json<CurrentDatetime>, DatetimeError> {
-    let zone = timezone::find(&timezone)?;
+    let zone = timezone::find_timezone(&timezone)?;
     let now = cx.state::<Clock>().unwrap_or_default().now();
-    let clock_error = |error: jiff::Error| DatetimeError::Clock(error.into());
+    let clock_error = |error: jiff::Error| DatetimeError::ClockOutOfRange(error.into());
     let now = Timestamp::from_millisecond(now.unix_millis()).map_err(clock_error)?.to_zoned(zone);
     let timezone = now.time_zone().iana_name().unwrap_or("UTC").to_owned();
     Ok(Json(CurrentDatetime { datetime: format.format(&now).map_err(clock_error)?, format, timezone }))

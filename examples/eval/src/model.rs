@@ -22,7 +22,7 @@ pub(crate) struct ModelOptions {
 impl ModelOptions {
     /// Returns `true` if a model is specified neither on the command line nor in `HAFT_MODEL`.
     pub(crate) fn is_default(&self) -> bool {
-        self.model.is_none() && haft_local::configured_file().is_none()
+        self.model.is_none() && haft_local::model_file_from_env().is_none()
     }
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {

@@ -24,10 +24,10 @@ use crate::Case;
 ///
 /// Panics if the law is violated.
 pub fn arguments(input: &[u8]) {
-    let Some(case) = Case::read(input) else { return };
+    let Some(case) = Case::parse(input) else { return };
     let Ok(schema) = Schema::arguments(case.schema) else { return };
     for policy in [RepairPolicy::Default, RepairPolicy::Strict] {
-        check_call(&schema, &case.rest, policy);
+        check_call(&schema, &case.values_text, policy);
     }
 }
 

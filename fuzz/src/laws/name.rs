@@ -11,7 +11,7 @@ use haft_core::ToolName;
 /// # Panics
 ///
 /// Panics if the law is violated.
-pub fn name(input: &[u8]) {
+pub fn check_name(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let foreign: HashSet<_> = text.split('\n').collect();
     let mut taken = HashMap::new();

@@ -20,7 +20,7 @@ const TARGETS: [SchemaTarget; 4] =
 ///
 /// Panics if the law is violated.
 pub fn provider(input: &[u8]) {
-    let Some(case) = Case::read(input) else { return };
+    let Some(case) = Case::parse(input) else { return };
     let values = case.values();
     if let Ok(schema) = Schema::new(case.schema.clone()) {
         TARGETS.iter().for_each(|target| drop(check_derivation(&schema, *target, &values)));

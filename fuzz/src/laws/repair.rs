@@ -17,7 +17,7 @@ use crate::Case;
 ///
 /// Panics if the law is violated.
 pub fn repair(input: &[u8]) {
-    let Some(case) = Case::read(input) else { return };
+    let Some(case) = Case::parse(input) else { return };
     let values = case.values();
     let Ok(schema) = Schema::new(case.schema) else { return };
     for value in values {

@@ -5,21 +5,21 @@ use serde_json::Value;
 
 /// Returns a reference to a random subtree of the document `root`.
 pub(super) fn random_part<'v>(root: &'v Value, rng: &mut Rng) -> &'v Value {
-    root.pointer(&pointer(root, rng)).unwrap_or(root)
+    root.pointer(&random_pointer(root, rng)).unwrap_or(root)
 }
 
 /// Returns a mutable reference to a random subtree of the document `root`.
 pub(super) fn random_part_mut<'v>(root: &'v mut Value, rng: &mut Rng) -> &'v mut Value {
-    let pointer = pointer(root, rng);
+    let pointer = random_pointer(root, rng);
     root.pointer_mut(&pointer).expect("the pointer is from this document")
 }
 
 /// Returns the value of a `$ref` that points to a random subtree of the document `root`.
-pub(super) fn reference(root: &Value, rng: &mut Rng) -> String {
-    format!("#{}", pointer(root, rng).replace('%', "%25"))
+pub(super) fn random_reference(root: &Value, rng: &mut Rng) -> String {
+    format!("#{}", random_pointer(root, rng).replace('%', "%25"))
 }
 
-fn pointer(root: &Value, rng: &mut Rng) -> String {
+fn random_pointer(root: &Value, rng: &mut Rng) -> String {
     let mut pointers = vec![(String::new(), root)];
     let mut next = 0;
     while let Some((pointer, value)) = pointers.get(next).cloned() {

@@ -88,7 +88,7 @@ const DIALECTS: [&str; 4] = [
 ];
 /// JSON Schema keywords. The letter before each keyword specifies the type of its value: see the
 /// match in [`keyword`].
-const KEYWORDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
+const KEYWORD_KINDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \
     N:minimum N:maximum N:exclusiveMinimum N:exclusiveMaximum N:multipleOf I:minLength I:maxLength I:minItems \
@@ -156,7 +156,7 @@ pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
 /// Returns a random JSON Schema keyword and a value for it. The value usually has a type that the
 /// keyword allows.
 pub(super) fn keyword(rng: &mut Rng, depth: u8) -> (String, Value) {
-    let all: Vec<_> = KEYWORDS.split_whitespace().collect();
+    let all: Vec<_> = KEYWORD_KINDS.split_whitespace().collect();
     let (kind, keyword) = all[rng.usize(..all.len())].split_once(':').expect("a letter before each keyword");
     let value = match kind {
         _ if rng.u8(..60) == 0 => value(rng, 1),

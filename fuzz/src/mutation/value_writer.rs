@@ -9,15 +9,15 @@ use super::random;
 /// of a value for a recursive schema.
 const MAX_STEPS: u32 = 60;
 
-pub(super) struct Writer<'s> {
+pub(super) struct ValueWriter<'s> {
     root: &'s Value,
     rng: &'s mut Rng,
-    left: u32,
+    steps_left: u32,
 }
 
-impl<'s> Writer<'s> {
+impl<'s> ValueWriter<'s> {
     pub(super) fn new(root: &'s Value, rng: &'s mut Rng) -> Self {
-        Self { root, rng, left: MAX_STEPS }
+        Self { root, rng, steps_left: MAX_STEPS }
     }
 
     /// Generates a value for the root schema.
@@ -26,8 +26,8 @@ impl<'s> Writer<'s> {
     }
 
     fn value(&mut self, schema: &'s Value) -> Value {
-        let Some(left) = self.left.checked_sub(1) else { return Value::Null };
-        self.left = left;
+        let Some(left) = self.steps_left.checked_sub(1) else { return Value::Null };
+        self.steps_left = left;
         if let Some(reference) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
             return self.root.pointer(reference).map_or(Value::Null, |target| self.value(target));
         }
@@ -85,7 +85,7 @@ impl<'s> Writer<'s> {
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let is_required =
                 schema["required"].as_array().is_some_and(|all| all.iter().any(|it| it == name));
-            if is_required || (self.left > 0 && self.rng.bool()) {
+            if is_required || (self.steps_left > 0 && self.rng.bool()) {
                 object.insert(name.clone(), self.value(property));
             }
         }

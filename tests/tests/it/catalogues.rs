@@ -125,7 +125,9 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
         let changed = changed_fields(tool, served);
         let mut broken: Vec<_> =
             changed.iter().map(|field| format!("`{field}` differs after a round trip")).collect();
-        broken.extend(TARGETS.iter().flat_map(|target| convert(definition, *target, &label, report, texts)));
+        broken.extend(
+            TARGETS.iter().flat_map(|target| check_conversion(definition, *target, &label, report, texts)),
+        );
         let named = |problem: String| format!("{label}: {problem}");
         report.broken.extend(broken.into_iter().map(named));
     }
@@ -170,7 +172,7 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
 /// Converts the input schema of a tool for `target` and checks the conversion. Adds
 /// incompatibilities with strict mode, and tools without generated arguments, to `report`. Returns
 /// a description of each mistake in the conversion.
-fn convert(
+fn check_conversion(
     definition: &ToolDefinition,
     target: SchemaTarget,
     label: &str,

@@ -6,14 +6,14 @@ use haft_core::{Toolset, tool};
 use haft_mcp::StdioServer;
 use haft_tools::GetCurrentDatetime;
 
-const SERVE: &str = "HAFT_TESTS_SERVE";
+const SERVE_VARIABLE: &str = "HAFT_TESTS_SERVE";
 
 /// Returns the command that starts this binary as an MCP server.
 pub(crate) fn server() -> StdioServer {
     let program = env::current_exe().unwrap();
     StdioServer::new(program.to_str().unwrap())
         .with_args(["child::child", "--exact", "--nocapture", "--test-threads=1"])
-        .with_env(SERVE, "1")
+        .with_env(SERVE_VARIABLE, "1")
 }
 
 /// Lists the names of its environment variables.
@@ -34,7 +34,7 @@ fn fail() -> Result<(), &'static str> {
 /// nothing.
 #[test]
 fn child() {
-    if env::var_os(SERVE).is_none() {
+    if env::var_os(SERVE_VARIABLE).is_none() {
         return;
     }
     // The test harness has printed the name of this test without a line break. End this line, so

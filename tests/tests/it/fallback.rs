@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::Add;
 
-const CALL: (&str, &str, &str) = ("call_a", "add", r#"{"x":17,"y":25}"#);
-const DOWN: Reply = Reply::Status(503, "<html>overloaded</html>");
+const ADD_CALL: (&str, &str, &str) = ("call_a", "add", r#"{"x":17,"y":25}"#);
+const UNAVAILABLE_REPLY: Reply = Reply::Status(503, "<html>overloaded</html>");
 
 fn model(server: &ModelServer, name: &str, provider: Provider) -> ChatCompletions {
     let builder = ChatCompletions::builder(name).base_url(server.base_url()).provider(provider);
@@ -27,7 +27,7 @@ fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
 
 /// Describes a model request. Returns `true` if its tools are strict, and the roles of its
 /// messages.
-fn shape(request: &Value) -> (bool, Vec<&str>) {
+fn strict_and_roles(request: &Value) -> (bool, Vec<&str>) {
     let is_strict = request["tools"][0]["function"]["strict"] == true;
     let messages = request["messages"].as_array().unwrap();
     (is_strict, messages.iter().map(|message| message["role"].as_str().unwrap()).collect())
@@ -39,7 +39,9 @@ fn shape(request: &Value) -> (bool, Vec<&str>) {
 async fn each_server_receives_its_own_request_format() {
     for is_streamed in [false, true] {
         let again = Reply::Calls(vec![("call_b", "add", r#"{"x":1,"y":2}"#)]);
-        let first = ModelServer::start([Reply::Calls(vec![CALL]), DOWN, Reply::Text("42 and 3.")]).unwrap();
+        let first =
+            ModelServer::start([Reply::Calls(vec![ADD_CALL]), UNAVAILABLE_REPLY, Reply::Text("42 and 3.")])
+                .unwrap();
         let second = ModelServer::start([again]).unwrap();
         let agent = agent(&first, &second);
         let output = if is_streamed {
@@ -57,17 +59,17 @@ async fn each_server_receives_its_own_request_format() {
         let one = ["user", "assistant", "tool"];
         let both = ["user", "assistant", "tool", "assistant", "tool"];
         assert_eq!(
-            to_first.iter().map(shape).collect::<Vec<_>>(),
+            to_first.iter().map(strict_and_roles).collect::<Vec<_>>(),
             [(true, vec!["user"]), (true, one.to_vec()), (true, both.to_vec())]
         );
-        assert_eq!(shape(&to_second[0]), (false, one.to_vec()));
+        assert_eq!(strict_and_roles(&to_second[0]), (false, one.to_vec()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn error_has_the_reason_of_each_server_and_no_key() {
     let (first, second) = (
-        ModelServer::start([DOWN]).unwrap(),
+        ModelServer::start([UNAVAILABLE_REPLY]).unwrap(),
         ModelServer::start([Reply::Status(401, "sk-canary is no key")]).unwrap(),
     );
     let gone = ChatCompletions::builder("gone").base_url("http://127.0.0.1:1/v1");

@@ -108,18 +108,18 @@ fn agents(server: &Server) -> [ReactAgent; 2] {
     let tools = || Toolset::new().with_tool(Add);
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
     [
-        ReactAgent::new(at(chat, server).build().unwrap(), tools()).unwrap(),
-        ReactAgent::new(at(responses, server).build().unwrap(), tools()).unwrap(),
+        ReactAgent::new(connected_to(chat, server).build().unwrap(), tools()).unwrap(),
+        ReactAgent::new(connected_to(responses, server).build().unwrap(), tools()).unwrap(),
     ]
 }
 
-fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
+fn connected_to<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
     builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
 }
 
 /// Runs an agent with `question` and returns its answer. If `is_streamed` is `true`, asserts that
 /// the concatenated deltas end with the answer.
-async fn answer(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
+async fn ask(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
     use futures::TryStreamExt as _;
     if !is_streamed {
         return agent.run(question).await.unwrap().text().unwrap().to_owned();

@@ -4,9 +4,9 @@
 //! changed line is a breaking change. Added lines are not reported, although two kinds of additions
 //! break users: a trait method without a default, and a new variant of an exhaustive enum.
 
-use super::snapshot::missing;
+use super::snapshot::missing_lines;
 use crate::failure::Failure;
-use crate::process::program;
+use crate::process::command_in_root;
 use crate::workspace::Package;
 
 /// Describes the public items of `package` that were removed since the latest release. `api` is the
@@ -15,7 +15,11 @@ use crate::workspace::Package;
 /// Returns `None` if no items were removed, or if the version number permits breaking changes. Also
 /// returns `None` if there is nothing to compare: there is no release, the release does not contain
 /// `file`, or the version is a pre-release.
-pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
+pub(super) fn find_removed_items(
+    package: &Package,
+    file: &str,
+    api: &str,
+) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
     let Some((tag, released)) =
         tags.lines().find_map(|tag| Some((tag, parse_version(tag.strip_prefix('v')?)?)))
@@ -28,7 +32,7 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
     }
     // The snapshot is missing if the crate was added after the release.
     let Ok(old) = git(&["show", &format!("{tag}:{file}")]) else { return Ok(None) };
-    let gone = missing(&old, api);
+    let gone = missing_lines(&old, api);
     Ok((!gone.is_empty()).then(|| {
         let (name, version) = (&package.name, &package.version);
         format!("{name} {version} must be compatible with {tag}, and lacks:\n-{}\n", gone.join("\n-"))
@@ -57,7 +61,7 @@ pub(super) fn is_compatible(old: Version, new: Version) -> bool {
 }
 
 fn git(arguments: &[&str]) -> Result<String, Failure> {
-    let output = program("git")
+    let output = command_in_root("git")
         .args(arguments)
         .output()
         .map_err(|error| Failure::message(format!("cannot start `git`: {error}")))?;

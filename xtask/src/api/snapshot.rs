@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Describes the removed and the added lines between `old` and `new`, two versions of the snapshot
 /// `file`. Returns `None` if both have the same lines, in any order.
 pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
-    let (removed, added) = (missing(old, new), missing(new, old));
+    let (removed, added) = (missing_lines(old, new), missing_lines(new, old));
     if removed.is_empty() && added.is_empty() {
         return None;
     }
@@ -16,7 +16,7 @@ pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
 
 /// Returns the lines of `text` that are missing in `other`. If a line is repeated in `text`, it
 /// must be repeated as often in `other`.
-pub(super) fn missing<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
+pub(super) fn missing_lines<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     let mut counts = BTreeMap::<_, usize>::new();
     for line in other.lines() {
         *counts.entry(line).or_default() += 1;

@@ -30,7 +30,7 @@ impl Page {
 
 /// Reads all HTML pages in `folder` and its subfolders. The keys of the returned map are the paths
 /// of the pages, relative to `folder`.
-pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
+pub(super) fn read_pages(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     let mut pages = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
     while let Some(place) = waiting.pop() {
@@ -55,7 +55,7 @@ pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) 
         // The links in `404.html` are relative to the URL that was requested, so they cannot be
         // checked.
         for link in page.links.iter().filter(|_| name != "404.html") {
-            if !is_alive(name, link, pages, &is_file) {
+            if !link_exists(name, link, pages, &is_file) {
                 dead.insert(format!("{name}: {link}"));
             }
         }
@@ -63,7 +63,12 @@ pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) 
     dead.into_iter().collect()
 }
 
-fn is_alive(name: &str, link: &str, pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> bool {
+fn link_exists(
+    name: &str,
+    link: &str,
+    pages: &BTreeMap<String, Page>,
+    is_file: impl Fn(&str) -> bool,
+) -> bool {
     let (address, anchor) = link.split_once('#').unwrap_or((link, ""));
     // Links to other websites are not checked.
     if address.contains(':') || address.starts_with("//") {

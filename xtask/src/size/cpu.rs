@@ -27,12 +27,12 @@ impl CpuClock {
 }
 
 fn children_ticks() -> Option<u64> {
-    parse(&fs::read_to_string("/proc/self/stat").ok()?)
+    parse_child_ticks(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
 /// Parses `stat`, the content of `/proc/self/stat`. Returns the sum of its fields `cutime` and
 /// `cstime` (numbers 16 and 17 in proc(5)), in clock ticks. `None` if a field is missing.
-pub(super) fn parse(stat: &str) -> Option<u64> {
+pub(super) fn parse_child_ticks(stat: &str) -> Option<u64> {
     // Field 2, the name of the program, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(13);

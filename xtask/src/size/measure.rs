@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::process::{cargo, program, succeeds};
+use crate::process::{cargo_command, command_in_root, run_succeeds};
 
 /// Returns the number of third-party crates that a build of `packages` compiles, including
 /// procedural macros but excluding dependencies of build scripts.
-pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
+pub(super) fn crate_rows(packages: &[&str]) -> Result<u32, Failure> {
     let mut command =
-        cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+        cargo_command(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
     for package in packages {
         command.args(["--package", package]);
     }
@@ -33,7 +33,7 @@ pub(super) fn count_third_party(tree: &str) -> u32 {
 
 /// Returns the size of `file` in megabytes. `None` if the file does not exist.
 #[expect(clippy::cast_precision_loss, reason = "a file is smaller than 2^53 bytes")]
-pub(super) fn megabytes(file: &Path) -> Option<f64> {
+pub(super) fn file_megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
 }
 
@@ -42,8 +42,8 @@ pub(super) fn megabytes(file: &Path) -> Option<f64> {
 /// `strip` is missing.
 pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
-    let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));
-    let size = is_done.then(|| megabytes(&copy))?;
+    let is_done = file.exists() && run_succeeds(command_in_root("strip").arg("-o").arg(&copy).arg(file));
+    let size = is_done.then(|| file_megabytes(&copy))?;
     // Ignore a failed deletion, because the next run overwrites the copy.
     let _ = fs::remove_file(&copy);
     size

@@ -19,11 +19,11 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn exceeds_bound(&self) -> bool {
         matches!(self.bound, Bound::AtMost(most) if self.value > most)
     }
 
-    fn number(&self, value: f64) -> String {
+    fn format_number(&self, value: f64) -> String {
         if self.unit.is_empty() { format!("{value}") } else { format!("{value:.1} {}", self.unit) }
     }
 }
@@ -33,11 +33,11 @@ pub(super) fn render(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
         let bound = match row.bound {
-            Bound::AtMost(most) => format!("at most {}", row.number(most)),
+            Bound::AtMost(most) => format!("at most {}", row.format_number(most)),
             Bound::None => String::new(),
         };
-        let mark = if row.is_over() { "  OVER" } else { "" };
-        let value = row.number(row.value);
+        let mark = if row.exceeds_bound() { "  OVER" } else { "" };
+        let value = row.format_number(row.value);
         // Writing to a string does not fail.
         let _ = writeln!(text, "{}", format!("{:width$}  {value:>12}  {bound}{mark}", row.name).trim_end());
     }

@@ -4,11 +4,11 @@
 //! a program can use one adapter without the others. Adapters are combined only in `haft-server`,
 //! `haft-cli`, the examples and the tests.
 
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 use crate::workspace::{Dependency, Kind, Package};
 
 /// The crates of the workspace that every package may use as development dependencies.
-const FREE_FOR_TESTS: &[&str] = &["haft-testing", "haft-middleware"];
+const TEST_DEPENDENCIES: &[&str] = &["haft-testing", "haft-middleware"];
 
 /// The packages of the workspace that a package may depend on.
 #[derive(Clone, Copy)]
@@ -17,8 +17,8 @@ enum AllowedPackages {
     Any,
 }
 
-const NONE: AllowedPackages = AllowedPackages::Only(&[]);
-const CORE: AllowedPackages = AllowedPackages::Only(&["haft-core"]);
+const NO_PACKAGES: AllowedPackages = AllowedPackages::Only(&[]);
+const CORE_ONLY: AllowedPackages = AllowedPackages::Only(&["haft-core"]);
 const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
     "haft-core",
     "haft-langchain",
@@ -35,37 +35,37 @@ const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
 /// unlisted crate in `crates/` may depend only on the core. An unlisted package elsewhere may
 /// depend on every package.
 const ARROWS: &[(&str, AllowedPackages)] = &[
-    ("haft-schema", NONE),
-    ("haft-text", NONE),
-    ("haft-macros", NONE),
+    ("haft-schema", NO_PACKAGES),
+    ("haft-text", NO_PACKAGES),
+    ("haft-macros", NO_PACKAGES),
     ("haft-core", AllowedPackages::Only(&["haft-macros", "haft-schema", "haft-text"])),
-    ("haft-middleware", CORE),
+    ("haft-middleware", CORE_ONLY),
     ("haft-testing", AllowedPackages::Only(&["haft-core", "haft-schema"])),
-    ("haft-react", CORE),
-    ("haft-openai", CORE),
-    ("haft-mcp", CORE),
-    ("haft-langchain", CORE),
-    ("haft-local", CORE),
-    ("haft-session", CORE),
-    ("haft-tools", CORE),
+    ("haft-react", CORE_ONLY),
+    ("haft-openai", CORE_ONLY),
+    ("haft-mcp", CORE_ONLY),
+    ("haft-langchain", CORE_ONLY),
+    ("haft-local", CORE_ONLY),
+    ("haft-session", CORE_ONLY),
+    ("haft-tools", CORE_ONLY),
     ("haft-server", LIBRARIES),
     ("haft-cli", AllowedPackages::Any),
-    ("xtask", NONE),
+    ("xtask", NO_PACKAGES),
 ];
 
 /// Third-party crates that only one crate of the workspace may use, each with that crate. The types
 /// and the version of the third-party crate therefore appear in one place only.
-const HOMES: &[(&str, &str)] =
+const SOLE_USERS: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
-const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
+const CORE_TOKIO_FEATURES: &[&str] = &["rt", "sync", "time"];
 
 /// The only dependencies that `haft-openai` may have without its feature `client`, so that it
 /// contains neither an HTTP stack nor an async runtime.
-const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
+const FORMAT_DEPENDENCIES: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
-pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         for dependency in &package.dependencies {
@@ -90,7 +90,7 @@ pub(super) fn has_arrows(name: &str) -> bool {
 
 fn allowed_packages(package: &Package) -> AllowedPackages {
     let arrows = ARROWS.iter().find(|(name, _)| *name == package.name).map(|(_, arrows)| *arrows);
-    arrows.unwrap_or(if package.folder().starts_with("crates/") { CORE } else { AllowedPackages::Any })
+    arrows.unwrap_or(if package.folder().starts_with("crates/") { CORE_ONLY } else { AllowedPackages::Any })
 }
 
 fn check_workspace_dependency(
@@ -100,7 +100,7 @@ fn check_workspace_dependency(
 ) -> Option<String> {
     let is_ours = packages.iter().any(|other| other.name == dependency.name);
     let AllowedPackages::Only(allowed) = allowed_packages(package) else { return None };
-    let is_free = dependency.kind == Some(Kind::Dev) && FREE_FOR_TESTS.contains(&dependency.name.as_str());
+    let is_free = dependency.kind == Some(Kind::Dev) && TEST_DEPENDENCIES.contains(&dependency.name.as_str());
     if !is_ours || is_free || allowed.contains(&dependency.name.as_str()) {
         return None;
     }
@@ -118,7 +118,7 @@ fn check_workspace_dependency(
 }
 
 fn check_home(package: &Package, dependency: &Dependency) -> Option<String> {
-    let (_, home) = HOMES.iter().find(|(name, _)| *name == dependency.name)?;
+    let (_, home) = SOLE_USERS.iter().find(|(name, _)| *name == dependency.name)?;
     let is_library = package.folder().starts_with("crates/");
     (is_library && dependency.kind.is_none() && package.name != *home)
         .then(|| format!("{} belongs in {home}, not in {}", dependency.name, package.name))
@@ -128,17 +128,19 @@ fn check_core_tokio(package: &Package, dependency: &Dependency) -> Option<String
     if package.name != "haft-core" || dependency.name != "tokio" || dependency.kind.is_some() {
         return None;
     }
-    let foreign = dependency.features.iter().find(|feature| !CORE_TOKIO.contains(&feature.as_str()))?;
+    let foreign =
+        dependency.features.iter().find(|feature| !CORE_TOKIO_FEATURES.contains(&feature.as_str()))?;
     Some(format!(
         "haft-core opens no socket, file or process: its tokio features are {}, not `{foreign}`",
-        CORE_TOKIO.join(", ")
+        CORE_TOKIO_FEATURES.join(", ")
     ))
 }
 
 fn check_openai_formats(package: &Package, dependency: &Dependency) -> Option<String> {
     let is_always_there = dependency.kind.is_none() && !dependency.optional;
-    let is_more =
-        package.name == "haft-openai" && is_always_there && !FORMATS.contains(&dependency.name.as_str());
+    let is_more = package.name == "haft-openai"
+        && is_always_there
+        && !FORMAT_DEPENDENCIES.contains(&dependency.name.as_str());
     is_more.then(|| {
         format!(
             "haft-openai without its features has only formats: {} must be optional, enabled by `client`",

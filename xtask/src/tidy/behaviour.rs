@@ -11,14 +11,14 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 use citation::{Citation, citations};
 use document::{Entry, entries};
 
 pub(super) const DOCUMENT: &str = "docs/behaviour.md";
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let entries = entries(tree.text(DOCUMENT).unwrap_or_default());
     let (citations, mut findings) = citations_of(tree);
     findings.extend(check_duplicates(&entries));
@@ -29,18 +29,18 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
 
 /// Returns the text of `docs/behaviour.md`, with its lists of tests replaced by the tests that cite
 /// each promise. `None` if the document does not exist.
-pub(super) fn updated_document(tree: &Tree) -> Option<String> {
+pub(super) fn updated_document(tree: &SourceTree) -> Option<String> {
     let (citations, _) = citations_of(tree);
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for citation in citations {
         tests.entry(citation.id).or_default().insert(citation.test);
     }
-    Some(document::with_tests(tree.text(DOCUMENT)?, &tests))
+    Some(document::replace_tests(tree.text(DOCUMENT)?, &tests))
 }
 
-fn citations_of(tree: &Tree) -> (Vec<Citation>, Vec<Finding>) {
+fn citations_of(tree: &SourceTree) -> (Vec<Citation>, Vec<Finding>) {
     let (mut all, mut findings) = (Vec::new(), Vec::new());
-    for (path, text) in tree.files("", ".rs") {
+    for (path, text) in tree.files_matching("", ".rs") {
         for citation in citations(path, text) {
             match citation {
                 Ok(citation) => all.push(citation),
@@ -59,7 +59,7 @@ fn check_duplicates(entries: &[Entry]) -> Vec<Finding> {
         .collect()
 }
 
-fn check_entry(entry: &Entry, citations: &[Citation], tree: &Tree) -> Vec<Finding> {
+fn check_entry(entry: &Entry, citations: &[Citation], tree: &SourceTree) -> Vec<Finding> {
     let Entry { id, line, is_planned, tests, .. } = entry;
     if *is_planned {
         let message = || format!("{id} is planned and lists tests: move it to the section of its subject");
@@ -78,7 +78,7 @@ fn check_entry(entry: &Entry, citations: &[Citation], tree: &Tree) -> Vec<Findin
     broken.collect()
 }
 
-fn find_problem(id: &str, test: &str, citations: &[Citation], tree: &Tree) -> Option<String> {
+fn find_problem(id: &str, test: &str, citations: &[Citation], tree: &SourceTree) -> Option<String> {
     if citations.iter().any(|citation| citation.id == id && citation.test == test) {
         return None;
     }

@@ -2,7 +2,7 @@
 //! each crate is in the README and in ARCHITECTURE.md.
 
 use super::links::resolve;
-use super::{Finding, Tree, markdown};
+use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;
 
 const SUMMARY: &str = "docs/src/SUMMARY.md";
@@ -14,7 +14,7 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 /// contain.
 const REQUIRED_PARAGRAPHS: &[&str] = &["**Invariant", "**API boundary"];
 
-pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = check_index(tree, SUMMARY, "docs/src/");
     findings.extend(check_index(tree, DECISIONS, "docs/adr/"));
     findings.extend(check_decision_numbers(tree));
@@ -27,10 +27,10 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
 }
 
 /// Returns a finding for each page in `folder` that the index page `list` does not link to.
-fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
+fn check_index(tree: &SourceTree, list: &str, folder: &str) -> Vec<Finding> {
     let links = markdown::links(tree.text(list).unwrap_or_default());
     let listed: Vec<_> = links.iter().filter_map(|link| resolve(list, &link.target)).collect();
-    tree.files(folder, ".md")
+    tree.files_matching(folder, ".md")
         .filter(|(path, _)| *path != list && !listed.iter().any(|known| known == path))
         .map(|(path, _)| Finding::new(path, 1, format!("no link leads to this page: add it to `{list}`")))
         .collect()
@@ -38,10 +38,10 @@ fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
 
 /// Returns a finding for each decision whose file name has no number, or the same number as another
 /// decision.
-fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
+fn check_decision_numbers(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = None;
-    for (path, _) in tree.files("docs/adr/", ".md").filter(|(path, _)| *path != DECISIONS) {
+    for (path, _) in tree.files_matching("docs/adr/", ".md").filter(|(path, _)| *path != DECISIONS) {
         let number = path.trim_start_matches("docs/adr/").split('-').next();
         if number.is_none_or(|number| number.len() != 4 || !number.bytes().all(|byte| byte.is_ascii_digit()))
         {
@@ -59,7 +59,7 @@ fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Returns a finding if the README does not link to the folder of `package`.
-fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
+fn check_readme(package: &Package, tree: &SourceTree) -> Option<Finding> {
     let folder = package.folder();
     let page = tree.text(README).unwrap_or_default();
     let is_linked = markdown::links(page).iter().any(|link| link.target.trim_end_matches('/') == folder);
@@ -70,7 +70,7 @@ fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
 /// Returns a finding if ARCHITECTURE.md has no section for `package`, or if a paragraph in
 /// [`REQUIRED_PARAGRAPHS`] is missing in this section. The heading of a section is the folder of
 /// its crate, such as `crates/core`.
-fn check_architecture(package: &Package, tree: &Tree) -> Option<Finding> {
+fn check_architecture(package: &Package, tree: &SourceTree) -> Option<Finding> {
     let heading = format!("### `{}`", package.folder());
     let page = tree.text(ARCHITECTURE).unwrap_or_default();
     let Some((line, _)) = page.lines().enumerate().find(|(_, line)| *line == heading) else {

@@ -1,7 +1,7 @@
 //! Rule: a line of a comment has at most 100 columns. rustfmt does not wrap comments.
 
-use super::comments::prose;
-use super::{Finding, Tree};
+use super::comments::prose_lines;
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 const MAX_COLUMNS: usize = 100;
@@ -10,13 +10,13 @@ const MAX_COLUMNS: usize = 100;
 /// their lines.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml"];
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let files = EXTENSIONS.iter().flat_map(|extension| tree.files("", extension));
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
+    let files = EXTENSIONS.iter().flat_map(|extension| tree.files_matching("", extension));
     files.flat_map(|(path, text)| wide_lines(path, text)).collect()
 }
 
 fn wide_lines(path: &str, text: &str) -> Vec<Finding> {
-    let wide = prose(path, text).into_iter().filter(|line| line.width > MAX_COLUMNS);
+    let wide = prose_lines(path, text).into_iter().filter(|line| line.width > MAX_COLUMNS);
     wide.map(|line| {
         let message = format!("a comment of {} columns; the limit is {MAX_COLUMNS}: wrap it", line.width);
         Finding::new(path, line.number, message)

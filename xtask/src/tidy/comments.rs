@@ -5,7 +5,7 @@ mod tests;
 
 /// The kind of a comment, determined by its marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CommentKind {
     /// Documentation of the next item (`///`).
     Item,
     /// Documentation of the file or module (`//!`).
@@ -17,16 +17,16 @@ pub(super) enum Kind {
 /// Consecutive comment lines of the same kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Comment<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: CommentKind,
     /// The lines of the comment, without code blocks.
-    pub(super) lines: Vec<Line<'a>>,
+    pub(super) lines: Vec<CommentLine<'a>>,
     /// The number (from 1) of the first line after the comment.
     pub(super) end: usize,
 }
 
 /// A line of a comment or of a Markdown page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct CommentLine<'a> {
     pub(super) number: usize,
     /// The text of the line, without its indentation and comment marker.
     pub(super) text: &'a str,
@@ -57,7 +57,7 @@ pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
             && !is_code
             && !is_fence
         {
-            comment.lines.push(Line { number: index + 1, text, width: raw.chars().count() });
+            comment.lines.push(CommentLine { number: index + 1, text, width: raw.chars().count() });
         }
     }
     comments
@@ -65,7 +65,7 @@ pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
 
 /// Returns the lines of prose in `text`, the content of the file at `path`. Prose is a comment, or
 /// the text of a Markdown page outside code blocks.
-pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
+pub(super) fn prose_lines<'a>(path: &str, text: &'a str) -> Vec<CommentLine<'a>> {
     if !path.ends_with(".md") {
         return comments(path, text).into_iter().flat_map(|comment| comment.lines).collect();
     }
@@ -76,13 +76,13 @@ pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
         !is_code && !is_fence
     });
     lines
-        .map(|(index, raw)| Line { number: index + 1, text: raw.trim(), width: raw.chars().count() })
+        .map(|(index, raw)| CommentLine { number: index + 1, text: raw.trim(), width: raw.chars().count() })
         .collect()
 }
 
 /// Removes the code spans from `lines`, and returns the number and the remaining text of each line.
 /// A code span may end on a later line of the same paragraph.
-pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
+pub(super) fn without_code_spans(lines: &[CommentLine<'_>]) -> Vec<(usize, String)> {
     let mut is_code = false;
     let mut last = 0;
     lines
@@ -101,15 +101,15 @@ pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
 }
 
 /// Returns the words in `text`, converted to lower case.
-pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
+pub(super) fn split_words(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|char: char| !char.is_alphanumeric() && char != '\'' && char != '_');
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-fn comment_of<'a>(path: &str, line: &'a str) -> Option<(Kind, &'a str)> {
-    let markers: &[(&str, Kind)] = match path.rsplit('.').next() {
-        Some("rs") => &[("///", Kind::Item), ("//!", Kind::Module), ("//", Kind::Plain)],
-        Some("toml" | "yml") => &[("#", Kind::Plain)],
+fn comment_of<'a>(path: &str, line: &'a str) -> Option<(CommentKind, &'a str)> {
+    let markers: &[(&str, CommentKind)] = match path.rsplit('.').next() {
+        Some("rs") => &[("///", CommentKind::Item), ("//!", CommentKind::Module), ("//", CommentKind::Plain)],
+        Some("toml" | "yml") => &[("#", CommentKind::Plain)],
         _ => &[],
     };
     markers.iter().find_map(|(marker, kind)| Some((*kind, line.strip_prefix(marker)?)))

@@ -1,17 +1,17 @@
 //! Rule: a crate root has at most 30 public names. If a crate has more, they belong in public
 //! modules.
 
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 const MAX_NAMES: usize = 30;
 
-pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let crates = packages.iter().filter(|package| package.folder().starts_with("crates/"));
     crates.filter_map(|package| check_root(&format!("{}/src/lib.rs", package.folder()), tree)).collect()
 }
 
-fn check_root(path: &str, tree: &Tree) -> Option<Finding> {
+fn check_root(path: &str, tree: &SourceTree) -> Option<Finding> {
     let names = count_names(tree.text(path)?);
     let message = match names {
         None => "a glob at the root has any number of names: list them".to_owned(),
@@ -35,7 +35,7 @@ fn count_names(text: &str) -> Option<usize> {
         let item = item.strip_prefix("pub ").unwrap_or(item);
         match item.strip_prefix("use ").and_then(|rest| rest.split(';').next()) {
             Some(tree) if tree.contains('*') => return None,
-            Some(tree) if tree.contains("::") => names += leaves(tree),
+            Some(tree) if tree.contains("::") => names += count_leaves(tree),
             Some(_) => has_modules = true,
             None if item.starts_with("mod ") => has_modules = true,
             None => names += 1,
@@ -44,7 +44,7 @@ fn count_names(text: &str) -> Option<usize> {
     Some(names + usize::from(has_modules))
 }
 
-fn leaves(tree: &str) -> usize {
+fn count_leaves(tree: &str) -> usize {
     tree.split(',').filter(|part| part.chars().any(char::is_alphanumeric)).count()
 }
 

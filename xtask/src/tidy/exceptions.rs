@@ -4,7 +4,7 @@
 
 use super::{Finding, RULES};
 
-pub(super) const FILE: &str = "xtask/src/tidy/exceptions.txt";
+pub(super) const EXCEPTIONS_FILE: &str = "xtask/src/tidy/exceptions.txt";
 
 /// A line of `exceptions.txt`: the name of a rule, and the path of a file or folder in which
 /// violations are accepted.
@@ -35,19 +35,19 @@ impl Exception<'_> {
 
     /// Creates a finding for this exception, which is unused, or which names a rule that does not
     /// exist.
-    pub(super) fn unused(&self) -> Finding {
+    pub(super) fn unused_finding(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {
             format!("`{path}` follows the rule `{rule}`: delete the line, or run `cargo xtask tidy --fix`")
         } else {
             format!("there is no rule `{rule}`")
         };
-        Finding::new(FILE, *line, message)
+        Finding::new(EXCEPTIONS_FILE, *line, message)
     }
 }
 
 /// Returns `list`, the text of `exceptions.txt`, without the exceptions in `unused`.
-pub(super) fn without(list: &str, unused: &[Exception<'_>]) -> String {
+pub(super) fn remove_exceptions(list: &str, unused: &[Exception<'_>]) -> String {
     let is_kept = |index: usize| !unused.iter().any(|exception| exception.line == index + 1);
     let lines = list.lines().enumerate().filter(|(index, _)| is_kept(*index));
     lines.map(|(_, line)| format!("{line}\n")).collect()
@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn unused_exceptions_are_reported_and_deleted() {
         let unused = parse(LIST).split_off(2);
-        let findings: String = unused.iter().map(|it| format!("{}\n", it.unused())).collect();
+        let findings: String = unused.iter().map(|it| format!("{}\n", it.unused_finding())).collect();
         expect![[r#"
             xtask/src/tidy/exceptions.txt:4: `docs` follows the rule `links`: delete the line, or run `cargo xtask tidy --fix`
             xtask/src/tidy/exceptions.txt:5: there is no rule `word`
         "#]].assert_eq(&findings);
-        assert_eq!(without(LIST, &unused), "# Files.\nwords crates/a\nwords README.md\n");
+        assert_eq!(remove_exceptions(LIST, &unused), "# Files.\nwords crates/a\nwords README.md\n");
     }
 }

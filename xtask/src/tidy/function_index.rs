@@ -5,12 +5,12 @@
 //! | order of the steps | `core: pipeline.rs` | `Pipeline::run` |
 //! ```
 
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let page = tree.text(ARCHITECTURE).unwrap_or_default();
     let rows = page.lines().enumerate().filter(|(_, line)| line.starts_with('|'));
     rows.flat_map(|(index, row)| {
@@ -20,14 +20,14 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
-fn check_row(row: &str, tree: &Tree) -> Vec<String> {
+fn check_row(row: &str, tree: &SourceTree) -> Vec<String> {
     let cells: Vec<_> = row.trim_matches('|').split('|').collect();
     let [_, files, functions] = cells[..] else { return Vec::new() };
     let (mut messages, mut texts) = (Vec::new(), Vec::new());
     for (folder, file) in spans(files).filter_map(|span| span.split_once(": ")) {
         let path = format!("crates/{folder}/src/{file}");
         match tree.text(&path) {
-            Some(text) => texts.push(text),
+            Some(metadata_text) => texts.push(metadata_text),
             None => messages.push(format!("`{path}` does not exist")),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, Tree, sources};
+use super::{Finding, SourceTree, sources};
 use crate::workspace::Package;
 
 const SOURCES: &str = "crates/core/src/";
@@ -31,10 +31,10 @@ const LAYERS: &[&str] = &[
 /// counted.
 const MAX_CODE_LINES: usize = 6_000;
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut lines = 0;
-    for (path, text) in tree.files(SOURCES, ".rs") {
+    for (path, text) in tree.files_matching(SOURCES, ".rs") {
         let Some(file) = path.strip_prefix(SOURCES) else { continue };
         if sources::is_test_file(path) {
             continue;

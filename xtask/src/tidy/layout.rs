@@ -1,12 +1,12 @@
 //! Rule: the crate in the folder `crates/NAME` is the package `haft-NAME`.
 
-use super::{Finding, Tree, arrows};
+use super::{Finding, SourceTree, arrows};
 use crate::workspace::Package;
 
 /// The name of the folder in `crates/` that contains the program `haft`.
 const COMMAND_LINE: &str = "cli";
 
-pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         let complaint =

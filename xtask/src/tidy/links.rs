@@ -1,11 +1,11 @@
 //! Rule: the links in Markdown pages lead to existing files and headings.
 
-use super::{Finding, Tree, markdown};
+use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, page) in tree.files("", ".md") {
+    for (path, page) in tree.files_matching("", ".md") {
         for link in markdown::links(page) {
             let dead =
                 dead_file(path, &link.target, tree).or_else(|| dead_anchor(path, page, &link.target, tree));
@@ -18,12 +18,12 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn dead_file(path: &str, target: &str, tree: &Tree) -> Option<String> {
+fn dead_file(path: &str, target: &str, tree: &SourceTree) -> Option<String> {
     let file = resolve(path, target)?;
     (!tree.contains(&file)).then(|| format!("`{file}`"))
 }
 
-fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<String> {
+fn dead_anchor(path: &str, page: &str, target: &str, tree: &SourceTree) -> Option<String> {
     let (file, anchor) = target.split_once('#')?;
     let page = if file.is_empty() { page } else { tree.text(&resolve(path, file)?)? };
     (!markdown::anchors(page).iter().any(|known| known == anchor)).then(|| format!("the heading `#{anchor}`"))

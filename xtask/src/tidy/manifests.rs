@@ -1,13 +1,13 @@
 //! Rule: each manifest has few features, inherits the lints and the Rust version of the workspace,
 //! and contains the metadata for publication.
 
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 /// The maximum number of features of a crate. The feature `default` is not counted.
 const MAX_FEATURES: usize = 4;
 
-pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         let mut complain = |at: &str, message: String| {
@@ -43,14 +43,14 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn inherits_lints(package: &Package, tree: &Tree) -> bool {
+fn inherits_lints(package: &Package, tree: &SourceTree) -> bool {
     let manifest = tree.text(&format!("{}/Cargo.toml", package.folder())).unwrap_or_default();
     manifest.lines().skip_while(|line| *line != "[lints]").nth(1) == Some("workspace = true")
 }
 
 /// Returns the metadata that the published package `package` lacks. Each entry contains the
 /// manifest line to add and the name of the metadata.
-fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'static str)> {
+fn missing_metadata(package: &Package, tree: &SourceTree) -> Vec<(&'static str, &'static str)> {
     let readme = package.readme.as_ref().map(|name| format!("{}/{}", package.folder(), name.display()));
     let has_readme = readme.and_then(|path| tree.text(&path)).is_some_and(|text| !text.trim().is_empty());
     let is_described = package.description.as_ref().is_some_and(|text| !text.trim().is_empty());

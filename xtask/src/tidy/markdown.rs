@@ -33,7 +33,7 @@ pub(super) fn anchors(page: &str) -> Vec<String> {
 
 /// A fenced code block on a Markdown page.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Code {
+pub(super) struct CodeBlock {
     pub(super) line: usize,
     /// The info string of the block, for example `rust,no_run`.
     pub(super) info: String,
@@ -54,8 +54,8 @@ pub(super) fn links(page: &str) -> Vec<Link> {
         .collect()
 }
 
-pub(super) fn code_blocks(page: &str) -> Vec<Code> {
-    let mut blocks: Vec<Code> = Vec::new();
+pub(super) fn code_blocks(page: &str) -> Vec<CodeBlock> {
+    let mut blocks: Vec<CodeBlock> = Vec::new();
     let mut source = None;
     let mut is_open = false;
     for (event, line) in events(page) {
@@ -63,7 +63,7 @@ pub(super) fn code_blocks(page: &str) -> Vec<Code> {
             Event::Html(html) => source = source_comment(&html).or(source),
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                 is_open = true;
-                blocks.push(Code {
+                blocks.push(CodeBlock {
                     line,
                     info: info.into_string(),
                     text: String::new(),
@@ -83,7 +83,7 @@ pub(super) fn code_blocks(page: &str) -> Vec<Code> {
     blocks
 }
 
-impl Code {
+impl CodeBlock {
     pub(super) fn is_rust(&self) -> bool {
         self.info.split([',', ' ']).next() == Some("rust")
     }

@@ -3,21 +3,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
 /// The names (without extension) of files that the tables do not list, because they are the roots
 /// of the crate and of its tests.
-const ROOTS: &[&str] = &["lib", "main", "tests"];
+const ROOT_MODULES: &[&str] = &["lib", "main", "tests"];
 
-pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let crates = packages.iter().map(Package::folder).filter(|folder| folder.starts_with("crates/"));
     crates.flat_map(|folder| check_crate(&folder, tree)).collect()
 }
 
-fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
+fn check_crate(folder: &str, tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut listed = BTreeSet::new();
     for (line, row) in table_rows(folder, tree.text(ARCHITECTURE).unwrap_or_default()) {
@@ -33,9 +33,9 @@ fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
         }
     }
     let sources = format!("{folder}/src/");
-    for (path, _) in tree.files(&sources, ".rs") {
+    for (path, _) in tree.files_matching(&sources, ".rs") {
         let module = path.strip_prefix(&sources).and_then(|file| file.strip_suffix(".rs")).unwrap_or(path);
-        if !module.contains('/') && !ROOTS.contains(&module) && !listed.contains(module) {
+        if !module.contains('/') && !ROOT_MODULES.contains(&module) && !listed.contains(module) {
             let message = format!("the table of `{folder}` in {ARCHITECTURE} does not list `{module}.rs`");
             findings.push(Finding::new(path, 1, message));
         }
@@ -72,7 +72,7 @@ fn file_candidates(cell: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn exists(folder: &str, name: &str, tree: &Tree) -> bool {
+fn exists(folder: &str, name: &str, tree: &SourceTree) -> bool {
     let path = format!("{folder}/src/{}", name.trim_end_matches('/'));
     tree.contains(&path) || tree.contains(&format!("{path}.rs"))
 }

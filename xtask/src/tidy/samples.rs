@@ -4,7 +4,7 @@
 //! have two such blocks. The Rust blocks in the chapters of the book are doctests of the package in
 //! `tests/`.
 
-use super::{Finding, Tree, markdown};
+use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;
 
 const README: &str = "README.md";
@@ -13,9 +13,9 @@ const README_EXAMPLES: [&str; 2] = ["examples/openai-agent/src/main.rs", "exampl
 const DOCTESTS: &str = "tests/src/book.rs";
 const DOCTESTS_PARENT: &str = "tests/src/lib.rs";
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings: Vec<_> = check_doctests(tree).into_iter().collect();
-    for (path, page) in tree.files("", ".md") {
+    for (path, page) in tree.files_matching("", ".md") {
         let blocks = markdown::code_blocks(page);
         findings.extend(blocks.iter().filter_map(|block| check_copy(path, block, tree)));
         findings.extend(blocks.iter().filter(|block| block.has_word("ignore")).map(|block| {
@@ -45,7 +45,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn check_copy(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
+fn check_copy(path: &str, block: &markdown::CodeBlock, tree: &SourceTree) -> Option<Finding> {
     let source = block.source.as_ref()?;
     let message = match tree.text(source) {
         None => format!("the block is a copy of `{source}`, which does not exist"),
@@ -55,7 +55,7 @@ fn check_copy(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding
     Some(Finding::new(path, block.line, message))
 }
 
-fn check_doctests(tree: &Tree) -> Option<Finding> {
+fn check_doctests(tree: &SourceTree) -> Option<Finding> {
     let is_used = tree.text(DOCTESTS_PARENT).is_some_and(|text| text.contains("mod book;"));
     (tree.contains(DOCTESTS) && !is_used).then(|| {
         let message =
@@ -64,7 +64,7 @@ fn check_doctests(tree: &Tree) -> Option<Finding> {
     })
 }
 
-fn check_chapter(path: &str, tree: &Tree) -> Option<Finding> {
+fn check_chapter(path: &str, tree: &SourceTree) -> Option<Finding> {
     let is_listed = tree.text(DOCTESTS).is_some_and(|text| text.contains(&format!("/{path}\"")));
     (!is_listed).then(|| {
         let message = format!("the Rust of this chapter is not compiled: list the chapter in `{DOCTESTS}`");

@@ -1,7 +1,7 @@
 //! Rules for Rust files. They check names, lengths and imports, and reject ignored tests.
 
 use super::links::resolve;
-use super::{Finding, Tree};
+use super::{Finding, SourceTree};
 
 /// Rejected names of files and folders. They do not describe the subject of the code.
 const VAGUE_NAMES: &[&str] =
@@ -9,7 +9,7 @@ const VAGUE_NAMES: &[&str] =
 
 /// The maximum number of lines of a file. Tests are not counted. A longer file usually has two
 /// subjects.
-const MAX_LINES: usize = 600;
+const MAX_FILE_LINES: usize = 600;
 
 /// The maximum number of lines of a function. A longer function does not fit on a screen.
 const MAX_FUNCTION_LINES: usize = 80;
@@ -19,36 +19,38 @@ const MAX_FUNCTION_LINES: usize = 80;
 const IO_MODULES: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
 
-pub(super) fn check(_packages: &[crate::workspace::Package], tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(_packages: &[crate::workspace::Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, text) in tree.files("", ".rs") {
-        findings.extend(vague_name(path));
-        findings.extend(too_long(path, text));
+    for (path, text) in tree.files_matching("", ".rs") {
+        findings.extend(vague_file_name(path));
+        findings.extend(long_file(path, text));
         findings.extend(long_functions(path, text));
         findings.extend(ignored_tests(path, text));
-        findings.extend(unpackaged(path, text));
+        findings.extend(unpackaged_includes(path, text));
         if path.starts_with("crates/core/src/") && !is_test_file(path) {
-            findings.extend(core_io(path, text));
+            findings.extend(io_in_core(path, text));
         }
     }
     findings
 }
 
-fn vague_name(path: &str) -> Option<Finding> {
+fn vague_file_name(path: &str) -> Option<Finding> {
     let word = path.trim_end_matches(".rs").split('/').find(|word| VAGUE_NAMES.contains(word))?;
     Some(Finding::new(path, 1, format!("`{word}` names no subject: name the file for its one subject")))
 }
 
-fn too_long(path: &str, text: &str) -> Option<Finding> {
+fn long_file(path: &str, text: &str) -> Option<Finding> {
     if is_test_file(path) {
         return None;
     }
     let lines = without_tests(text).count();
-    (lines > MAX_LINES).then(|| {
+    (lines > MAX_FILE_LINES).then(|| {
         Finding::new(
             path,
-            MAX_LINES,
-            format!("{lines} lines; the limit is {MAX_LINES}: make it a folder with one file per subject"),
+            MAX_FILE_LINES,
+            format!(
+                "{lines} lines; the limit is {MAX_FILE_LINES}: make it a folder with one file per subject"
+            ),
         )
     })
 }
@@ -109,7 +111,7 @@ fn ignored_tests(path: &str, text: &str) -> Vec<Finding> {
 
 /// Returns a finding for each file that is included from outside the folder of the crate. Such a
 /// file would be missing in the published package.
-fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
+fn unpackaged_includes(path: &str, text: &str) -> Vec<Finding> {
     let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
         return Vec::new();
     };
@@ -135,7 +137,7 @@ fn included_file(line: &str) -> Option<&str> {
     call.split('"').next()
 }
 
-fn core_io(path: &str, text: &str) -> Vec<Finding> {
+fn io_in_core(path: &str, text: &str) -> Vec<Finding> {
     let code = without_tests(text).enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
     code.filter_map(|(index, line)| {
         let module = IO_MODULES.iter().find(|module| line.contains(**module))?;

@@ -1,16 +1,16 @@
 //! Rule: the summary of a doc comment opens with a noun or a verb, not with a relative or
 //! interrogative word.
 
-use super::comments::{Comment, Kind, comments, words};
-use super::{Finding, Tree};
+use super::comments::{Comment, CommentKind, comments, split_words};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 /// The words that must not open a summary, because they turn it into a subordinate clause.
 const OPENERS: &[&str] =
     &["what", "whether", "how", "who", "whom", "whose", "which", "that", "of", "one", "such", "where", "why"];
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let files = tree.files("", ".rs");
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
+    let files = tree.files_matching("", ".rs");
     files
         .flat_map(|(path, text)| {
             comments(path, text).iter().filter_map(|it| check_opener(path, it)).collect::<Vec<_>>()
@@ -19,9 +19,9 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_opener(path: &str, comment: &Comment<'_>) -> Option<Finding> {
-    let line = comment.lines.first().filter(|_| comment.kind != Kind::Plain)?;
+    let line = comment.lines.first().filter(|_| comment.kind != CommentKind::Plain)?;
     let first = line.text.split(char::is_whitespace).next().filter(|word| !word.starts_with('`'))?;
-    let first = words(first).next()?;
+    let first = split_words(first).next()?;
     OPENERS.contains(&first.as_str()).then(|| {
         let message = format!(
             "the summary opens with `{first}`: begin with a noun (\"An LRU cache of …\") or a verb (\"Returns `true` if …\")"

@@ -5,7 +5,7 @@ use crate::workspace::{Dependency, Kind};
 
 /// Applies `rule` to `packages` and the files in `tree`, and compares the findings with the
 /// snapshot `expected`.
-pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
+pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<SourceTree>, expected: &Expect) {
     let mut findings = rule(packages, &tree.into());
     findings.sort();
     let lines: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
@@ -321,7 +321,7 @@ fn pages_and_crates_are_in_their_indexes() {
 
 #[test]
 fn folder_exists_if_it_contains_a_file() {
-    let tree = Tree::from([("docs/src/a.md", "")]);
+    let tree = SourceTree::from([("docs/src/a.md", "")]);
     let there = ["", "docs", "docs/", "docs/src", "docs/src/a.md"].map(|path| tree.contains(path));
     assert_eq!(there, [true; 5]);
     assert!(!tree.contains("docs/s"));
@@ -336,8 +336,8 @@ fn build_output_is_not_read() -> std::io::Result<()> {
         fs::create_dir_all(folder.path().join(name))?;
         fs::write(folder.path().join(name).join("a.md"), name)?;
     }
-    let tree = Tree::read(folder.path())?;
-    let paths: Vec<_> = tree.files("", ".md").map(|(path, _)| path).collect();
+    let tree = SourceTree::read(folder.path())?;
+    let paths: Vec<_> = tree.files_matching("", ".md").map(|(path, _)| path).collect();
     assert_eq!(paths, ["crates/a/target/a.md", "docs/src/a.md"]);
     Ok(())
 }
@@ -352,6 +352,6 @@ fn xtask_depends_on_no_package_of_the_workspace() -> Result<(), Failure> {
     assert_eq!(xtask.folder(), "xtask");
     assert!(!xtask.is_published());
     assert!(xtask.dependencies.iter().any(|dependency| dependency.kind == Some(Kind::Dev)));
-    assert_eq!(arrows::check(std::slice::from_ref(xtask), &Tree::default()), []);
+    assert_eq!(arrows::check(std::slice::from_ref(xtask), &SourceTree::default()), []);
     Ok(())
 }

@@ -11,9 +11,9 @@ const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuz
 /// The text of each file. The keys are the paths from the root of the repository, with `/` as
 /// separator. The text of a binary file is empty.
 #[derive(Debug, Default)]
-pub(super) struct Tree(BTreeMap<String, String>);
+pub(super) struct SourceTree(BTreeMap<String, String>);
 
-impl Tree {
+impl SourceTree {
     pub(super) fn read(root: &Path) -> io::Result<Self> {
         let mut tree = Self::default();
         tree.add_folder(root, "")?;
@@ -33,7 +33,7 @@ impl Tree {
     }
 
     /// Returns the paths and texts of the files whose path starts with `start` and ends with `end`.
-    pub(super) fn files(&self, start: &str, end: &str) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn files_matching(&self, start: &str, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .filter(move |(path, _)| path.starts_with(start) && path.ends_with(end))
@@ -62,7 +62,7 @@ impl Tree {
 }
 
 #[cfg(test)]
-impl<const N: usize> From<[(&str, &str); N]> for Tree {
+impl<const N: usize> From<[(&str, &str); N]> for SourceTree {
     fn from(files: [(&str, &str); N]) -> Self {
         Self(files.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect())
     }

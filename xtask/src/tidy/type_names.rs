@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Tree, sources};
+use super::{Finding, SourceTree, sources};
 use crate::workspace::Package;
 
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
 /// The location of a declaration: the path of its file, and its line number.
-type Place<'a> = (&'a str, usize);
+type Location<'a> = (&'a str, usize);
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let mut types: BTreeMap<&str, Vec<Place<'_>>> = BTreeMap::new();
-    for (path, text) in tree.files("crates/", ".rs") {
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
+    let mut types: BTreeMap<&str, Vec<Location<'_>>> = BTreeMap::new();
+    for (path, text) in tree.files_matching("crates/", ".rs") {
         if path.split('/').nth(2) != Some("src") || sources::is_test_file(path) {
             continue;
         }
@@ -25,7 +25,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     types.iter().flat_map(|(name, places)| duplicates(name, places)).collect()
 }
 
-fn duplicates(name: &str, places: &[Place<'_>]) -> Vec<Finding> {
+fn duplicates(name: &str, places: &[Location<'_>]) -> Vec<Finding> {
     let findings = places.iter().filter_map(|place| {
         let (other, line) = places.iter().find(|other| *other != place)?;
         let message = format!("`{name}` is also a public type at {other}:{line}: rename one of the two");

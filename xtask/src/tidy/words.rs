@@ -1,8 +1,8 @@
 //! Rule: comments and Markdown pages do not use words such as `told` or `nobody`. Programs do not
 //! speak, and subjects have names.
 
-use super::comments::{prose, without_code_spans, words};
-use super::{Finding, Tree};
+use super::comments::{prose_lines, split_words, without_code_spans};
+use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
 /// The rejected words, each with advice on a replacement.
@@ -23,15 +23,15 @@ const WORDS: &[(&str, &str)] = &[
 /// The extensions of the files to check.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 
-pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let files = EXTENSIONS.iter().flat_map(|extension| tree.files("", extension));
+pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
+    let files = EXTENSIONS.iter().flat_map(|extension| tree.files_matching("", extension));
     files.flat_map(|(path, text)| forbidden_words(path, text)).collect()
 }
 
 fn forbidden_words(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (number, line) in without_code_spans(&prose(path, text)) {
-        for word in words(&line) {
+    for (number, line) in without_code_spans(&prose_lines(path, text)) {
+        for word in split_words(&line) {
             if let Some((word, replacement)) = WORDS.iter().find(|(forbidden, _)| *forbidden == word) {
                 findings.push(Finding::new(path, number, format!("`{word}`: {replacement}")));
             }

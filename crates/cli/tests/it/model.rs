@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::{CommandOutput, haft, hub::Hub};
 
-const NAME: &str = "qwen2.5-coder-0.5b";
-const SIZE: u64 = 491_400_064;
-const FILE: &str = "models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
+const MODEL_NAME: &str = "qwen2.5-coder-0.5b";
+const MODEL_BYTES: u64 = 491_400_064;
+const MODEL_FILE: &str = "models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
 /// Runs `haft model` with `arguments` and the cache folder `cache`.
 fn run_model(cache: &Path, arguments: &[&str]) -> CommandOutput {
@@ -27,13 +27,15 @@ fn available_models_are_listed() {
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let first = listed.stdout.lines().next().unwrap();
     assert!(
-        first.starts_with(NAME) && first.contains("491 MB") && first.ends_with("not downloaded (default)"),
+        first.starts_with(MODEL_NAME)
+            && first.contains("491 MB")
+            && first.ends_with("not downloaded (default)"),
         "{first}"
     );
 
     let listed = run_model(cache.path(), &["list", "--json"]).json_lines();
-    assert_eq!((&listed[0]["name"], &listed[0]["default"]), (&NAME.into(), &true.into()));
-    assert_eq!((&listed[0]["bytes"], &listed[0]["path"]), (&SIZE.into(), &Value::Null));
+    assert_eq!((&listed[0]["name"], &listed[0]["default"]), (&MODEL_NAME.into(), &true.into()));
+    assert_eq!((&listed[0]["bytes"], &listed[0]["path"]), (&MODEL_BYTES.into(), &Value::Null));
 }
 
 #[test]
@@ -42,11 +44,11 @@ fn path_requires_a_verified_file() {
     let missing = run_model(cache.path(), &["path"]);
     missing.assert_failed(1, "haft model pull qwen2.5-coder-0.5b");
 
-    let file = create_sparse_file(cache.path(), FILE, SIZE);
+    let file = create_sparse_file(cache.path(), MODEL_FILE, MODEL_BYTES);
     run_model(cache.path(), &["path"])
         .assert_failed(1, "gguf is not verified: verify it with `haft model pull");
     write_stamp(&file);
-    let found = run_model(cache.path(), &["path", NAME]);
+    let found = run_model(cache.path(), &["path", MODEL_NAME]);
     assert_eq!(found.stdout.trim_end(), file.to_str().unwrap(), "{}", found.stderr);
 }
 
@@ -63,7 +65,7 @@ fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
 fn write_stamp(file: &Path) {
     let hash = haft_local::KnownModel::default_model().sha256;
     let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
-    let stamp = format!("{hash} {SIZE} {}\n", changed.as_nanos());
+    let stamp = format!("{hash} {MODEL_BYTES} {}\n", changed.as_nanos());
     fs::write(file.with_added_extension("verified"), stamp).unwrap();
 }
 
@@ -72,9 +74,9 @@ fn write_stamp(file: &Path) {
 #[test]
 fn unusable_model_is_verified_at_the_next_start() {
     let cache = tempfile::tempdir().unwrap();
-    write_stamp(&create_sparse_file(cache.path(), FILE, SIZE));
+    write_stamp(&create_sparse_file(cache.path(), MODEL_FILE, MODEL_BYTES));
     for name in ["local", "local:qwen2.5-coder-0.5b"] {
-        write_stamp(&cache.path().join(FILE));
+        write_stamp(&cache.path().join(MODEL_FILE));
         let mut command = haft(["run", "--model", name, "Hello"]);
         command.env("HAFT_CACHE", cache.path());
         CommandOutput::run(command).assert_failed(1, "try again: its file is then verified");
@@ -87,12 +89,12 @@ fn unusable_model_is_verified_at_the_next_start() {
 #[test]
 fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
-    let damaged = create_sparse_file(cache.path(), FILE, 1000);
+    let damaged = create_sparse_file(cache.path(), MODEL_FILE, 1000);
     // The server sends ten bytes, and the download thereby reaches 70 % of the file.
     let (have, have_then) = (343_980_040, 343_980_050);
-    create_sparse_file(cache.path(), &format!("{FILE}.partial"), have);
+    create_sparse_file(cache.path(), &format!("{MODEL_FILE}.partial"), have);
     let hub = Hub::start(Some(format!(
-        "HTTP/1.1 206 Partial Content\r\nconnection: close\r\ncontent-range: bytes {have}-{}/{SIZE}\r\n\r\n0123456789",
+        "HTTP/1.1 206 Partial Content\r\nconnection: close\r\ncontent-range: bytes {have}-{}/{MODEL_BYTES}\r\n\r\n0123456789",
         have_then - 1
     )));
     let mut pull = haft(["model", "pull"]);

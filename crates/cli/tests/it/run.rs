@@ -128,7 +128,11 @@ fn api_key_is_only_sent_to_the_server() {
     command.env("OPENAI_API_KEY", "sk-canary");
     let output = CommandOutput::run(command);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
-    assert!(server.heads()[0].contains("authorization: bearer sk-canary"), "{:?}", server.heads());
+    assert!(
+        server.request_heads()[0].contains("authorization: bearer sk-canary"),
+        "{:?}",
+        server.request_heads()
+    );
     assert!(output.stderr.contains("execute_tool"), "-v enables logs");
     assert!(!output.stderr.contains("sk-canary") && !output.stdout.contains("sk-canary"));
 }

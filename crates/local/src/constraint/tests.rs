@@ -5,7 +5,7 @@ use super::*;
 fn constraint(grammar: &str) -> Constraint {
     let capabilities = InferenceCapabilities::default();
     let factory = ParserFactory::new(&ApproximateTokEnv::single_byte_env(), capabilities, &[]).unwrap();
-    Grammars { factory }.compile(TopLevelGrammar::from_lark(grammar.to_owned())).unwrap()
+    GrammarCompiler { factory }.compile(TopLevelGrammar::from_lark(grammar.to_owned())).unwrap()
 }
 
 #[test]

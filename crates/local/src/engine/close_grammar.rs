@@ -1,6 +1,6 @@
 //! Early closing of long JSON values.
 //!
-//! A model with random weights may never close a list. After `Job::close_from` tokens, the engine
+//! A model with random weights may never close a list. After `GenerationJob::close_from` tokens, the engine
 //! therefore prefers tokens that lead to the end of the grammar. Open strings and numbers are an
 //! exception: the model finishes them itself, because truncating them would change their value.
 
@@ -12,11 +12,11 @@ use rand::seq::IndexedRandom;
 use crate::tokenizer::Tokenizer;
 
 /// A token selector that closes a JSON value as soon as the grammar permits.
-pub(super) struct CloseGrammar {
+pub(super) struct GrammarCloser {
     random: StdRng,
 }
 
-impl CloseGrammar {
+impl GrammarCloser {
     pub(super) fn new() -> Self {
         Self { random: StdRng::seed_from_u64(0) }
     }

@@ -9,7 +9,7 @@ pub(super) enum JsonState {
     /// Directly after a backslash in a string.
     InEscape,
     InNumber,
-    Between,
+    Outside,
 }
 
 impl JsonState {
@@ -17,20 +17,20 @@ impl JsonState {
     /// JSON has no line breaks, so earlier lines are prose.
     pub(super) fn at_end_of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        line.iter().fold(Self::Between, |state, byte| state.after_byte(*byte))
+        line.iter().fold(Self::Outside, |state, byte| state.after_byte(*byte))
     }
 
     /// Returns the state that results from appending `byte` to the text.
     pub(super) fn after_byte(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,
-            (Self::StringStart | Self::InString, b'"') => Self::Between,
+            (Self::StringStart | Self::InString, b'"') => Self::Outside,
             (Self::StringStart | Self::InString, b'\\') => Self::InEscape,
             (Self::StringStart | Self::InString, _) => Self::InString,
             (_, b'"') => Self::StringStart,
             (Self::InNumber, b'-' | b'+' | b'.' | b'0'..=b'9' | b'e' | b'E') => Self::InNumber,
-            (Self::Between, b'-' | b'0'..=b'9') => Self::InNumber,
-            (Self::InNumber | Self::Between, _) => Self::Between,
+            (Self::Outside, b'-' | b'0'..=b'9') => Self::InNumber,
+            (Self::InNumber | Self::Outside, _) => Self::Outside,
         }
     }
 

@@ -17,7 +17,7 @@ const MAX_EXPONENT_DIGITS: usize = 2;
 
 /// Removes the tokens from `allowed` that would make the number at the end of `written` too long or
 /// too large, and returns the remaining tokens. If none would remain, returns all of `allowed`.
-pub(super) fn exclude_too_long(
+pub(super) fn exclude_long_numbers(
     written: &[u8],
     state: JsonState,
     allowed: SimpleVob,

@@ -16,10 +16,10 @@ use crate::tokenizer::Tokenizer;
 
 /// Removes the tokens from `allowed` that would begin a string with a stray space after `state`,
 /// and returns the remaining tokens. If none would remain, returns all of `allowed`.
-pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
+pub(super) fn exclude_stray_spaces(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
-        JsonState::StringStart => tokenizer.spaced_tokens(),
-        _ => tokenizer.quoted_space_tokens(),
+        JsonState::StringStart => tokenizer.tokens_with_space(),
+        _ => tokenizer.tokens_with_quoted_space(),
     };
     let mut bounded = allowed.clone();
     for token in candidates {
@@ -69,7 +69,7 @@ mod tests {
     fn token_that_opens_the_string_is_checked() {
         check(JsonState::InString, "\": \" x", true);
         check(JsonState::InString, "\", \" ", true);
-        check(JsonState::Between, "\"  x", false);
+        check(JsonState::Outside, "\"  x", false);
         check(JsonState::InString, "a \", \"b c", false);
         check(JsonState::InEscape, "\" x", false);
     }

@@ -21,83 +21,84 @@ const TOOLS: &str = "Tools:
 /// as the time zone of Tokyo.
 pub(crate) fn turns() -> Vec<Turn> {
     let people =
-        Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
-    let save = Call(
+        DemoCall("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
+    let save = DemoCall(
         "Save a note called ideas.txt that says Plant a tree",
         "save_note",
         r#"{"file": "ideas.txt", "text": "Plant a tree."}"#,
         "saved",
     );
     let travel =
-        Call("show my notes about travel", "list_notes", r#"{"topic": "travel"}"#, r#"["rome.txt"]"#);
-    let notes = Call(
+        DemoCall("show my notes about travel", "list_notes", r#"{"topic": "travel"}"#, r#"["rome.txt"]"#);
+    let notes = DemoCall(
         "my first note about work",
         "list_notes",
         r#"{"topic": "work"}"#,
         r#"["meeting.txt", "plan.txt"]"#,
     );
     let note =
-        Call("the text of meeting.txt", "read_note", r#"{"file": "meeting.txt"}"#, "Meet Kim at 3 pm.");
-    let word = Call(
+        DemoCall("the text of meeting.txt", "read_note", r#"{"file": "meeting.txt"}"#, "Meet Kim at 3 pm.");
+    let word = DemoCall(
         "What does piedra mean in Spanish",
         "look_up_word",
         r#"{"word": "piedra", "language": "es"}"#,
         "stone",
     );
     let chile =
-        Call("how many people live in Chile", "get_population", r#"{"country": "Chile"}"#, "19600000");
+        DemoCall("how many people live in Chile", "get_population", r#"{"country": "Chile"}"#, "19600000");
 
     let mut turns = vec![
         Turn::new(Role::System, SYSTEM),
-        user(format!("{TOOLS}\n\nQuestion: How many people live in Japan?")),
+        user_turn(format!("{TOOLS}\n\nQuestion: How many people live in Japan?")),
     ];
-    turns.extend(calls(&[people]));
+    turns.extend(call_turns(&[people]));
     turns.push(answer_from_results("About 123 million people live in Japan."));
-    turns.push(question("Who painted the Mona Lisa?"));
+    turns.push(question_turn("Who painted the Mona Lisa?"));
     turns.push(direct_answer("Who painted the Mona Lisa", "Leonardo da Vinci painted the Mona Lisa."));
-    turns.push(question("What does piedra mean in Spanish, and how many people live in Chile?"));
-    turns.extend(calls(&[word, chile]));
+    turns.push(question_turn("What does piedra mean in Spanish, and how many people live in Chile?"));
+    turns.extend(call_turns(&[word, chile]));
     turns.push(answer_from_results("Piedra means stone, and about 19.6 million people live in Chile."));
-    turns.push(question("What is written in my first note about work?"));
-    turns.extend(calls(&[notes]));
-    turns.extend(calls(&[note]));
+    turns.push(question_turn("What is written in my first note about work?"));
+    turns.extend(call_turns(&[notes]));
+    turns.extend(call_turns(&[note]));
     turns.push(answer_from_results("Your first note about work is meeting.txt. It says: Meet Kim at 3 pm."));
-    turns.push(question(
+    turns.push(question_turn(
         "Save a note called ideas.txt that says Plant a tree and show my notes about travel.",
     ));
-    turns.extend(calls(&[save, travel]));
+    turns.extend(call_turns(&[save, travel]));
     turns.push(answer_from_results(
         "I have saved the note ideas.txt. You have one note about travel: rome.txt.",
     ));
-    turns.push(question("Good morning!"));
+    turns.push(question_turn("Good morning!"));
     turns.push(direct_answer("Good morning", "Good morning! What can I do for you?"));
     turns
 }
 
 /// A tool call in the demonstration: the need for the call, the tool name, the arguments as JSON,
 /// and the result.
-struct Call(&'static str, &'static str, &'static str, &'static str);
+struct DemoCall(&'static str, &'static str, &'static str, &'static str);
 
-fn user(content: String) -> Turn {
+fn user_turn(content: String) -> Turn {
     Turn::new(Role::User, content)
 }
 
-fn question(text: &str) -> Turn {
-    user(format!("Question: {text}"))
+fn question_turn(text: &str) -> Turn {
+    user_turn(format!("Question: {text}"))
 }
 
 /// Creates two turns: the assistant turn that contains `calls`, and the user turn with their
 /// results.
-fn calls(calls: &[Call]) -> [Turn; 2] {
-    let needs: Vec<_> = calls.iter().map(|Call(need, ..)| *need).collect();
-    let tool_calls = calls.iter().map(|Call(_, name, arguments, _)| ToolCall::new("", *name, *arguments));
+fn call_turns(calls: &[DemoCall]) -> [Turn; 2] {
+    let needs: Vec<_> = calls.iter().map(|DemoCall(need, ..)| *need).collect();
+    let tool_calls = calls.iter().map(|DemoCall(_, name, arguments, _)| ToolCall::new("", *name, *arguments));
     let message = AssistantMessage {
         tool_calls: tool_calls.collect(),
         reasoning: Some(needs.join("\n")),
         ..AssistantMessage::default()
     };
-    let results: Vec<_> = calls.iter().map(|Call(need, _, _, result)| result_text(need, result)).collect();
-    [assistant(&message, false), user(results.join("\n"))]
+    let results: Vec<_> =
+        calls.iter().map(|DemoCall(need, _, _, result)| result_text(need, result)).collect();
+    [assistant(&message, false), user_turn(results.join("\n"))]
 }
 
 /// Creates an assistant turn with the answer `text`, which follows tool results.

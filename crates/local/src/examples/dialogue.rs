@@ -29,7 +29,7 @@ use super::signature::signature;
 use crate::template::{Role, Turn};
 
 /// The text that precedes a stated need.
-pub(super) const NEED: &str = "Need: ";
+pub(super) const NEED_LABEL: &str = "Need: ";
 /// The text that precedes the tool name of a call.
 pub(super) const TOOL: &str = "Tool: ";
 /// The text that replaces the tool name if a need requires no tool.
@@ -52,7 +52,7 @@ const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 pub(super) struct Dialogue {
     pub(super) turns: Vec<Turn>,
     /// The number of turns in the demonstration, without the system turn.
-    demonstration: usize,
+    demonstration_turns: usize,
     /// The last question of the user. Empty if the conversation ends with tool results.
     pub(super) question: String,
     /// The tool results at the end of the conversation.
@@ -71,7 +71,7 @@ impl Dialogue {
                 turns.extend(pending.take());
                 turns.push(assistant(reply, !results.is_empty()));
                 results.clear();
-                needs.extend(calls(reply).map(|(need, call)| (call.id.as_str(), need)));
+                needs.extend(calls_with_needs(reply).map(|(need, call)| (call.id.as_str(), need)));
             } else {
                 match message.body() {
                     MessageBody::Tool(result) => {
@@ -88,32 +88,32 @@ impl Dialogue {
             }
         }
         turns.extend(pending.take());
-        Self { turns, demonstration, question, results }
+        Self { turns, demonstration_turns: demonstration, question, results }
     }
 
     /// Removes the demonstration. This shortens a prompt that would leave too few tokens for the
     /// reply.
     pub(super) fn drop_demonstration(&mut self) {
-        self.turns.drain(1..=std::mem::take(&mut self.demonstration));
+        self.turns.drain(1..=std::mem::take(&mut self.demonstration_turns));
     }
 }
 
 fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     match message.body() {
-        MessageBody::System { .. } => format!("Instructions: {}", indented(&message.text())),
+        MessageBody::System { .. } => format!("Instructions: {}", indent_forged_lines(&message.text())),
         MessageBody::Tool(result) => {
             let need = needs.get(result.call_id.as_str()).map_or(result.name.as_str(), String::as_str);
             result_text(need, &result.model_text())
         }
         MessageBody::User { .. } | MessageBody::Assistant(_) => {
-            format!("Question: {}", indented(&message.text()))
+            format!("Question: {}", indent_forged_lines(&message.text()))
         }
     }
 }
 
 /// Indents each line of the untrusted `text` that looks like the beginning of a line in the
 /// rendered conversation. Without the indentation, a tool result could forge a question.
-fn indented(text: &str) -> String {
+fn indent_forged_lines(text: &str) -> String {
     let lines = LINE_STARTS.iter().chain(&OTHER_LINE_STARTS);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
@@ -121,7 +121,7 @@ fn indented(text: &str) -> String {
 /// Renders a tool result, labelled with `need`, the need for its call. The tool name is not used as
 /// the label, because the model would then repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
-    format!("Result for \"{}\": {}", indented(need), indented(result))
+    format!("Result for \"{}\": {}", indent_forged_lines(need), indent_forged_lines(result))
 }
 
 /// Renders `reply` in the format of the demonstration, regardless of the model that generated it.
@@ -129,19 +129,19 @@ pub(super) fn result_text(need: &str, result: &str) -> String {
 /// rendered without a need.
 pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     let mut content = String::new();
-    for (need, call) in calls(reply) {
+    for (need, call) in calls_with_needs(reply) {
         content.push_str(&format!(
-            "{NEED}{need}\n{TOOL}{}({})\n",
-            indented(&call.name),
-            indented(&call.arguments)
+            "{NEED_LABEL}{need}\n{TOOL}{}({})\n",
+            indent_forged_lines(&call.name),
+            indent_forged_lines(&call.arguments)
         ));
     }
     if reply.tool_calls.is_empty() && !has_results {
         let need = reply.reasoning.as_deref().filter(|need| !need.contains('\n')).unwrap_or("an answer");
-        content.push_str(&format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
+        content.push_str(&format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
     }
     if reply.tool_calls.is_empty() {
-        content.push_str(&format!("{ANSWER}{}", indented(&reply.text())));
+        content.push_str(&format!("{ANSWER}{}", indent_forged_lines(&reply.text())));
     }
     Turn::new(Role::Assistant, content)
 }
@@ -150,7 +150,7 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
 ///
 /// The needs are the lines of the reasoning, if it has one line per call. Otherwise, the need for a
 /// call is `the result of`, followed by the tool name.
-fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
+fn calls_with_needs(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
     let needs: Vec<_> = reasoning.lines().collect();
     let has_need_per_call = needs.len() == reply.tool_calls.len();

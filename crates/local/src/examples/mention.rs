@@ -16,7 +16,9 @@ pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
         let has_content = words.len() > MAX_ACKNOWLEDGEMENT_WORDS
             || words.iter().any(|word| word.contains(char::is_numeric));
         !has_content
-            || words.iter().any(|word| answer_words.iter().any(|answer_word| is_same(answer_word, word)))
+            || words
+                .iter()
+                .any(|word| answer_words.iter().any(|answer_word| is_same_or_prefix(answer_word, word)))
     })
 }
 
@@ -28,7 +30,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 /// Returns `true` if the words `one` and `other` are equal, or if one of them has at least two
 /// characters and is a prefix of the other. For example, `123` (in "123 million") is the same as
 /// `123000000`.
-fn is_same(one: &str, other: &str) -> bool {
+fn is_same_or_prefix(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))
 }

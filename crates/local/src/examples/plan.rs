@@ -3,7 +3,7 @@
 use haft_core::model::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
-use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
+use super::dialogue::{ANSWER, NEED_LABEL, NO_TOOL, TOOL};
 
 /// The model's decision on the next step of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,16 +15,16 @@ pub(super) enum Decision {
     /// results.
     Answer { need: Option<String> },
     /// The model ends the reply after its calls.
-    Enough,
+    NoMoreCalls,
 }
 
 /// The position in the conversation at which the model makes a [`Decision`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The beginning of a reply to a question.
-    Question,
+    AfterQuestion,
     /// The beginning of a reply to tool results.
-    Results,
+    AfterResults,
     /// The end of a call, after which further calls may follow in the same reply.
     Call,
 }
@@ -36,7 +36,7 @@ pub(super) fn decision_grammar(request: &ChatRequest, stage: Stage, terminals: &
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
     let start = match (stage, must_call) {
         (Stage::Call, _) => "need?".to_owned(),
-        (Stage::Results, false) => format!("\"{}\" | need", ANSWER.trim_end()),
+        (Stage::AfterResults, false) => format!("\"{}\" | need", ANSWER.trim_end()),
         _ => "need".to_owned(),
     };
     let names: Vec<_> = match &request.tool_choice {
@@ -45,7 +45,7 @@ pub(super) fn decision_grammar(request: &ChatRequest, stage: Stage, terminals: &
     };
     TopLevelGrammar::from_lark(format!(
         "start: {start}\n\
-         need: \"{NEED}\" NEED \"\\n{TOOL}\" (tool{none})\n\
+         need: \"{NEED_LABEL}\" NEED \"\\n{TOOL}\" (tool{none})\n\
          tool: {}\n\
          {terminals}\n",
         names.join(" | "),
@@ -59,8 +59,8 @@ pub(super) fn parse_decision(written: &[u8]) -> Decision {
     if written.starts_with(ANSWER.trim_end()) {
         return Decision::Answer { need: None };
     }
-    let Some((need, tool)) = written.trim_start_matches(NEED.trim_end()).split_once('\n') else {
-        return Decision::Enough;
+    let Some((need, tool)) = written.trim_start_matches(NEED_LABEL.trim_end()).split_once('\n') else {
+        return Decision::NoMoreCalls;
     };
     let need = need.trim().to_owned();
     match tool.trim_start_matches(TOOL.trim_end()).trim().strip_suffix('(') {

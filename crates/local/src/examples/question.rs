@@ -42,7 +42,7 @@ impl OpenQuestion {
     /// of the question. If only one word is left, `NEED` is this word.
     ///
     /// Returns `None` if no words are left, or if the question is too long.
-    pub(super) fn terminals(&self) -> Option<String> {
+    pub(super) fn need_rules(&self) -> Option<String> {
         match self.word_count() {
             0 => None,
             _ if self.text.len() > MAX_QUESTION_BYTES => None,

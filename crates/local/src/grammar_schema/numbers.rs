@@ -11,7 +11,7 @@ const MAX_EXACT_INTEGER: u64 = 1 << 53;
 const SMALLEST_BOUND: f64 = 1e-12;
 
 /// Changes numeric bounds in the schema `derived` so that the engine can handle them.
-pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
+pub(super) fn add_number_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
         // Without bounds, the engine may extend a number to its maximum length without reaching a
         // multiple of the `multipleOf` value.

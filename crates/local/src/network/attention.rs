@@ -22,10 +22,11 @@ impl Rotary {
             true => Some(gguf.read_dense("rope_freqs.weight")?),
             false => None,
         };
-        Self::of(config, factors.as_ref()).map_err(|error| gguf.invalid_entry("rope_freqs.weight", &error))
+        Self::from_config(config, factors.as_ref())
+            .map_err(|error| gguf.invalid_entry("rope_freqs.weight", &error))
     }
 
-    fn of(config: &Config, factors: Option<&Tensor>) -> Result<Self> {
+    fn from_config(config: &Config, factors: Option<&Tensor>) -> Result<Self> {
         let size = config.head_size as f64;
         let frequencies: Vec<f32> = (0..config.head_size)
             .step_by(2)
@@ -35,7 +36,7 @@ impl Rotary {
         if let Some(factors) = factors {
             frequencies = frequencies.broadcast_div(factors)?;
         }
-        Ok(Self { frequencies, rotates_neighbours: config.architecture.rotates_neighbours() })
+        Ok(Self { frequencies, rotates_neighbours: config.architecture.is_interleaved() })
     }
 
     /// Returns the rotation for `tokens` consecutive tokens, the first of which is at position

@@ -6,19 +6,19 @@ use super::config::Config;
 
 /// The granularity of the cache capacity, in tokens. Cached keys and values are copied only when
 /// the capacity grows.
-const GROWTH_TOKENS: usize = 512;
+const CACHE_GROWTH_TOKENS: usize = 512;
 
 /// The keys and values of one layer, as tensors of the shape `[heads, tokens, size]` with spare
 /// capacity.
-pub(super) struct LayerCache {
+pub(super) struct KvCache {
     heads: usize,
-    size: usize,
+    head_size: usize,
     tensors: Option<(Tensor, Tensor)>,
 }
 
-impl LayerCache {
+impl KvCache {
     pub(super) fn new(config: &Config) -> Self {
-        Self { heads: config.kv_heads, size: config.head_size, tensors: None }
+        Self { heads: config.kv_heads, head_size: config.head_size, tensors: None }
     }
 
     /// Stores the keys and values of new tokens, the first of which is at position `start`. Returns
@@ -42,7 +42,7 @@ impl LayerCache {
         {
             return Ok((keys.clone(), values.clone()));
         }
-        let shape = (self.heads, end.next_multiple_of(GROWTH_TOKENS), self.size);
+        let shape = (self.heads, end.next_multiple_of(CACHE_GROWTH_TOKENS), self.head_size);
         let larger = || Tensor::zeros(shape, DType::F32, &Device::Cpu);
         let (keys, values) = (larger()?, larger()?);
         if let Some((old_keys, old_values)) = &self.tensors

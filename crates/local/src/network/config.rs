@@ -20,14 +20,17 @@ impl Architecture {
             "qwen2" => Ok(Self::Qwen2),
             "qwen3" => Ok(Self::Qwen3),
             "llama" => Ok(Self::Llama),
-            other => Err(LoadError::Architecture { found: other.to_owned(), supported: Self::SUPPORTED }),
+            other => Err(LoadError::UnsupportedArchitecture {
+                found: other.to_owned(),
+                supported: Self::SUPPORTED,
+            }),
         }
     }
 
     /// Returns `true` if the rotary embedding rotates pairs of neighbouring numbers, as in
     /// converted Llama files. In files of other architectures, a pair consists of one number from
     /// the first half of a head and one number from the second half.
-    pub(super) fn rotates_neighbours(self) -> bool {
+    pub(super) fn is_interleaved(self) -> bool {
         self == Self::Llama
     }
 
@@ -67,7 +70,7 @@ impl Config {
     pub(super) fn read(gguf: &Gguf) -> Result<Self, LoadError> {
         let architecture = Architecture::read(gguf)?;
         let key = |name: &str| format!("{}.{name}", architecture.prefix());
-        reject_variants(gguf, &key)?;
+        reject_unsupported(gguf, &key)?;
         let heads = gguf.required_integer(&key("attention.head_count"))?;
         let kv_heads = gguf.integer(&key("attention.head_count_kv")).unwrap_or(heads);
         let width = gguf.required_integer(&key("embedding_length"))?;
@@ -85,19 +88,19 @@ impl Config {
         let epsilon = key("attention.layer_norm_rms_epsilon");
         Ok(Self {
             architecture,
-            layers: at_most(gguf, &key("block_count"), MAX_LAYERS)?,
+            layers: required_bounded(gguf, &key("block_count"), MAX_LAYERS)?,
             heads,
             kv_heads,
             head_size,
-            context: at_most(gguf, &key("context_length"), MAX_CONTEXT)?,
-            epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.missing_entry(&epsilon))? as f32,
+            context: required_bounded(gguf, &key("context_length"), MAX_CONTEXT)?,
+            epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.missing_entry_error(&epsilon))? as f32,
             rope_base: gguf.float(&key("rope.freq_base")).unwrap_or(10_000.0),
         })
     }
 }
 
 /// Reads the required metadata entry `key`. Fails if the entry is not an integer from 1 to `max`.
-fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
+fn required_bounded(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     let number = gguf.required_integer(key)?;
     match (1..=max).contains(&number) {
         true => Ok(number),
@@ -107,13 +110,13 @@ fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
 
 /// Fails if the file uses an unsupported variant of its architecture, such as a mixture of experts.
 /// Its weights could be loaded, but the output would be nonsense.
-fn reject_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
-    let scaling = gguf.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
+fn reject_unsupported(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
+    let scaling = gguf.metadata_text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {
-        return Err(LoadError::Variant { feature: format!("rope scaling `{kind}`") });
+        return Err(LoadError::UnsupportedFeature { feature: format!("rope scaling `{kind}`") });
     }
     if gguf.integer(&key("expert_count")).is_some_and(|experts| experts > 0) {
-        return Err(LoadError::Variant { feature: "a mixture of experts".to_owned() });
+        return Err(LoadError::UnsupportedFeature { feature: "a mixture of experts".to_owned() });
     }
     Ok(())
 }

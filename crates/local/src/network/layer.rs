@@ -3,25 +3,25 @@
 use candle_core::{Result, Tensor};
 
 use super::attention::Rotation;
-use super::cache::LayerCache;
+use super::cache::KvCache;
 use super::config::Config;
-use super::weight::{Norm, Weight};
+use super::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
 /// A transformer layer: attention and a feed-forward network, each preceded by a norm and followed
 /// by a residual connection.
 pub(super) struct Layer {
-    attention_norm: Norm,
+    attention_norm: RmsNorm,
     query: Projection,
     key: Projection,
     value: Projection,
-    attention_output: Weight,
-    feed_norm: Norm,
-    gate: Weight,
-    up: Weight,
-    down: Weight,
-    groups: usize,
+    attention_output: QuantizedWeight,
+    ffn_norm: RmsNorm,
+    gate: QuantizedWeight,
+    up: QuantizedWeight,
+    down: QuantizedWeight,
+    heads_per_kv_head: usize,
 }
 
 impl Layer {
@@ -32,16 +32,16 @@ impl Layer {
     ) -> std::result::Result<Self, LoadError> {
         let name = |part: &str| format!("blk.{index}.{part}");
         Ok(Self {
-            attention_norm: Norm::read(gguf, &name("attn_norm.weight"), config.epsilon)?,
+            attention_norm: RmsNorm::read(gguf, &name("attn_norm.weight"), config.epsilon)?,
             query: Projection::read(gguf, config, &name("attn_q"), config.heads)?,
             key: Projection::read(gguf, config, &name("attn_k"), config.kv_heads)?,
             value: Projection::read(gguf, config, &name("attn_v"), config.kv_heads)?,
-            attention_output: Weight::read(gguf, &name("attn_output.weight"))?,
-            feed_norm: Norm::read(gguf, &name("ffn_norm.weight"), config.epsilon)?,
-            gate: Weight::read(gguf, &name("ffn_gate.weight"))?,
-            up: Weight::read(gguf, &name("ffn_up.weight"))?,
-            down: Weight::read(gguf, &name("ffn_down.weight"))?,
-            groups: config.heads / config.kv_heads,
+            attention_output: QuantizedWeight::read(gguf, &name("attn_output.weight"))?,
+            ffn_norm: RmsNorm::read(gguf, &name("ffn_norm.weight"), config.epsilon)?,
+            gate: QuantizedWeight::read(gguf, &name("ffn_gate.weight"))?,
+            up: QuantizedWeight::read(gguf, &name("ffn_up.weight"))?,
+            down: QuantizedWeight::read(gguf, &name("ffn_down.weight"))?,
+            heads_per_kv_head: config.heads / config.kv_heads,
         })
     }
 
@@ -50,14 +50,14 @@ impl Layer {
     pub(super) fn forward(
         &self,
         input: &Tensor,
-        cache: &mut LayerCache,
+        cache: &mut KvCache,
         rotation: &Rotation,
         mask: Option<&Tensor>,
         start: usize,
     ) -> Result<Tensor> {
         let normed = self.attention_norm.forward(input)?;
         let attended = (input + self.attend(&normed, cache, rotation, mask, start)?)?;
-        let normed = self.feed_norm.forward(&attended)?;
+        let normed = self.ffn_norm.forward(&attended)?;
         let gated = (candle_nn::ops::silu(&self.gate.forward(&normed)?)? * self.up.forward(&normed)?)?;
         attended + self.down.forward(&gated)?
     }
@@ -65,7 +65,7 @@ impl Layer {
     fn attend(
         &self,
         input: &Tensor,
-        cache: &mut LayerCache,
+        cache: &mut KvCache,
         rotation: &Rotation,
         mask: Option<&Tensor>,
         start: usize,
@@ -77,14 +77,15 @@ impl Layer {
         // Query heads with the same key head are multiplied as the rows of one matrix. This avoids
         // a copy of the keys for each query head.
         let (heads, tokens, size) = query.dims3()?;
-        let (kv_heads, seen) = (heads / self.groups, keys.dim(1)?);
-        let query = (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.groups * tokens, size))?;
+        let (kv_heads, seen) = (heads / self.heads_per_kv_head, keys.dim(1)?);
+        let query =
+            (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.heads_per_kv_head * tokens, size))?;
         let mut scores = query.matmul(&keys.t()?)?.reshape((heads, tokens, seen))?;
         if let Some(mask) = mask {
             scores = scores.broadcast_add(mask)?;
         }
         let weights = candle_nn::ops::softmax_last_dim(&scores)?;
-        let mixed = weights.reshape((kv_heads, self.groups * tokens, seen))?.matmul(&values)?;
+        let mixed = weights.reshape((kv_heads, self.heads_per_kv_head * tokens, seen))?.matmul(&values)?;
         let mixed = mixed.reshape((heads, tokens, size))?.transpose(0, 1)?.reshape((tokens, heads * size))?;
         self.attention_output.forward(&mixed)
     }
@@ -93,9 +94,9 @@ impl Layer {
 /// A linear projection to attention heads. It includes the bias (qwen2) and the norm (qwen3) if the
 /// file contains them.
 struct Projection {
-    weight: Weight,
+    weight: QuantizedWeight,
     bias: Option<Tensor>,
-    norm: Option<Norm>,
+    norm: Option<RmsNorm>,
     heads: usize,
     size: usize,
 }
@@ -110,9 +111,13 @@ impl Projection {
         let bias = format!("{name}.bias");
         let norm = format!("{name}_norm.weight");
         Ok(Self {
-            weight: Weight::read(gguf, &format!("{name}.weight"))?,
+            weight: QuantizedWeight::read(gguf, &format!("{name}.weight"))?,
             bias: if gguf.has_tensor(&bias) { Some(gguf.read_dense(&bias)?) } else { None },
-            norm: if gguf.has_tensor(&norm) { Some(Norm::read(gguf, &norm, config.epsilon)?) } else { None },
+            norm: if gguf.has_tensor(&norm) {
+                Some(RmsNorm::read(gguf, &norm, config.epsilon)?)
+            } else {
+                None
+            },
             heads,
             size: config.head_size,
         })

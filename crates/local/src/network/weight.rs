@@ -11,12 +11,12 @@ use crate::gguf::Gguf;
 
 /// A quantised matrix that supports multiplication and row lookup.
 #[derive(Clone)]
-pub(super) struct Weight {
+pub(super) struct QuantizedWeight {
     tensor: Arc<QTensor>,
     product: QMatMul,
 }
 
-impl Weight {
+impl QuantizedWeight {
     pub(super) fn read(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
         let tensor = gguf.read_quantized(name)?;
         Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
@@ -33,18 +33,18 @@ impl Weight {
     }
 
     /// Returns the rows of the matrix for the tokens in `ids`.
-    pub(super) fn lookup(&self, ids: &Tensor) -> Result<Tensor> {
+    pub(super) fn embed(&self, ids: &Tensor) -> Result<Tensor> {
         self.tensor.embedding(ids)
     }
 }
 
 /// A root-mean-square norm over the last dimension of a tensor.
-pub(super) struct Norm {
+pub(super) struct RmsNorm {
     weight: Tensor,
     epsilon: f32,
 }
 
-impl Norm {
+impl RmsNorm {
     pub(super) fn read(gguf: &mut Gguf, name: &str, epsilon: f32) -> std::result::Result<Self, LoadError> {
         Ok(Self { weight: gguf.read_dense(name)?, epsilon })
     }

@@ -7,10 +7,10 @@ use haft_core::{
 use rand::Rng;
 use tokio::sync::mpsc;
 
-use crate::engine::Next;
+use crate::engine::NextAction;
 
 /// The receiver of the events of one reply.
-pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
+pub(crate) type EventReceiver = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
 /// An upper bound on the number of events of a reply that are not text deltas: at most three per
 /// call (reasoning, name and arguments), the reasoning of the answer, and the end of the reply.
@@ -25,18 +25,18 @@ impl EventSender {
     /// Creates a channel with a capacity for all events of a reply. A reply has at most `context`
     /// text deltas, one per token of the context window, and at most [`MAX_OTHER_EVENTS`] other
     /// events. The channel allocates memory only for queued events.
-    pub(crate) fn new(context: usize) -> (Self, Events) {
+    pub(crate) fn new(context: usize) -> (Self, EventReceiver) {
         let (sender, events) = mpsc::channel(context + MAX_OTHER_EVENTS);
         (Self { events: sender }, events)
     }
 
-    /// Decides whether the generation continues. Returns [`Next::Cancel`] if the receiver was
-    /// dropped, [`Next::Continue`] otherwise.
-    pub(crate) fn next(&self) -> Next {
-        if self.events.is_closed() { Next::Cancel } else { Next::Continue }
+    /// Decides whether the generation continues. Returns [`NextAction::Cancel`] if the receiver was
+    /// dropped, [`NextAction::Continue`] otherwise.
+    pub(crate) fn continue_or_cancel(&self) -> NextAction {
+        if self.events.is_closed() { NextAction::Cancel } else { NextAction::Continue }
     }
 
-    pub(crate) fn text(&self, text: &str) {
+    pub(crate) fn send_text(&self, text: &str) {
         if !text.is_empty() {
             self.send(Ok(ChatEvent::TextDelta { text: text.to_owned() }));
         }
@@ -59,7 +59,7 @@ impl EventSender {
     /// Sends `event` without blocking. The channel has room for a whole reply, so a slow reader
     /// does not delay other requests.
     ///
-    /// The error for a dropped receiver is ignored, because [`next`](Self::next) detects this case.
+    /// The error for a dropped receiver is ignored, because [`continue_or_cancel`](Self::continue_or_cancel) detects this case.
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }

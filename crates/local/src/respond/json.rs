@@ -5,16 +5,16 @@ use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::Value;
 use tracing::debug;
 
-use super::Writer;
-use crate::constraint::{Constraint, Grammars};
-use crate::engine::{EngineError, Job};
-use crate::grammar_schema::{Detail, grammar_schema};
+use super::ReplyWriter;
+use crate::constraint::{Constraint, GrammarCompiler};
+use crate::engine::{EngineError, GenerationJob};
+use crate::grammar_schema::{SchemaDetail, grammar_schema};
 
 /// The maximum number of attempts to generate a valid value. An attempt can fail, because the
 /// grammar may permit values that the schema does not permit.
 const MAX_ATTEMPTS: u64 = 6;
 
-impl Writer<'_> {
+impl ReplyWriter<'_> {
     /// Generates a JSON value that matches `schema`, between the literal texts `before` and
     /// `after`. Returns `None` if the value is incomplete, for example at the token limit.
     ///
@@ -32,13 +32,14 @@ impl Writer<'_> {
     ) -> Result<Option<String>, ModelError> {
         let start = self.prompt.len();
         let mut violation = String::new();
-        let mut details = Detail::ALL.as_slice();
+        let mut details = SchemaDetail::ALL.as_slice();
         for attempt in 0..MAX_ATTEMPTS {
             self.prompt.truncate(start);
-            let (constraint, simpler) = compile(self.engine.grammars(), schema, details, before, after)?;
-            let job = self.grammar_job(constraint, 0.0);
-            let job = Job { sampler: self.sampler(attempt), is_json: true, ..job };
-            let written = match self.write(job) {
+            let (constraint, simpler) =
+                compile_schema(self.engine.grammars(), schema, details, before, after)?;
+            let job = self.constrained_job(constraint, 0.0);
+            let job = GenerationJob { sampler: self.sampler(attempt), is_json: true, ..job };
+            let written = match self.generate(job) {
                 // Some grammars exceed the limits of the engine only during the generation.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
                     debug!(attempt, %reason, "simplifying the schema");
@@ -48,7 +49,7 @@ impl Writer<'_> {
                 }
                 written => written?,
             };
-            if !written.complete {
+            if !written.is_complete {
                 return Ok(None);
             }
             let text = String::from_utf8_lossy(&written.bytes);
@@ -78,13 +79,13 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
 ///
 /// Uses the first level in `details` that the grammar engine accepts. Returns the constraint and
 /// the remaining, less detailed levels.
-fn compile<'a>(
-    grammars: &Grammars,
+fn compile_schema<'a>(
+    grammars: &GrammarCompiler,
     schema: &Schema,
-    details: &'a [Detail],
+    details: &'a [SchemaDetail],
     before: &str,
     after: &str,
-) -> Result<(Constraint, &'a [Detail]), EngineError> {
+) -> Result<(Constraint, &'a [SchemaDetail]), EngineError> {
     let mut error = String::new();
     let mut left = details.iter();
     while let Some(detail) = left.next() {
@@ -92,8 +93,11 @@ fn compile<'a>(
             name: Some("value".to_owned()),
             ..GrammarWithLexer::from_json_schema(grammar_schema(schema.as_value(), *detail))
         };
-        let frame =
-            GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(after)));
+        let frame = GrammarWithLexer::from_lark(format!(
+            "start: {} @value {}",
+            lark_literal(before),
+            lark_literal(after)
+        ));
         match grammars.compile(TopLevelGrammar { grammars: vec![frame, value], max_tokens: None }) {
             Ok(constraint) => return Ok((constraint, left.as_slice())),
             Err(reason) => error = reason,
@@ -105,7 +109,7 @@ fn compile<'a>(
 
 /// Returns `literal` as a quoted string of the grammar language, with JSON escapes. Returns an
 /// empty string if `literal` is empty.
-pub(super) fn quoted(literal: &str) -> String {
+pub(super) fn lark_literal(literal: &str) -> String {
     match literal {
         "" => String::new(),
         literal => Value::from(literal).to_string(),

@@ -4,11 +4,11 @@
 mod tests;
 
 use super::EventSender;
-use crate::engine::Next;
+use crate::engine::NextAction;
 
 /// The text of a reply during its generation. The text is emitted in deltas. It ends before the
 /// first stop sequence or marker, such as the tag that opens a tool call.
-pub(crate) struct Prose<'a> {
+pub(crate) struct ProseDecoder<'a> {
     events: &'a EventSender,
     /// The stop sequences of the request. A stop sequence is not part of the reply.
     stops: Vec<&'a str>,
@@ -20,12 +20,12 @@ pub(crate) struct Prose<'a> {
     /// The text that was generated so far. Its leading whitespace is not part of the reply.
     text: String,
     /// The first bytes of an incomplete UTF-8 character at the end of the text.
-    partial: Vec<u8>,
+    partial_char: Vec<u8>,
     /// The offset in `text`, in bytes, at which the next delta begins. Leading whitespace and muted
     /// text count as emitted.
     emitted: usize,
     end: Option<ProseEnd>,
-    is_muted: bool,
+    sends_events: bool,
 }
 
 /// The kind of text that ended a reply before the model ended its turn.
@@ -36,7 +36,7 @@ pub(crate) enum ProseEnd {
     LeadingMarker,
 }
 
-impl<'a> Prose<'a> {
+impl<'a> ProseDecoder<'a> {
     pub(crate) fn new(events: &'a EventSender, stops: Vec<&'a str>, markers: Vec<&'a str>) -> Self {
         Self {
             events,
@@ -44,16 +44,16 @@ impl<'a> Prose<'a> {
             markers,
             leading_markers: Vec::new(),
             text: String::new(),
-            partial: Vec::new(),
+            partial_char: Vec::new(),
             emitted: 0,
             end: None,
-            is_muted: false,
+            sends_events: false,
         }
     }
 
     /// Disables the emission of deltas, for a text that may be discarded later.
-    pub(crate) fn muted(mut self) -> Self {
-        self.is_muted = true;
+    pub(crate) fn without_events(mut self) -> Self {
+        self.sends_events = true;
         self
     }
 
@@ -67,18 +67,18 @@ impl<'a> Prose<'a> {
     /// Appends `bytes`, which the model generated, and emits the new text. If the end of the text
     /// may be the beginning of a stop sequence or a marker, the end is held back.
     ///
-    /// Returns [`Next::Stop`] if the text contains a stop sequence or a marker, and
-    /// [`Next::Cancel`] if the receiver of the events was dropped.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Next {
-        self.partial.extend(bytes);
+    /// Returns [`NextAction::Stop`] if the text contains a stop sequence or a marker, and
+    /// [`NextAction::Cancel`] if the receiver of the events was dropped.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> NextAction {
+        self.partial_char.extend(bytes);
         self.decode();
         match self.leading_match() {
-            Some(Leading::Complete) => {
+            Some(LeadingMatch::Complete) => {
                 self.text.clear();
                 self.end = Some(ProseEnd::LeadingMarker);
-                return Next::Stop;
+                return NextAction::Stop;
             }
-            Some(Leading::Partial) => return self.events.next(),
+            Some(LeadingMatch::Partial) => return self.events.continue_or_cancel(),
             None => {}
         }
         let begin = self.text_start();
@@ -88,10 +88,10 @@ impl<'a> Prose<'a> {
         if let Some(end) = stop.into_iter().chain(marker).min() {
             self.text.truncate(end);
             self.end = Some(if stop == Some(end) { ProseEnd::StopSequence } else { ProseEnd::Marker });
-            return Next::Stop;
+            return NextAction::Stop;
         }
         self.emit(self.emittable_length());
-        self.events.next()
+        self.events.continue_or_cancel()
     }
 
     /// Returns the kind of text that ended the reply, or `None` if neither a stop sequence nor a
@@ -101,7 +101,7 @@ impl<'a> Prose<'a> {
     }
 
     /// Returns `true` if the text ended at a stop sequence of the request.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub(crate) fn hit_stop_sequence(&self) -> bool {
         self.end == Some(ProseEnd::StopSequence)
     }
 
@@ -113,7 +113,7 @@ impl<'a> Prose<'a> {
     /// Reopens a text that has ended, so that the model can continue it. Appends `, and` unless the
     /// text is empty or ends with punctuation. Returns the text to continue.
     pub(crate) fn resume(&mut self) -> &str {
-        self.partial.clear();
+        self.partial_char.clear();
         self.end = None;
         self.text.truncate(self.text.trim_end().len().max(self.emitted));
         if !self.text.trim().is_empty() && !self.text.ends_with(['.', '!', '?', ':', ',']) {
@@ -131,29 +131,29 @@ impl<'a> Prose<'a> {
 
     /// Compares the beginning of the text with the leading markers. Returns `None` if the text
     /// cannot begin with a leading marker, even after more text is appended.
-    fn leading_match(&self) -> Option<Leading> {
+    fn leading_match(&self) -> Option<LeadingMatch> {
         // After the first delta, a leading marker is no longer possible.
         if self.leading_markers.is_empty() || self.emitted > self.text_start() {
             return None;
         }
         let text: String = self.text.split_whitespace().collect();
         if self.leading_markers.iter().any(|marker| text.starts_with(marker)) {
-            return Some(Leading::Complete);
+            return Some(LeadingMatch::Complete);
         }
         let is_partial = self.leading_markers.iter().any(|marker| marker.starts_with(&text));
-        is_partial.then_some(Leading::Partial)
+        is_partial.then_some(LeadingMatch::Partial)
     }
 
     /// Moves complete characters from `partial` to `text`. Invalid bytes become U+FFFD.
     fn decode(&mut self) {
-        let bytes = std::mem::take(&mut self.partial);
+        let bytes = std::mem::take(&mut self.partial_char);
         let mut chunks = bytes.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             self.text.push_str(chunk.valid());
             match str::from_utf8(chunk.invalid()) {
                 Ok(_) => {}
                 Err(error) if error.error_len().is_none() && chunks.peek().is_none() => {
-                    self.partial = chunk.invalid().to_vec();
+                    self.partial_char = chunk.invalid().to_vec();
                 }
                 Err(_) => self.text.push(char::REPLACEMENT_CHARACTER),
             }
@@ -167,8 +167,8 @@ impl<'a> Prose<'a> {
 
     fn emit(&mut self, end: usize) {
         let from = self.emitted.max(self.text_start());
-        if !self.is_muted {
-            self.events.text(self.text.get(from..end).unwrap_or_default());
+        if !self.sends_events {
+            self.events.send_text(self.text.get(from..end).unwrap_or_default());
         }
         self.emitted = from.max(end);
     }
@@ -185,7 +185,7 @@ impl<'a> Prose<'a> {
     }
 }
 
-enum Leading {
+enum LeadingMatch {
     Complete,
     Partial,
 }

@@ -16,11 +16,11 @@ use haft_core::{
 use llguidance::api::TopLevelGrammar;
 use tracing::debug;
 
-use super::json::quoted;
-use super::prose::{Prose, ProseEnd};
-use super::{EventSender, Writer};
+use super::json::lark_literal;
+use super::prose::{ProseDecoder, ProseEnd};
+use super::{EventSender, ReplyWriter};
 use crate::conversation::{self, call_id};
-use crate::engine::{Engine, EngineError, Job, Output};
+use crate::engine::{Engine, EngineError, GeneratedTokens, GenerationJob};
 use crate::template::CallFormat;
 
 /// A special token that Llama 3 generates before some calls.
@@ -40,15 +40,15 @@ pub(super) fn respond(
         Some((format, prompt)) => (format, true, prompt),
         None => (CallFormat::hermes(), false, text_prompt(engine, request)?),
     };
-    let writer = Writer::new(engine, request, events, prompt);
+    let writer = ReplyWriter::new(engine, request, events, prompt);
     let first_call = conversation::call_count(request);
-    let mut reply = TemplateCalls { writer, format, is_native, first_call };
+    let mut reply = TemplateReply { writer, format, is_native, first_call_index: first_call };
     match reply.writer.may_call()? {
         true => reply.write_reply(),
         // The prompt contains the tools even if the tool choice forbids calls. The cached prefix of
         // the conversation would otherwise become invalid.
         false => {
-            let opening = reply.opening();
+            let opening = reply.call_opening();
             reply.writer.write_text(opening.tokens)
         }
     }
@@ -64,8 +64,8 @@ fn native_prompt(
     request: &ChatRequest,
 ) -> Result<Option<(CallFormat, Vec<u32>)>, EngineError> {
     let Some(format) = engine.call_format() else { return Ok(None) };
-    let tools = conversation::definitions(request);
-    match engine.prompt_with_tools(&conversation::with_tools(request), &tools) {
+    let tools = conversation::tool_definitions(request);
+    match engine.prompt_with_tools(&conversation::turns_with_tools(request), &tools) {
         Ok(prompt) => Ok(Some((format.clone(), prompt))),
         Err(EngineError::Template(reason)) => {
             debug!(reason, "presenting tools as text");
@@ -79,24 +79,24 @@ fn native_prompt(
 /// The tools, calls and results are rendered as text in Hermes' format.
 fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
     let turns = conversation::with_tools_as_text(request);
-    match engine.prompt(&turns) {
-        Err(EngineError::Template(_)) => engine.prompt(&conversation::without_system(turns)),
+    match engine.encode_prompt(&turns) {
+        Err(EngineError::Template(_)) => engine.encode_prompt(&conversation::merge_system_into_user(turns)),
         prompt => prompt,
     }
 }
 
-struct TemplateCalls<'a> {
-    writer: Writer<'a>,
+struct TemplateReply<'a> {
+    writer: ReplyWriter<'a>,
     format: CallFormat,
     /// `true` if `format` comes from the chat template. Its texts may then contain special tokens.
     is_native: bool,
     /// The number of calls in the conversation before this reply. New calls get their ids from this
     /// number on.
-    first_call: usize,
+    first_call_index: usize,
 }
 
 /// The end of the free text at the beginning of a reply: either a call or the end of the reply.
-enum Lead {
+enum LeadEnd {
     /// The model generated this message and then opened a call.
     Call(AssistantMessage),
     /// The model ended the reply without a call.
@@ -104,7 +104,7 @@ enum Lead {
 }
 
 /// The tokens and texts that open a call.
-struct Opening {
+struct CallOpening {
     tokens: Vec<u32>,
     /// The text before each call, such as `<tool_call>`. It can occur anywhere in the reply. `None`
     /// if the call format has no such text.
@@ -113,16 +113,16 @@ struct Opening {
     leading: Vec<String>,
 }
 
-impl TemplateCalls<'_> {
+impl TemplateReply<'_> {
     fn write_reply(mut self) -> Result<ChatResponse, ModelError> {
         let message = match self.writer.request.tool_choice {
             ToolChoice::Auto => match self.write_lead()? {
-                Lead::Answer(reply) => return Ok(*reply),
-                Lead::Call(message) => message,
+                LeadEnd::Answer(reply) => return Ok(*reply),
+                LeadEnd::Call(message) => message,
             },
             _ => AssistantMessage::default(),
         };
-        let open = self.with_ids(&self.format.open, self.first_call);
+        let open = self.with_ids(&self.format.open, self.first_call_index);
         self.prefill(&open);
         let mut calls = Vec::new();
         loop {
@@ -136,7 +136,7 @@ impl TemplateCalls<'_> {
             if calls.len() >= self.writer.max_calls() {
                 break;
             }
-            match self.has_next_call(calls.len())? {
+            match self.write_next_opening(calls.len())? {
                 Some(true) => {}
                 Some(false) => break,
                 None => return Ok(self.truncated_response(message)),
@@ -147,31 +147,32 @@ impl TemplateCalls<'_> {
 
     /// Generates text without a constraint, up to the first call or the end of the reply. If the
     /// request has a JSON response format and the model opens no call, generates the reply as JSON.
-    fn write_lead(&mut self) -> Result<Lead, ModelError> {
-        let opening = self.opening();
+    fn write_lead(&mut self) -> Result<LeadEnd, ModelError> {
+        let opening = self.call_opening();
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
         let start = self.writer.prompt.len();
         let markers = opening.marker.iter().map(String::as_str).collect();
-        let mut prose = Prose::new(self.writer.events, self.writer.stop_sequences(), markers)
+        let mut prose = ProseDecoder::new(self.writer.events, self.writer.stop_sequences(), markers)
             .with_leading_markers(opening.leading.clone());
-        let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
+        let mut job =
+            GenerationJob { stop_tokens: opening.tokens.clone(), ..self.writer.unconstrained_job(0.0) };
         if !is_text {
             // If the model does not open a call, this text is discarded, and the reply is generated
             // again as JSON.
-            prose = prose.muted();
-            job.limit = job.limit.min(MAX_PEEK_TOKENS);
+            prose = prose.without_events();
+            job.max_tokens = job.max_tokens.min(MAX_PEEK_TOKENS);
         }
-        let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
+        let written = self.writer.generate_with(job, &mut |bytes| prose.push(bytes))?;
         let is_bare = prose.end() == Some(ProseEnd::LeadingMarker);
         let is_call = is_bare || written.stopped_at.is_some() || prose.end() == Some(ProseEnd::Marker);
         if !is_call && is_text {
             let text = prose.finish();
-            return Ok(Lead::Answer(Box::new(self.writer.finish_text(text, written.complete)?)));
+            return Ok(LeadEnd::Answer(Box::new(self.writer.finish_text(text, written.is_complete)?)));
         }
         self.writer.prompt.truncate(start);
         if !is_call {
             let reply = self.writer.write_structured("")?;
-            return Ok(Lead::Answer(Box::new(reply.unwrap_or_else(|| self.writer.truncated_response()))));
+            return Ok(LeadEnd::Answer(Box::new(reply.unwrap_or_else(|| self.writer.truncated_response()))));
         }
         if is_text && !prose.text().trim().is_empty() {
             self.writer.prefill(prose.text());
@@ -186,7 +187,7 @@ impl TemplateCalls<'_> {
             self.format.next = None;
         }
         let text = if is_text { prose.finish() } else { String::new() };
-        Ok(Lead::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
+        Ok(LeadEnd::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
     }
 
     /// Generates the name and the arguments of a call. Returns `None` if the call is incomplete,
@@ -200,13 +201,13 @@ impl TemplateCalls<'_> {
         };
         let gap = self.encode(gap);
         let names = self.writer.callable_names();
-        let alternatives: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+        let alternatives: Vec<_> = names.iter().map(|name| lark_literal(name)).collect();
         let grammar = format!("start: ({}) {}", alternatives.join(" | "), self.grammar_pattern(&gap));
         let written = self.write_grammar(grammar)?;
-        if !written.complete {
+        if !written.is_complete {
             return Ok(None);
         }
-        let behind = self.bytes(&gap);
+        let behind = self.decode(&gap);
         let name = names.iter().find(|name| [name.as_bytes(), &behind].concat() == written.bytes);
         let Some(name) = name else {
             return Err(ModelError::InvalidResponse("the model wrote no tool name".to_owned()));
@@ -219,9 +220,9 @@ impl TemplateCalls<'_> {
     ///
     /// Returns `Some(true)` if another call begins, `Some(false)` if the turn ends or the format
     /// permits only one call, and `None` if the token limit was reached.
-    fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
+    fn write_next_opening(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
-        let index = self.first_call + written - 1;
+        let index = self.first_call_index + written - 1;
         let next = self.encode(&self.with_ids(&next, index));
         let close = self.encode(&self.with_ids(&self.format.close, index));
         let common = next.iter().zip(&close).take_while(|(next, close)| next == close).count();
@@ -236,21 +237,21 @@ impl TemplateCalls<'_> {
             close => format!("start: ({}) | ({})", self.grammar_pattern(next), self.grammar_pattern(close)),
         };
         let written = self.write_grammar(grammar)?;
-        let (specials, bytes) = (self.special_tokens(next), self.bytes(next));
+        let (specials, bytes) = (self.special_tokens(next), self.decode(next));
         let is_next = written.bytes == bytes && self.special_tokens(&written.tokens) == specials;
-        Ok(written.complete.then_some(is_next && !written.tokens.is_empty()))
+        Ok(written.is_complete.then_some(is_next && !written.tokens.is_empty()))
     }
 
-    fn write_grammar(&mut self, grammar: String) -> Result<Output, ModelError> {
+    fn write_grammar(&mut self, grammar: String) -> Result<GeneratedTokens, ModelError> {
         let grammar = TopLevelGrammar::from_lark(grammar);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
-        let job = self.writer.grammar_job(constraint, 0.0);
-        Ok(self.writer.write(job)?)
+        let job = self.writer.constrained_job(constraint, 0.0);
+        Ok(self.writer.generate(job)?)
     }
 
-    fn opening(&self) -> Opening {
+    fn call_opening(&self) -> CallOpening {
         let open = self.format.open.trim_start();
-        let mut opening = Opening { tokens: Vec::new(), marker: None, leading: self.bare_calls() };
+        let mut opening = CallOpening { tokens: Vec::new(), marker: None, leading: self.bare_calls() };
         if self.is_native {
             let tokenizer = self.writer.engine.tokenizer();
             let first = self.encode(open).first().copied();
@@ -292,11 +293,11 @@ impl TemplateCalls<'_> {
     }
 
     fn truncated_response(&self, message: AssistantMessage) -> ChatResponse {
-        self.writer.response(message, FinishReason::Length)
+        self.writer.build_response(message, FinishReason::Length)
     }
 
     fn with_ids(&self, text: &str, index: usize) -> String {
-        CallFormat::with_ids(text, &call_id(index), &call_id(index + 1))
+        CallFormat::replace_ids(text, &call_id(index), &call_id(index + 1))
     }
 
     fn prefill(&mut self, text: &str) {
@@ -317,12 +318,12 @@ impl TemplateCalls<'_> {
         let runs = tokens.chunk_by(|a, b| !tokenizer.is_special(*a) && !tokenizer.is_special(*b));
         let runs = runs.map(|run| match run {
             [token] if tokenizer.is_special(*token) => format!("<[{token}]>"),
-            run => quoted(&String::from_utf8_lossy(&self.bytes(run))),
+            run => lark_literal(&String::from_utf8_lossy(&self.decode(run))),
         });
         runs.collect::<Vec<_>>().join(" ")
     }
 
-    fn bytes(&self, tokens: &[u32]) -> Vec<u8> {
+    fn decode(&self, tokens: &[u32]) -> Vec<u8> {
         let tokenizer = self.writer.engine.tokenizer();
         tokens.iter().flat_map(|token| tokenizer.bytes(*token)).copied().collect()
     }

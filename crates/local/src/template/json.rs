@@ -19,7 +19,7 @@ pub(super) fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> 
     };
     let indent = indent.and_then(|indent| usize::try_from(indent).ok());
     let mut writer = JsonWriter { text: String::new(), indent };
-    writer.value(value, 0)?;
+    writer.write_value(value, 0)?;
     Ok(Value::from_safe_string(writer.text))
 }
 
@@ -29,7 +29,7 @@ struct JsonWriter {
 }
 
 impl JsonWriter {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+    fn write_value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         match value.kind() {
             _ if depth > MAX_DEPTH => self.text.push_str("null"),
             ValueKind::Bool => self.text.push_str(if value.is_true() { "true" } else { "false" }),
@@ -41,7 +41,7 @@ impl JsonWriter {
                     self.separate(index, depth + 1);
                     self.string(&key.to_string());
                     self.text.push_str(": ");
-                    self.value(&value.get_item(&key)?, depth + 1)?;
+                    self.write_value(&value.get_item(&key)?, depth + 1)?;
                 }
                 self.close('}', value.len(), depth);
             }
@@ -49,7 +49,7 @@ impl JsonWriter {
                 self.text.push('[');
                 for (index, item) in value.try_iter()?.enumerate() {
                     self.separate(index, depth + 1);
-                    self.value(&item, depth + 1)?;
+                    self.write_value(&item, depth + 1)?;
                 }
                 self.close(']', value.len(), depth);
             }

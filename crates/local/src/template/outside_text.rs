@@ -6,9 +6,9 @@ use minijinja::Value;
 
 use crate::tokenizer::Tokenizer;
 
-/// The character that opens a marker. A marker consists of [`OPEN`], the index of an untrusted
+/// The character that opens a marker. A marker consists of [`MARKER_OPEN`], the index of an untrusted
 /// text, and [`CLOSE`]. The template renders the marker instead of the text.
-const OPEN: char = '\u{F0000}';
+const MARKER_OPEN: char = '\u{F0000}';
 /// The character that closes a marker.
 const CLOSE: char = '\u{F0001}';
 /// The character that opens a marker within a JSON string. The text that replaces the marker is
@@ -31,18 +31,19 @@ impl<'a> OutsideText<'a> {
     }
 
     /// Stores `text` and returns its marker. The template renders the marker instead of the text.
-    pub(super) fn add(&mut self, text: &str) -> String {
+    pub(super) fn add_as_marker(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
-        format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
+        format!("{MARKER_OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
     /// Returns `text` unchanged if it cannot be confused with markup, because a template may
     /// compare it with a constant. Otherwise stores `text` and returns its marker.
     pub(super) fn text_or_marker(&mut self, text: &str) -> Value {
-        let touches =
-            |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);
+        let touches = |letter: char| {
+            self.markup_edges.contains(&letter) || matches!(letter, MARKER_OPEN | CLOSE | OPEN_JSON)
+        };
         match text.contains(touches) {
-            true => Value::from(self.add(text)),
+            true => Value::from(self.add_as_marker(text)),
             false => Value::from(text),
         }
     }
@@ -71,7 +72,7 @@ impl<'a> OutsideText<'a> {
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
         let mut tokens = Vec::new();
         let mut rest = rendered;
-        while let Some(start) = rest.find([OPEN, OPEN_JSON]) {
+        while let Some(start) = rest.find([MARKER_OPEN, OPEN_JSON]) {
             let (markup, marker) = rest.split_at(start);
             tokens.extend(tokenizer.encode_markup(markup));
             let Some((index, behind)) = marker.split_once(CLOSE) else {
@@ -80,7 +81,7 @@ impl<'a> OutsideText<'a> {
             };
             rest = behind;
             let is_json = index.starts_with(OPEN_JSON);
-            let index = index.trim_start_matches([OPEN, OPEN_JSON]).parse::<usize>().ok();
+            let index = index.trim_start_matches([MARKER_OPEN, OPEN_JSON]).parse::<usize>().ok();
             if let Some(text) = index.and_then(|index| self.texts.get(index)) {
                 let escaped = if is_json { Some(json_escaped(text)) } else { None };
                 tokens.extend(tokenizer.encode_content(escaped.as_deref().unwrap_or(text)));
@@ -93,7 +94,7 @@ impl<'a> OutsideText<'a> {
     /// Returns `rendered` with each marker replaced by its untrusted text.
     pub(super) fn replace_markers(&self, rendered: &str) -> String {
         self.texts.iter().enumerate().fold(rendered.to_owned(), |rendered, (index, text)| {
-            let rendered = rendered.replace(&format!("{OPEN}{index}{CLOSE}"), text);
+            let rendered = rendered.replace(&format!("{MARKER_OPEN}{index}{CLOSE}"), text);
             rendered.replace(&format!("{OPEN_JSON}{index}{CLOSE}"), &json_escaped(text))
         })
     }
@@ -101,7 +102,7 @@ impl<'a> OutsideText<'a> {
 
 /// Replaces each marker in `literal`, a JSON literal, by the form of the marker for JSON strings.
 pub(super) fn as_json_markers(literal: &str) -> String {
-    literal.replace(OPEN, &String::from(OPEN_JSON))
+    literal.replace(MARKER_OPEN, &String::from(OPEN_JSON))
 }
 
 fn json_escaped(text: &str) -> String {

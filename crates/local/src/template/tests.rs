@@ -116,7 +116,9 @@ fn function_tags_are_detected() {
 
 #[test]
 fn templates_without_json_calls_have_no_format() {
-    for source in [CHATML, PARAMETER_TAGS, "{{ messages[0].content }}", "{{ raise_exception('no') }}"] {
+    for source in
+        [CHATML_TEMPLATE, PARAMETER_TAGS, "{{ messages[0].content }}", "{{ raise_exception('no') }}"]
+    {
         check_format(source, &expect!["None\n"]);
     }
 }

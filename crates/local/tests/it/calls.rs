@@ -127,7 +127,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
             "an anchor",
             json!({"$defs": {"n": {"$anchor": "node", "enum": ["x", "y"]}}, "type": "object", "properties": {"v": {"$ref": "#node"}}, "required": ["v"]}),
         ),
-        (LONG, chain(2500)),
+        (LONG_SCHEMA, chain(2500)),
         ("denormalised characters", object(json!({"e\u{301}t\u{e9}": {"const": "\u{2126}"}}))),
         (
             "names of properties",
@@ -136,7 +136,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-const LONG: &str = "a chain of references";
+const LONG_SCHEMA: &str = "a chain of references";
 
 /// Creates a schema with a chain of `links` references. Processing it recursively would overflow
 /// the stack.
@@ -182,9 +182,9 @@ const INEXPRESSIBLE_SCHEMAS: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // The template renders the complete schemas, so `LONG` does not fit into the context window.
+    // The template renders the complete schemas, so `LONG_SCHEMA` does not fit into the context window.
     // The profile with examples renders only signatures.
-    let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
+    let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG_SCHEMA);
     check_calls(&by_template, &shown).await;
     // Both profiles decode arguments in the same way, so a third of the schemas is enough here.
     let some: Vec<_> = shown.into_iter().step_by(3).chain(long).collect();

@@ -12,7 +12,7 @@ use haft_local::{LoadError, LocalModel, ModelEvent};
 use serde_json::json;
 
 use crate::calls::request;
-use crate::tiny::{CONTEXT, TinyFile};
+use crate::tiny::{CONTEXT_LENGTH, TinyFile};
 
 async fn load_error(file: &TinyFile) -> LoadError {
     LocalModel::open(&file.path).await.expect_err("the file cannot be used")
@@ -28,7 +28,7 @@ async fn profile_has_the_capabilities_of_the_model() {
     let profile = model.profile();
     assert_eq!(profile.name, "tiny");
     assert!(profile.native_tools && profile.json_schema && !profile.images);
-    assert_eq!(profile.context_window, Some(u64::from(CONTEXT)));
+    assert_eq!(profile.context_window, Some(u64::from(CONTEXT_LENGTH)));
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn progress_increases_from_0_to_1() {
     let file = TinyFile::new(0);
     let (sender, shares) = std::sync::mpsc::channel();
     let send = move |event: &ModelEvent<'_>| {
-        if let ModelEvent::Loading { share, .. } = event {
+        if let ModelEvent::Loading { fraction: share, .. } = event {
             sender.send(*share).unwrap();
         }
     };
@@ -105,14 +105,14 @@ async fn unsupported_architecture_is_an_error() {
         ],
     );
     let file = TinyFile::with_metadata(0, &[("qwen2.rope.scaling.type", text("yarn"))]);
-    assert!(matches!(load_error(&file).await, LoadError::Variant { .. }));
+    assert!(matches!(load_error(&file).await, LoadError::UnsupportedFeature { .. }));
 }
 
 #[tokio::test]
 async fn invalid_template_is_an_error() {
     let template = Value::String("{% for message in %}".to_owned());
     let file = TinyFile::with_metadata(0, &[("tokenizer.chat_template", template)]);
-    assert!(matches!(load_error(&file).await, LoadError::Template { .. }));
+    assert!(matches!(load_error(&file).await, LoadError::InvalidTemplate { .. }));
 }
 
 /// Invalid sizes in a damaged header, such as a context window of 2^30 tokens, must be rejected

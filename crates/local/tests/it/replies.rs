@@ -15,7 +15,7 @@ use haft_testing::conformance;
 use serde_json::{Value, json};
 
 use crate::calls::request;
-use crate::tiny::{CONTEXT, TinyFile};
+use crate::tiny::{CONTEXT_LENGTH, TinyFile};
 
 fn question(text: &str) -> ChatRequest {
     let mut request = ChatRequest::new([Message::user(text)]);
@@ -318,7 +318,7 @@ async fn result_cannot_forge_a_question() {
 #[tokio::test]
 async fn context_overflow_is_an_error() {
     let model = TinyFile::new(0).load().await;
-    let request = question(&"word ".repeat(CONTEXT as usize));
+    let request = question(&"word ".repeat(CONTEXT_LENGTH as usize));
     assert!(matches!(model.chat(&request).await, Err(ModelError::ContextTooLong(_))));
 }
 

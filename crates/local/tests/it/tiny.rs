@@ -13,17 +13,17 @@ use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 
 const WIDTH: usize = 32;
-const FEED: usize = 64;
+const FFN_WIDTH: usize = 64;
 const LAYERS: usize = 2;
-pub(crate) const CONTEXT: u32 = 8192;
+pub(crate) const CONTEXT_LENGTH: u32 = 8192;
 
 /// Tokens of several bytes. Some of them contain the end of a JSON value and the beginning of the
 /// next one, as in real vocabularies.
-const WORDS: [&str; 19] = [
+const WORD_TOKENS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",
 ];
-const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
+const SPECIAL_TOKENS: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
 /// A model file with random weights in a temporary folder.
 pub(crate) struct TinyFile {
@@ -92,7 +92,7 @@ impl TinyFile {
 
 fn write(path: &Path, seed: u64, metadata: &[(String, Value)], vocabulary: usize) {
     let mut weights = Weights { random: StdRng::seed_from_u64(seed), tensors: Vec::new() };
-    weights.all(vocabulary);
+    weights.add_all(vocabulary);
     let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
     let tensors: Vec<_> = weights.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     gguf_file::write(&mut File::create(path).unwrap(), &metadata, &tensors).unwrap();
@@ -100,15 +100,15 @@ fn write(path: &Path, seed: u64, metadata: &[(String, Value)], vocabulary: usize
 
 fn metadata(specials: &[&str]) -> Vec<(String, Value)> {
     let tokens = vocabulary(specials);
-    let first_special = tokens.len() - SPECIAL.len() - specials.len();
+    let first_special = tokens.len() - SPECIAL_TOKENS.len() - specials.len();
     let kinds = (0..tokens.len()).map(|index| Value::I32(if index < first_special { 1 } else { 3 }));
     let text = |text: &str| Value::String(text.to_owned());
     let entries = [
         ("general.architecture", text("qwen2")),
         ("qwen2.block_count", Value::U32(LAYERS as u32)),
-        ("qwen2.context_length", Value::U32(CONTEXT)),
+        ("qwen2.context_length", Value::U32(CONTEXT_LENGTH)),
         ("qwen2.embedding_length", Value::U32(WIDTH as u32)),
-        ("qwen2.feed_forward_length", Value::U32(FEED as u32)),
+        ("qwen2.feed_forward_length", Value::U32(FFN_WIDTH as u32)),
         ("qwen2.attention.head_count", Value::U32(4)),
         ("qwen2.attention.head_count_kv", Value::U32(2)),
         ("qwen2.attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
@@ -124,12 +124,12 @@ fn metadata(specials: &[&str]) -> Vec<(String, Value)> {
 
 fn vocabulary(specials: &[&str]) -> Vec<String> {
     let bytes = (0..=u8::MAX).map(|byte| spelling(&[byte]));
-    let words = WORDS.iter().map(|word| spelling(word.as_bytes()));
+    let words = WORD_TOKENS.iter().map(|word| spelling(word.as_bytes()));
     let double_space = std::iter::once(spelling(b"  "));
     bytes
         .chain(words)
         .chain(double_space)
-        .chain(SPECIAL.iter().chain(specials).map(|token| (*token).to_owned()))
+        .chain(SPECIAL_TOKENS.iter().chain(specials).map(|token| (*token).to_owned()))
         .collect()
 }
 
@@ -150,31 +150,31 @@ struct Weights {
 }
 
 impl Weights {
-    fn all(&mut self, vocabulary: usize) {
-        self.matrix("token_embd.weight", vocabulary, WIDTH);
-        self.vector("output_norm.weight", WIDTH);
+    fn add_all(&mut self, vocabulary: usize) {
+        self.add_matrix("token_embd.weight", vocabulary, WIDTH);
+        self.add_vector("output_norm.weight", WIDTH);
         for layer in 0..LAYERS {
             let name = |part: &str| format!("blk.{layer}.{part}");
-            self.vector(&name("attn_norm.weight"), WIDTH);
-            self.vector(&name("ffn_norm.weight"), WIDTH);
+            self.add_vector(&name("attn_norm.weight"), WIDTH);
+            self.add_vector(&name("ffn_norm.weight"), WIDTH);
             for (part, rows) in [("attn_q", WIDTH), ("attn_k", WIDTH / 2), ("attn_v", WIDTH / 2)] {
-                self.matrix(&name(&format!("{part}.weight")), rows, WIDTH);
-                self.vector(&name(&format!("{part}.bias")), rows);
+                self.add_matrix(&name(&format!("{part}.weight")), rows, WIDTH);
+                self.add_vector(&name(&format!("{part}.bias")), rows);
             }
-            self.matrix(&name("attn_output.weight"), WIDTH, WIDTH);
-            self.matrix(&name("ffn_gate.weight"), FEED, WIDTH);
-            self.matrix(&name("ffn_up.weight"), FEED, WIDTH);
-            self.matrix(&name("ffn_down.weight"), WIDTH, FEED);
+            self.add_matrix(&name("attn_output.weight"), WIDTH, WIDTH);
+            self.add_matrix(&name("ffn_gate.weight"), FFN_WIDTH, WIDTH);
+            self.add_matrix(&name("ffn_up.weight"), FFN_WIDTH, WIDTH);
+            self.add_matrix(&name("ffn_down.weight"), WIDTH, FFN_WIDTH);
         }
     }
 
-    fn matrix(&mut self, name: &str, rows: usize, columns: usize) {
+    fn add_matrix(&mut self, name: &str, rows: usize, columns: usize) {
         let values = self.values(rows * columns);
         let tensor = Tensor::from_vec(values, (rows, columns), &Device::Cpu).unwrap();
         self.tensors.push((name.to_owned(), QTensor::quantize(&tensor, GgmlDType::Q5_0).unwrap()));
     }
 
-    fn vector(&mut self, name: &str, length: usize) {
+    fn add_vector(&mut self, name: &str, length: usize) {
         let tensor = Tensor::from_vec(self.values(length), length, &Device::Cpu).unwrap();
         self.tensors.push((name.to_owned(), QTensor::quantize(&tensor, GgmlDType::F32).unwrap()));
     }

@@ -1,5 +1,5 @@
 /// The maximum nesting depth of variables in default values.
-const MAX_DEPTH: usize = 16;
+const MAX_VARIABLE_DEPTH: usize = 16;
 
 /// Returns `text` with the variables `${NAME}` and `${NAME:-default}` replaced by their values.
 ///
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 16;
 /// nested deeper than 16 levels. Error messages contain the name of the variable, but not the text,
 /// because the text may contain a secret.
 pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    expand_within(MAX_DEPTH, text, lookup)
+    expand_within(MAX_VARIABLE_DEPTH, text, lookup)
 }
 
 fn expand_within(
@@ -27,7 +27,7 @@ fn expand_within(
         let (variable, behind) = split_at_end(after).ok_or("\"${\" without \"}\"")?;
         let depth = depth.checked_sub(1).ok_or("variables are nested too deeply")?;
         expanded += before;
-        expanded += &value(depth, variable, lookup)?;
+        expanded += &variable_value(depth, variable, lookup)?;
         rest = behind;
     }
     Ok(expanded + rest)
@@ -48,7 +48,11 @@ fn split_at_end(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-fn value(depth: usize, variable: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+fn variable_value(
+    depth: usize,
+    variable: &str,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, String> {
     let (name, default) = match variable.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (variable, None),

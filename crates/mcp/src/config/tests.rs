@@ -12,7 +12,7 @@ fn variables(name: &str) -> Option<String> {
 }
 
 fn check_error(text: &str, expected: &Expect) {
-    let error = McpConfig::from_json_with(text, variables).unwrap_err();
+    let error = McpConfig::from_json_with_variables(text, variables).unwrap_err();
     expected.assert_eq(&error.to_string());
 }
 
@@ -20,7 +20,7 @@ fn check_error(text: &str, expected: &Expect) {
 /// and `${VAR:-default}` in it are expanded. Unknown keys are ignored.
 #[test]
 fn file_of_an_editor_is_parsed() {
-    let config = McpConfig::from_json_with(
+    let config = McpConfig::from_json_with_variables(
         r#"{
           "inputs": [],
           "mcpServers": {
@@ -57,7 +57,7 @@ fn file_of_an_editor_is_parsed() {
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},
         "b": {"url": "http://me:${TOKEN}@localhost:8/${TOKEN}?key=${TOKEN}", "headers": {"H": "${TOKEN}"}}}}"#;
-    let config = McpConfig::from_json_with(text, variables).unwrap();
+    let config = McpConfig::from_json_with_variables(text, variables).unwrap();
     let debug = format!("{config:?}");
     assert!(!debug.contains("s3cret"), "{debug}");
     assert!(debug.contains("args: 1") && debug.contains("\"http://localhost:8\""), "{debug}");
@@ -91,7 +91,7 @@ fn default_may_contain_variables() {
 /// missing.
 #[test]
 fn entry_may_be_disabled_and_values_null() {
-    let config = McpConfig::from_json_with(
+    let config = McpConfig::from_json_with_variables(
         r#"{"mcpServers": {
             "off": {"disabled": true, "command": "${NOPE}"},
             "on": {"disabled": false, "command": "x", "args": null, "env": null, "cwd": null, "url": null},
@@ -100,7 +100,7 @@ fn entry_may_be_disabled_and_values_null() {
         variables,
     )
     .unwrap();
-    assert_eq!(config.names().collect::<Vec<_>>(), ["on", "far"]);
+    assert_eq!(config.server_names().collect::<Vec<_>>(), ["on", "far"]);
 }
 
 /// Behaviour F53: the error for an undefined variable names the server and the key.

@@ -14,7 +14,7 @@ async fn call_during_a_restart_fails_after_the_start_timeout() {
     let handle =
         ConnectionHandle::new("mcp:slow".to_owned(), status, CancellationToken::new(), start_timeout);
     let started = Instant::now();
-    let Err(ToolError::Failed { message, source }) = handle.connection().await else {
+    let Err(ToolError::Failed { message, source }) = handle.wait_for_connection().await else {
         panic!("there is no connection");
     };
     assert_eq!(started.elapsed(), start_timeout);

@@ -1,10 +1,10 @@
 use haft_core::tool::Annotations;
 use serde_json::{Value, json};
 
-use super::definition;
+use super::parse_definition;
 
 fn rejection(tool: &Value) -> String {
-    definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
+    parse_definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
 }
 
 /// Behaviour F44: the input schema is passed on unchanged, including `$ref`, `$defs` and
@@ -23,7 +23,7 @@ fn input_schema_is_unchanged() {
         "definitions": {"old": {"type": "integer"}},
     });
     let tool = json!({"name": "walk", "inputSchema": schema});
-    let (_, definition) = definition(&tool).unwrap();
+    let (_, definition) = parse_definition(&tool).unwrap();
     let input = definition.input_schema();
     assert_eq!(input.as_value(), &schema);
     assert!(input.is_valid(&json!({"node": {"next": {"next": {}}}, "name": null, "old": 3})));
@@ -38,7 +38,7 @@ fn missing_description_is_empty() {
     for description in [json!({}), json!({"description": null}), json!({"description": 7})] {
         let mut tool = json!({"name": "quiet", "inputSchema": {"type": "object"}});
         tool.as_object_mut().unwrap().extend(description.as_object().unwrap().clone());
-        assert_eq!(definition(&tool).unwrap().1.description(), "");
+        assert_eq!(parse_definition(&tool).unwrap().1.description(), "");
     }
 }
 
@@ -66,7 +66,7 @@ fn annotations_are_kept_and_not_trusted() {
         "annotations": {"title": "Delete", "readOnlyHint": true, "idempotentHint": true, "destructiveHint": "no"},
         "_meta": {"vendor/cost": 3},
     });
-    let (original_name, definition) = definition(&tool).unwrap();
+    let (original_name, definition) = parse_definition(&tool).unwrap();
     assert_eq!(original_name, "delete.all");
     assert_eq!(definition.title(), Some("Delete"));
     let expected = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };

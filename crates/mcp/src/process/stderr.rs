@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// The maximum number of bytes that are kept from the end of standard error.
 const TAIL_BYTES: usize = 16 << 10;
 /// The maximum number of lines of standard error that an error message quotes.
-const ERROR_LINES: usize = 5;
+const MAX_ERROR_LINES: usize = 5;
 
 /// The last 16 KiB that a server wrote to its standard error.
 ///
@@ -26,7 +26,7 @@ pub(crate) struct StderrTail {
 }
 
 impl StderrTail {
-    pub(super) fn read(stderr: ChildStderr) -> Self {
+    pub(super) fn start_reading(stderr: ChildStderr) -> Self {
         let tail = Arc::default();
         let reader = tokio::spawn(drain(stderr, Arc::clone(&tail)));
         Self { tail, reader: AbortOnDropHandle::new(reader) }
@@ -43,7 +43,7 @@ impl StderrTail {
             self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&tail);
         let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        lines.get(lines.len().saturating_sub(ERROR_LINES)..).unwrap_or_default().join("\n")
+        lines.get(lines.len().saturating_sub(MAX_ERROR_LINES)..).unwrap_or_default().join("\n")
     }
 }
 

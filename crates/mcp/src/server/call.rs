@@ -20,7 +20,7 @@ const PROGRESS_BUFFER: usize = 16;
 
 /// Runs `call` through `pipeline` and returns its result. Progress reports are sent to the client
 /// until the input of the server ends.
-pub(super) async fn run(
+pub(super) async fn run_call(
     pipeline: &Pipeline,
     tools: ToolList,
     call: ToolCall,

@@ -6,11 +6,11 @@ use haft_core::{
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Map, Value, json};
 
-use super::definition::is_object;
+use super::definition::has_object_root;
 use crate::metadata;
 
 /// Encodes `result` as a `CallToolResult`. `definition` is the definition of the called tool.
-pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
+pub(super) fn encode_result(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
     let warnings = result.warnings.iter().map(|warning| ContentBlock::text(format!("Warning: {warning}")));
     match result.outcome {
         Outcome::Failed(failure) => CallToolResult::error(
@@ -43,7 +43,7 @@ pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToo
 /// are dropped.
 fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     let Ok(mut json) = serde_json::to_value(&*block) else { return };
-    merge(&mut json, Value::Object(extra));
+    merge_fields(&mut json, Value::Object(extra));
     if let Ok(merged) = serde_json::from_value(json) {
         *block = merged;
     }
@@ -51,11 +51,11 @@ fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
 
 /// Merges the object `from` into the object `into`, including nested objects. Existing values in
 /// `into` are not replaced.
-fn merge(into: &mut Value, from: Value) {
+fn merge_fields(into: &mut Value, from: Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {
         match into.get_mut(&key) {
-            Some(existing) => merge(existing, value),
+            Some(existing) => merge_fields(existing, value),
             None => drop(into.insert(key, value)),
         }
     }
@@ -67,7 +67,7 @@ fn merge(into: &mut Value, from: Value) {
 ///
 /// The module [`definition`](super::definition) wraps the output schema in the same way.
 fn with_object_root(definition: &ToolDefinition, value: Value) -> Value {
-    let has_object_root = definition.output_schema().map_or_else(|| value.is_object(), is_object);
+    let has_object_root = definition.output_schema().map_or_else(|| value.is_object(), has_object_root);
     if has_object_root { value } else { json!({ "result": value }) }
 }
 

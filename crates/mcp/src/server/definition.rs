@@ -5,14 +5,14 @@ use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
 /// Encodes `definition` as an entry of the tool list.
-pub(super) fn encode(definition: &ToolDefinition) -> Tool {
+pub(super) fn encode_definition(definition: &ToolDefinition) -> Tool {
     let description = Some(definition.description()).filter(|text| !text.is_empty());
     let description = description.map(|text| Cow::Owned(text.to_owned()));
     let name = definition.name().as_str().to_owned();
     let mut tool =
-        Tool::new_with_raw(name, description, object(definition.input_schema().as_value().clone()));
+        Tool::new_with_raw(name, description, to_json_object(definition.input_schema().as_value().clone()));
     tool.title = definition.title().map(str::to_owned);
-    tool.output_schema = definition.output_schema().map(|schema| object(with_object_root(schema)));
+    tool.output_schema = definition.output_schema().map(|schema| to_json_object(with_object_root(schema)));
     let hints = definition.annotations();
     if *hints != haft_core::tool::Annotations::default() {
         let (read_only, destructive) = (hints.read_only, hints.destructive);
@@ -27,17 +27,17 @@ pub(super) fn encode(definition: &ToolDefinition) -> Tool {
 }
 
 /// Returns `true` if `schema` declares `"type": "object"`.
-pub(super) fn is_object(schema: &Schema) -> bool {
+pub(super) fn has_object_root(schema: &Schema) -> bool {
     schema.as_value().get("type").is_some_and(|root| root == "object")
 }
 
 /// Returns `schema` if it is an object schema. Otherwise returns an object schema in which `schema`
 /// describes the property `result`. MCP requires object schemas.
 fn with_object_root(schema: &Schema) -> Value {
-    if is_object(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
+    if has_object_root(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
 }
 
-fn object(schema: Value) -> Arc<JsonObject> {
+fn to_json_object(schema: Value) -> Arc<JsonObject> {
     match schema {
         Value::Object(schema) => Arc::new(schema),
         // The schema `true` is encoded as `{}`, which also accepts any value.

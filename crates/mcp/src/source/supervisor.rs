@@ -11,7 +11,7 @@ use crate::{
     StdioServer,
     connection_handle::{ConnectionHandle, SourceStatus},
     listing::{ListError, ListLimits, Listing},
-    session::{Client, Handshake, Session, StartError},
+    session::{HandshakeMode, ServerClient, Session, StartError},
 };
 
 /// The delays between attempts to run the server or to subscribe. They begin with 250 ms and double
@@ -25,16 +25,16 @@ const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
 const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 
 /// The minimum time between two refreshes of the tool list.
-const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts `server` and restarts it whenever it exits, until the source is dropped.
-pub(super) async fn run(
+pub(super) async fn supervise(
     server: StdioServer,
     handle: ConnectionHandle,
     status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
 ) {
-    let handshake = Handshake::Auto;
+    let handshake = HandshakeMode::Auto;
     let mut supervisor = Supervisor { server, handle, status, closed, handshake, listing: None };
     let mut backoff = Backoff::default();
     while !supervisor.closed.is_cancelled() {
@@ -53,7 +53,7 @@ struct Supervisor {
     handle: ConnectionHandle,
     status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
-    handshake: Handshake,
+    handshake: HandshakeMode,
     listing: Option<Listing>,
 }
 
@@ -95,7 +95,7 @@ impl Supervisor {
         let listed = tokio::select! {
             biased;
             () = closed.cancelled() => Err("the source was closed".to_owned()),
-            listed = self.list(&session.client) => listed.map_err(|error| error.to_string()),
+            listed = self.update_list(&session.client) => listed.map_err(|error| error.to_string()),
         };
         match listed {
             Ok(()) => Ok(session),
@@ -103,8 +103,8 @@ impl Supervisor {
         }
     }
 
-    async fn list(&mut self, client: &Client) -> Result<(), ListError> {
-        let limits = ListLimits { timeout: self.server.list_timeout, pages: self.server.list_pages };
+    async fn update_list(&mut self, client: &ServerClient) -> Result<(), ListError> {
+        let limits = ListLimits { timeout: self.server.list_timeout, max_pages: self.server.max_list_pages };
         let previous = self.listing.as_ref();
         let listing = Listing::fetch(&client.connection, &self.handle, previous, limits).await?;
         let (connection, tools) = (client.connection.clone(), listing.tools.clone());
@@ -122,7 +122,7 @@ impl Supervisor {
             biased;
             () = closed.cancelled() => None,
             reason = process.exited() => Some(reason),
-            never = self.refresh(client) => match never {},
+            never = self.keep_refreshed(client) => match never {},
         };
         if let (Some(reason), Some(listing)) = (reason, &self.listing) {
             tracing::warn!(source = self.handle.label(), reason, "lost an MCP server; restarting it");
@@ -133,16 +133,16 @@ impl Supervisor {
 
     /// Fetches the tool list after each change notification. The previous list is kept if the
     /// request fails.
-    async fn refresh(&mut self, client: &Client) -> Infallible {
+    async fn keep_refreshed(&mut self, client: &ServerClient) -> Infallible {
         let ack_timeout = self.server.list_timeout;
         let refresh = async {
             loop {
                 client.wait_for_list_change().await;
-                if let Err(error) = self.list(client).await {
+                if let Err(error) = self.update_list(client).await {
                     tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");
                 }
                 // All notifications during this pause cause a single refresh.
-                sleep(REFRESH_INTERVAL).await;
+                sleep(MIN_REFRESH_INTERVAL).await;
             }
         };
         let (_, never) = tokio::join!(keep_subscribed(client, ack_timeout), refresh);
@@ -152,11 +152,11 @@ impl Supervisor {
 
 /// Subscribes to changes of the tool list if the protocol revision requires a subscription. Renews
 /// the subscription whenever it ends.
-async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
+async fn keep_subscribed(client: &ServerClient, ack_timeout: Duration) {
     let mut backoff = Backoff::default();
     while client.needs_subscription() {
         let started = Instant::now();
-        let is_acknowledged = client.subscribe(ack_timeout).await;
+        let is_acknowledged = client.hold_subscription(ack_timeout).await;
         let attempt = if is_acknowledged { Attempt::Succeeded } else { Attempt::Failed };
         sleep(backoff.next_delay(attempt, started.elapsed())).await;
     }

@@ -26,7 +26,7 @@ use super::{
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
     progress::ProgressSubscriber,
-    writer::Writer,
+    writer::MessageWriter,
 };
 
 /// The maximum length of server output that is quoted in logs and errors, in bytes.
@@ -50,7 +50,7 @@ pub(crate) struct TransportLimits {
 /// does not need a new process.
 pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
-    writer: Writer<W>,
+    writer: MessageWriter<W>,
     open_requests: HashMap<RequestId, OpenRequest>,
     /// The id of the `server/discover` request in flight, and the time at which it times out.
     /// `None` if there is no `server/discover` request in flight.
@@ -81,14 +81,14 @@ enum ResponseKind {
     /// found", so that rmcp falls back to `initialize`.
     Probe,
     /// A `server/discover` request that timed out. Its late response is not passed to rmcp. A valid
-    /// response sets [`ServerEvents::late_discover`].
+    /// response sets [`ServerEvents::has_late_discover`].
     LateProbe,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTransport<R, W> {
     pub(crate) fn new(reader: R, writer: W, events: Arc<ServerEvents>, limits: TransportLimits) -> Self {
         let lines = Arc::new(Mutex::new(Lines::new(reader, limits.line_bytes)));
-        Self::over(lines, Writer::new(writer), events, limits)
+        Self::over(lines, MessageWriter::new(writer), events, limits)
     }
 
     /// Creates a transport over the same streams for a second handshake. It has no open requests.
@@ -98,7 +98,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
 
     fn over(
         lines: Arc<Mutex<Lines<R>>>,
-        writer: Writer<W>,
+        writer: MessageWriter<W>,
         events: Arc<ServerEvents>,
         limits: TransportLimits,
     ) -> Self {
@@ -136,8 +136,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// Parses `line`, a line of the server's standard output. Returns `None` if rmcp must not
     /// receive a message, for example for a log line or for a response without an open request.
     fn parse(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
-        if !line.start().trim_ascii_start().starts_with(b"{") {
-            self.log_stray_output(line.start());
+        if !line.head().trim_ascii_start().starts_with(b"{") {
+            self.log_stray_output(line.head());
             return None;
         }
         let line = match line {
@@ -176,7 +176,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let (id, kind) = self.take_request(id)?;
         if matches!(kind, ResponseKind::LateProbe) {
             let is_valid = envelope.result.is_some_and(|result| parse_result(kind, result).is_ok());
-            self.events.late_discover.store(is_valid, Ordering::Relaxed);
+            self.events.has_late_discover.store(is_valid, Ordering::Relaxed);
             return None;
         }
         let response = match (envelope.result, error) {
@@ -186,7 +186,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         };
         Some(match response {
             Ok(result) => JsonRpcMessage::response(result, id),
-            Err(reason) => invalid_response(id, kind, &reason),
+            Err(reason) => invalid_response_error(id, kind, &reason),
         })
     }
 
@@ -206,7 +206,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             return None;
         };
         let (id, kind) = self.take_request(id)?;
-        Some(invalid_response(id, kind, reason))
+        Some(invalid_response_error(id, kind, reason))
     }
 
     /// Removes the open request `id`. Returns its id and its kind, or `None` if there is no such
@@ -300,7 +300,7 @@ fn parse_result(kind: ResponseKind, result: &RawValue) -> serde_json::Result<Ser
     }
 }
 
-fn invalid_response(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJsonRpcMessage {
+fn invalid_response_error(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJsonRpcMessage {
     let code = match kind {
         ResponseKind::Probe | ResponseKind::LateProbe => ErrorCode::METHOD_NOT_FOUND,
         ResponseKind::Raw | ResponseKind::Typed | ResponseKind::Subscription => ErrorCode::PARSE_ERROR,
@@ -343,7 +343,7 @@ where
                 }
             };
             let lines = Arc::clone(&self.lines);
-            let line = async { lines.lock().await.next().await };
+            let line = async { lines.lock().await.next_line().await };
             let message = tokio::select! {
                 biased;
                 line = line => match line {

@@ -10,7 +10,7 @@ pub(crate) struct ServerEvents {
     pub(crate) list_changed: Notify,
     /// `true` after a valid response to `server/discover` has arrived later than the probe timeout.
     /// A failed handshake is then repeated.
-    pub(crate) late_discover: AtomicBool,
+    pub(crate) has_late_discover: AtomicBool,
     /// Cancelled when the server closes its output, or when reading fails.
     pub(crate) closed: CancellationToken,
 }

@@ -2,7 +2,7 @@ use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 
 /// The number of bytes that are kept from the beginning and from the end of an oversized line. They
 /// may contain the `id` of the message.
-const EXCERPT_BYTES: usize = 1024;
+const MAX_EXCERPT_BYTES: usize = 1024;
 
 /// A line that [`Lines`] has read. An oversized line is truncated.
 pub(crate) enum Line {
@@ -15,7 +15,7 @@ pub(crate) enum Line {
 
 impl Line {
     /// Returns the whole line, or the first 1,024 bytes of an oversized line.
-    pub(crate) fn start(&self) -> &[u8] {
+    pub(crate) fn head(&self) -> &[u8] {
         match self {
             Self::Complete(line) => line,
             Self::TooLong { head, .. } => head,
@@ -46,7 +46,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// Reads the next line. Returns `None` at the end of the input.
     ///
     /// The method is cancel safe: a partial line is kept for the next call.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(crate) async fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
             let chunk = self.reader.fill_buf().await?;
             if chunk.is_empty() {
@@ -72,12 +72,12 @@ impl LineBuffer {
             return;
         }
         if self.tail.is_empty() {
-            self.bytes.truncate(EXCERPT_BYTES);
-            self.bytes.extend(part.iter().take(EXCERPT_BYTES.saturating_sub(self.bytes.len())));
+            self.bytes.truncate(MAX_EXCERPT_BYTES);
+            self.bytes.extend(part.iter().take(MAX_EXCERPT_BYTES.saturating_sub(self.bytes.len())));
             self.bytes.shrink_to_fit();
         }
         self.tail.extend_from_slice(part);
-        let surplus = self.tail.len().saturating_sub(EXCERPT_BYTES);
+        let surplus = self.tail.len().saturating_sub(MAX_EXCERPT_BYTES);
         self.tail.drain(..surplus);
     }
 

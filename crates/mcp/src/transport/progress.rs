@@ -6,14 +6,14 @@ use tokio::sync::mpsc;
 
 /// The maximum number of queued progress reports per request. Further reports are dropped while the
 /// queue is full.
-const PROGRESS_BUFFER: usize = 16;
+const PROGRESS_CAPACITY: usize = 16;
 
 /// Subscribes to the progress notifications of `request`. Returns a receiver for the reports.
 ///
 /// Must be called before `request` is sent, because the first notification may arrive immediately.
 /// All reports are queued before the response is delivered.
-pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
-    let (sender, reports) = mpsc::channel(PROGRESS_BUFFER);
+pub(crate) fn subscribe_to_progress(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
+    let (sender, reports) = mpsc::channel(PROGRESS_CAPACITY);
     request.extensions_mut().insert(ProgressSender(sender));
     reports
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
-    writer::Writer,
+    writer::MessageWriter,
 };
 
 /// The server side of the stdio transport.
@@ -23,7 +23,7 @@ use super::{
 /// It responds to invalid messages with a JSON-RPC error.
 pub(crate) struct ServerTransport<R, W> {
     lines: Lines<R>,
-    writer: Writer<W>,
+    writer: MessageWriter<W>,
     /// Cancelled when the transport reaches the end of its input.
     input_closed: CancellationToken,
     /// The task that writes an error response to an invalid message.
@@ -35,13 +35,13 @@ pub(crate) struct ServerTransport<R, W> {
     ///
     /// Before this request, messages that are not requests are dropped, because rmcp 3.9 would end
     /// the session with `ExpectedInitializeRequest`.
-    session_started: bool,
+    has_session_started: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTransport<R, W> {
     pub(crate) fn new(reader: R, writer: W, input_closed: CancellationToken) -> Self {
-        let (lines, writer) = (Lines::new(reader, limits::LINE_BYTES), Writer::new(writer));
-        Self { lines, writer, input_closed, error_response: None, session_started: false }
+        let (lines, writer) = (Lines::new(reader, limits::LINE_BYTES), MessageWriter::new(writer));
+        Self { lines, writer, input_closed, error_response: None, has_session_started: false }
     }
 
     /// Reads the next message. Returns `None` at the end of the input, or if an error response
@@ -49,14 +49,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             self.flush_error_response().await?;
-            let line = self.lines.next().await.ok()??;
+            let line = self.lines.next_line().await.ok()??;
             if matches!(&line, Line::Complete(line) if line.trim_ascii().is_empty()) {
                 continue;
             }
             match parse(line) {
                 Ok(message) => {
-                    self.session_started |= starts_session(&message);
-                    if self.session_started || matches!(message, JsonRpcMessage::Request(_)) {
+                    self.has_session_started |= starts_session(&message);
+                    if self.has_session_started || matches!(message, JsonRpcMessage::Request(_)) {
                         return Some(message);
                     }
                 }

@@ -28,7 +28,7 @@ use super::{
 async fn lines_of(bytes: &'static [u8], limit: usize) -> Vec<String> {
     let mut lines = Lines::new(bytes, limit);
     let mut read = Vec::new();
-    while let Some(line) = lines.next().await.unwrap() {
+    while let Some(line) = lines.next_line().await.unwrap() {
         read.push(match line {
             Line::Complete(line) => String::from_utf8(line).unwrap(),
             Line::TooLong { head, tail, length } => {

@@ -7,15 +7,15 @@ use tokio::{
 };
 
 /// A writer for JSON messages, one per line. Clones write to the same stream.
-pub(crate) struct Writer<W>(Arc<Mutex<Option<W>>>);
+pub(crate) struct MessageWriter<W>(Arc<Mutex<Option<W>>>);
 
-impl<W> Clone for Writer<W> {
+impl<W> Clone for MessageWriter<W> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> MessageWriter<W> {
     pub(crate) fn new(stream: W) -> Self {
         Self(Arc::new(Mutex::new(Some(stream))))
     }

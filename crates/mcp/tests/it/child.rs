@@ -4,7 +4,7 @@
 mod owner;
 mod responses;
 
-pub(crate) use owner::launcher;
+pub(crate) use owner::launcher_server;
 
 use std::{
     env,
@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-const MODE: &str = "mode:";
+const MODE_PREFIX: &str = "mode:";
 
 /// Returns the command line arguments for the test binary that run only the test [`child`], in the
 /// mode `mode` and without capturing its output.
@@ -23,7 +23,7 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
     ["child::child", "--exact", "--nocapture", "--test-threads=1"]
         .map(str::to_owned)
         .into_iter()
-        .chain([format!("{MODE}{mode}")])
+        .chain([format!("{MODE_PREFIX}{mode}")])
         .collect()
 }
 
@@ -31,7 +31,8 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
 /// the function does nothing.
 #[test]
 fn child() {
-    let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
+    let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE_PREFIX).map(str::to_owned))
+    else {
         return;
     };
     // The test harness may have written an incomplete line to standard output. Terminate it.

@@ -16,7 +16,7 @@ async fn servers_of_a_file_are_started() {
     let sources = McpConfig::from_path(&path).unwrap().start().unwrap();
     let mut tools = Toolset::new();
     for source in sources {
-        source.ready().await.unwrap();
+        source.wait_until_ready().await.unwrap();
         assert_eq!(source.label(), "mcp:one");
         tools = tools.with_source(source);
     }

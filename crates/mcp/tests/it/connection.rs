@@ -45,14 +45,14 @@ async fn connect(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<
     (().serve(client).await.unwrap(), server)
 }
 
-async fn running() -> RunningService<RoleClient, ()> {
+async fn running_service() -> RunningService<RoleClient, ()> {
     connect(Toolset::new().with_tool(add())).await.0
 }
 
 /// Behaviour F80: an existing rmcp connection can be used as a source.
 #[tokio::test]
 async fn existing_connection_is_a_source() {
-    let source = McpSource::from_service(running().await).await.unwrap();
+    let source = McpSource::from_service(running_service().await).await.unwrap();
     assert_eq!(source.label(), "mcp:haft");
     let list = source.tools(&ListContext::default()).await.unwrap();
     let add = list.get("add").unwrap();
@@ -151,7 +151,7 @@ async fn possibly_received_call_is_not_repeated() {
 /// Behaviour F80: `mcp_tool` creates a single tool on an existing rmcp connection.
 #[tokio::test]
 async fn mcp_tool_calls_one_tool_of_a_connection() {
-    let service = running().await;
+    let service = running_service().await;
     let listed = service.peer().list_tools(None).await.unwrap();
     let add = mcp_tool(service.peer(), &listed.tools[0]).unwrap();
     assert_eq!(add.invoke(json!({"x": 17, "y": 25})).await.model_text(), "42");

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    child::{self, launcher},
+    child::{self, launcher_server},
     processes::ServerProcesses,
     server, unique_marker,
 };
@@ -96,7 +96,7 @@ async fn failed_start_is_retried_in_the_background() {
     let StdioServer { command, args, .. } = server("legacy");
     let script = format!("test -e {} && exec {command} {}", flag.display(), args.join(" "));
     let late = McpSource::start("late", StdioServer::new("sh").with_args(["-c", &script]));
-    let reason = late.ready().await.unwrap_err().reason;
+    let reason = late.wait_until_ready().await.unwrap_err().reason;
     assert_eq!(reason, "the server exited during the handshake (exit status: 1)");
     let other = McpSource::connect("other", server("growing")).await.unwrap();
     let tools = Toolset::new().with_source(late).with_source(other);
@@ -130,7 +130,7 @@ async fn exit_during_the_handshake_is_reported_with_stderr() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_source_leaves_no_process() {
     let marker = unique_marker();
-    let source = McpSource::connect("launched", launcher(&marker)).await.unwrap();
+    let source = McpSource::connect("launched", launcher_server(&marker)).await.unwrap();
     let mut processes = ServerProcesses::new(&marker);
     assert!(processes.count() > 3, "a watchdog, a shell, a server and a background process");
     drop(source);
@@ -141,7 +141,7 @@ async fn dropping_the_source_leaves_no_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn close_waits_for_all_processes() {
     let marker = unique_marker();
-    let source = McpSource::connect("launched", launcher(&marker)).await.unwrap();
+    let source = McpSource::connect("launched", launcher_server(&marker)).await.unwrap();
     let mut processes = ServerProcesses::new(&marker);
     assert!(processes.count() > 3);
     source.close().await;

@@ -217,7 +217,7 @@ async fn limits_are_configurable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn child_gets_only_the_configured_environment() {
     let path = std::env::var("PATH").expect("the parent has an environment");
-    let server = server("legacy").with_env("GREETING", "hello").with_inherited(["PATH", "HAFT_NOT_SET"]);
+    let server = server("legacy").with_env("GREETING", "hello").with_inherited_env(["PATH", "HAFT_NOT_SET"]);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
     let environment = tools.call("env", json!({})).await.into_output().unwrap().structured.unwrap();
     assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));

@@ -1,6 +1,6 @@
 use nanoexpr::ErrorKind;
 
-use super::{MAX_ARGUMENTS, MAX_EXPRESSION_CHARS, names::NAMES};
+use super::{MAX_ARGUMENTS, MAX_EXPRESSION_CHARS, names::KNOWN_NAMES};
 
 /// The error that [`calculator`](super::calculator()) returns.
 ///
@@ -19,7 +19,7 @@ pub enum CalculatorError {
         position: usize,
     },
     /// The expression contains an unknown variable or function.
-    #[error("unknown name `{name}`: known are {}", NAMES.join(", "))]
+    #[error("unknown name `{name}`: known are {}", KNOWN_NAMES.join(", "))]
     UnknownName {
         /// The unknown name.
         name: String,

@@ -5,13 +5,13 @@ use nanoexpr::{Context, ErrorKind, Math};
 use super::Number;
 
 /// The names of all variables and functions, as listed in error messages.
-pub(super) const NAMES: [&str; 35] = [
+pub(super) const KNOWN_NAMES: [&str; 35] = [
     "pi", "e", "tau", "sqrt", "cbrt", "abs", "sign", "exp", "ln", "log2", "log10", "log", "sin", "cos",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor",
     "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
 ];
 
-/// The evaluation context of an expression. Besides the [`NAMES`], it supports `factorial` and
+/// The evaluation context of an expression. Besides the [`KNOWN_NAMES`], it supports `factorial` and
 /// `power`, because models often use these names.
 pub(super) struct CalculatorContext;
 

@@ -6,7 +6,7 @@
 pub(super) fn to_ascii(expression: &str) -> String {
     let mut plain = String::with_capacity(expression.len());
     for sign in expression.chars() {
-        match ascii(sign) {
+        match ascii_replacement(sign) {
             Some(replacement) => plain.push_str(replacement),
             None => plain.push(sign),
         }
@@ -14,7 +14,7 @@ pub(super) fn to_ascii(expression: &str) -> String {
     plain
 }
 
-fn ascii(sign: char) -> Option<&'static str> {
+fn ascii_replacement(sign: char) -> Option<&'static str> {
     Some(match sign {
         '×' | '·' | '⋅' | '∗' => "*",
         '÷' | '∕' => "/",
@@ -29,10 +29,10 @@ fn ascii(sign: char) -> Option<&'static str> {
 
 /// Converts `offset`, a byte offset in the result of [`to_ascii`] for `expression`, to a position
 /// in `expression` itself, counted in characters from 1.
-pub(super) fn position(expression: &str, offset: usize) -> usize {
+pub(super) fn char_position(expression: &str, offset: usize) -> usize {
     let mut end = 0;
     let before = expression.chars().take_while(|sign| {
-        end += ascii(*sign).map_or(sign.len_utf8(), str::len);
+        end += ascii_replacement(*sign).map_or(sign.len_utf8(), str::len);
         end <= offset
     });
     before.count() + 1

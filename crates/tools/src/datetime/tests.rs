@@ -64,5 +64,5 @@ fn out_of_range_clock_is_an_error() {
     let clock = Clock::fixed(Timestamp::from_unix_millis(i64::MAX));
     let cx = ToolContext::default().with_state(clock);
     let result = get_current_datetime(DatetimeFormat::Iso, "UTC".to_owned(), &cx);
-    assert!(matches!(result, Err(DatetimeError::Clock(_))));
+    assert!(matches!(result, Err(DatetimeError::ClockOutOfRange(_))));
 }

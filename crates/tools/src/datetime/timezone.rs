@@ -35,17 +35,17 @@ impl fmt::Display for UnknownTimezone {
 impl std::error::Error for UnknownTimezone {}
 
 /// Finds the time zone `name` in the bundled IANA database. Case is ignored.
-pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
+pub(super) fn find_timezone(name: &str) -> Result<TimeZone, UnknownTimezone> {
     let zones = TimeZoneDatabase::bundled();
     zones.get(name).map_err(|_| {
         match name.char_indices().nth(MAX_NAME_CHARS).map(|(end, _)| name.split_at(end)) {
             Some((start, _)) => UnknownTimezone { name: format!("{start}…"), suggestion: None },
-            None => UnknownTimezone { name: name.to_owned(), suggestion: closest(name, &zones) },
+            None => UnknownTimezone { name: name.to_owned(), suggestion: closest_name(name, &zones) },
         }
     })
 }
 
-fn closest(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
+fn closest_name(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
     let wanted = name.trim().replace(' ', "_").to_ascii_lowercase();
     // Abbreviations without `/` are never suggested, because they are too similar to each other:
     // `PST` and `CEST` are not misspellings of `EST`.

@@ -59,14 +59,14 @@ impl Peer {
 /// source, which owns the connection, and its list of tools.
 pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
-    tokio::spawn(answer(Peer::new(server), tools));
+    tokio::spawn(serve_tools(Peer::new(server), tools));
     let source = McpSource::from_service(().serve(client).await.unwrap()).await.unwrap();
     let list = source.tools(&ListContext::default()).await.unwrap();
     (source, list)
 }
 
 /// Responds to `client` as a minimal MCP server with the unchanged `tools`.
-async fn answer(mut client: Peer, tools: Vec<Value>) {
+async fn serve_tools(mut client: Peer, tools: Vec<Value>) {
     let info = json!({"name": "catalogue", "version": "1"});
     let greeting =
         json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info});

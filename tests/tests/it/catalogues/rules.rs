@@ -5,7 +5,7 @@ use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
 /// The JSON Schema keywords supported by OpenAI's strict mode.
-const STRICT: [&str; 21] = [
+const STRICT_KEYWORDS: [&str; 21] = [
     "$defs",
     "$ref",
     "additionalProperties",
@@ -65,42 +65,49 @@ pub(super) fn broken_rules(target: SchemaTarget, converted: &ProviderSchema) -> 
         broken.push("strict without a strict mode".to_owned());
     }
     match target {
-        SchemaTarget::OpenAiStrict if converted.is_strict => each("", &converted.value, &mut broken, &strict),
+        SchemaTarget::OpenAiStrict if converted.is_strict => {
+            check_each_subschema("", &converted.value, &mut broken, &strict_violations)
+        }
         SchemaTarget::OpenAi | SchemaTarget::OpenAiStrict => {
             let rejected = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
             let rejected = rejected.filter(|keyword| converted.value.get(keyword).is_some());
             broken.extend(rejected.map(|keyword| format!("`{keyword}` at the root")));
         }
-        SchemaTarget::Gemini => each("", &converted.value, &mut broken, &gemini),
-        _ => each("", &converted.value, &mut broken, &small),
+        SchemaTarget::Gemini => check_each_subschema("", &converted.value, &mut broken, &gemini),
+        _ => check_each_subschema("", &converted.value, &mut broken, &small),
     }
     broken
 }
 
 /// Applies `rule` to `schema` and to each of its subschemas. Adds each violation to `broken`, with
 /// the JSON pointer of the subschema.
-fn each(at: &str, schema: &Value, broken: &mut Vec<String>, rule: &impl Fn(&Value) -> Vec<String>) {
+fn check_each_subschema(
+    at: &str,
+    schema: &Value,
+    broken: &mut Vec<String>,
+    rule: &impl Fn(&Value) -> Vec<String>,
+) {
     broken.extend(rule(schema).into_iter().map(|problem| format!("{at}: {problem}")));
     for holder in ["properties", "$defs"] {
         for (name, inner) in schema[holder].as_object().into_iter().flatten() {
-            each(&format!("{at}/{holder}/{name}"), inner, broken, rule);
+            check_each_subschema(&format!("{at}/{holder}/{name}"), inner, broken, rule);
         }
     }
     for keyword in ["anyOf", "oneOf", "prefixItems"] {
         for (index, inner) in schema[keyword].as_array().into_iter().flatten().enumerate() {
-            each(&format!("{at}/{keyword}/{index}"), inner, broken, rule);
+            check_each_subschema(&format!("{at}/{keyword}/{index}"), inner, broken, rule);
         }
     }
     for keyword in ["items", "additionalProperties"] {
         if let Some(inner @ Value::Object(_)) = schema.get(keyword) {
-            each(&format!("{at}/{keyword}"), inner, broken, rule);
+            check_each_subschema(&format!("{at}/{keyword}"), inner, broken, rule);
         }
     }
 }
 
-fn strict(schema: &Value) -> Vec<String> {
+fn strict_violations(schema: &Value) -> Vec<String> {
     let Some(keywords) = schema.as_object() else { return vec!["no object".to_owned()] };
-    let unknown = keywords.keys().filter(|keyword| !STRICT.contains(&keyword.as_str()));
+    let unknown = keywords.keys().filter(|keyword| !STRICT_KEYWORDS.contains(&keyword.as_str()));
     let mut broken: Vec<_> = unknown.map(|keyword| format!("`{keyword}`")).collect();
     if keywords.contains_key("$ref") && keywords.len() > 1 {
         broken.push("a keyword beside `$ref`".to_owned());

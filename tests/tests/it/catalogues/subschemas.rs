@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The keywords that constrain a value. `allOf` and `$ref` are not listed, because they only apply
 /// other subschemas.
-const ASSERTIONS: [&str; 38] = [
+const ASSERTION_KEYWORDS: [&str; 38] = [
     "additionalItems",
     "additionalProperties",
     "anyOf",
@@ -128,7 +128,7 @@ impl<'v> Document<'v> {
         let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);
         keywords
             .map(|(name, value)| (name.as_str(), value))
-            .filter(|(name, _)| ASSERTIONS.contains(name) || *name == "uniqueItems")
+            .filter(|(name, _)| ASSERTION_KEYWORDS.contains(name) || *name == "uniqueItems")
     }
 }
 

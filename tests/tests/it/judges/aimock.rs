@@ -9,7 +9,7 @@ use haft_core::{
 use haft_openai::{ChatCompletions, Responses};
 use serde_json::json;
 
-use super::{Server, agents, answer, at, installed_folder};
+use super::{Server, agents, ask, connected_to, installed_folder};
 
 fn start() -> Option<Server> {
     let place = installed_folder("aimock")?;
@@ -40,8 +40,8 @@ async fn agent_calls_tools_and_answers() {
     let Some(server) = start() else { return };
     for agent in agents(&server) {
         for is_streamed in [false, true] {
-            assert_eq!(answer(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
-            assert_eq!(answer(&agent, "Say hello!", is_streamed).await, "Grüße, 世界 und 🌍!");
+            assert_eq!(ask(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
+            assert_eq!(ask(&agent, "Say hello!", is_streamed).await, "Grüße, 世界 und 🌍!");
         }
     }
 }
@@ -50,8 +50,8 @@ async fn agent_calls_tools_and_answers() {
 async fn failures_are_typed() {
     let Some(server) = start() else { return };
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
-    let chat = at(chat, &server).max_retries(1).build().unwrap();
-    let responses = at(responses, &server).max_retries(1).build().unwrap();
+    let chat = connected_to(chat, &server).max_retries(1).build().unwrap();
+    let responses = connected_to(responses, &server).max_retries(1).build().unwrap();
     let ask = async |text: &str| {
         let request = ChatRequest::new([Message::user(text)]);
         [chat.chat(&request).await.unwrap_err(), responses.chat(&request).await.unwrap_err()]

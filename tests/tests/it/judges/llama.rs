@@ -12,7 +12,7 @@ use haft_local::{KnownModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider, Responses};
 use serde_json::{Value, json};
 
-use super::{Server, at, installed_folder, is_required};
+use super::{Server, connected_to, installed_folder, is_required};
 use crate::Add;
 
 /// A Python program for a model server that handles one request at a time. The context is limited
@@ -50,7 +50,7 @@ fn model() -> Option<PathBuf> {
         return Some(file.into());
     }
     let known = KnownModel::all().first()?;
-    ModelStore::new().ok()?.get(known)
+    ModelStore::new().ok()?.verified_path(known)
 }
 
 /// All checks are in one test, because the server handles only one request at a time. The content
@@ -58,8 +58,9 @@ fn model() -> Option<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_errors_and_schemas_are_read() {
     let Some(server) = start() else { return };
-    let chat = at(ChatCompletions::builder("qwen"), &server).provider(Provider::LlamaCpp).build().unwrap();
-    let responses = at(Responses::builder("qwen"), &server).build().unwrap();
+    let chat =
+        connected_to(ChatCompletions::builder("qwen"), &server).provider(Provider::LlamaCpp).build().unwrap();
+    let responses = connected_to(Responses::builder("qwen"), &server).build().unwrap();
     let settings = ChatSettings { temperature: Some(0.0), max_tokens: Some(16), ..ChatSettings::default() };
     let ask =
         |text: &str| ChatRequest { settings: settings.clone(), ..ChatRequest::new([Message::user(text)]) };

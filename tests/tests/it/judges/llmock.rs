@@ -11,7 +11,7 @@ use haft_core::{
 use haft_openai::{ChatCompletions, Responses, Timeouts};
 use serde_json::{Value, json};
 
-use super::{Server, agents, answer, at, installed_folder};
+use super::{Server, agents, ask, connected_to, installed_folder};
 
 fn start() -> Option<Server> {
     let place = installed_folder("llmock")?;
@@ -47,8 +47,8 @@ fn models(server: &Server) -> [Arc<dyn ChatModel>; 2] {
     let timeouts = Timeouts::default().with_idle(Duration::from_secs(3));
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
     [
-        Arc::new(at(chat, server).timeouts(timeouts.clone()).build().unwrap()),
-        Arc::new(at(responses, server).timeouts(timeouts).build().unwrap()),
+        Arc::new(connected_to(chat, server).timeouts(timeouts.clone()).build().unwrap()),
+        Arc::new(connected_to(responses, server).timeouts(timeouts).build().unwrap()),
     ]
 }
 
@@ -127,11 +127,11 @@ async fn agent_recovers_from_rate_limits_and_invalid_calls() {
     for agent in agents(&server) {
         for is_streamed in [false, true] {
             set_behaviour(&server, &json!([busy, call, text]));
-            assert_eq!(answer(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
+            assert_eq!(ask(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
             assert_no_violations(&server, 3);
             for kind in ["malformed_arguments", "unknown_tool"] {
                 set_behaviour(&server, &json!([{"type": "tool_fault", "kind": kind}, text]));
-                answer(&agent, "What is 17 plus 25?", is_streamed).await;
+                ask(&agent, "What is 17 plus 25?", is_streamed).await;
                 let verdict = server.get("/_llmock/verdict");
                 assert_eq!(verdict["findings"], json!([]), "{kind}: {verdict:#}");
                 server.post("/_llmock/reset", &json!({}));

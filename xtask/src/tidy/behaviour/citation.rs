@@ -3,9 +3,9 @@
 //! sentence.`
 
 use super::Finding;
-use crate::tidy::comments::{Comment, Kind, comments, without_code_spans};
+use crate::tidy::comments::{Comment, CommentKind, comments, without_code_spans};
 
-const WORD: &str = "Behaviour";
+const CITATION_WORD: &str = "Behaviour";
 
 /// A reference to a promise in `docs/behaviour.md`, from the documentation of a test or of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,8 @@ pub(super) fn citations(path: &str, text: &str) -> Vec<Result<Citation, Finding>
 
 fn without_sentence(path: &str, line: usize, test: &str, ids: &[String]) -> Finding {
     let ids = ids.join(", ");
-    let message = format!("`{test}` cites {ids} without a sentence: write `{WORD} {ids}: a sentence.`");
+    let message =
+        format!("`{test}` cites {ids} without a sentence: write `{CITATION_WORD} {ids}: a sentence.`");
     Finding::new(path, line, message)
 }
 
@@ -69,9 +70,9 @@ fn prose_of(comment: &Comment<'_>) -> String {
 /// comment.
 fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<String> {
     match comment.kind {
-        Kind::Plain => None,
-        Kind::Module => Some(path.to_owned()),
-        Kind::Item => {
+        CommentKind::Plain => None,
+        CommentKind::Module => Some(path.to_owned()),
+        CommentKind::Item => {
             let attributes = code.iter().take_while(|line| line.trim_start().starts_with("#["));
             let is_test = attributes.clone().any(|line| line.contains("test"));
             let declaration = code.get(attributes.count()..)?.first()?;
@@ -86,7 +87,7 @@ fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<S
 pub(super) fn citation_lists(prose: &str) -> Vec<CitationList> {
     let mut lists = Vec::new();
     let mut rest = prose;
-    while let Some((_, list)) = rest.split_once(WORD) {
+    while let Some((_, list)) = rest.split_once(CITATION_WORD) {
         let (ids, after) = leading_ids(list);
         if !ids.is_empty() {
             lists.push(CitationList { ids, has_sentence: starts_with_sentence(after) });
@@ -111,7 +112,7 @@ fn leading_ids(text: &str) -> (Vec<String>, &str) {
         };
         next = [", and ", ", ", " and "].iter().find_map(|separator| rest.strip_prefix(separator));
         // The word may be repeated, as in `Behaviour T5, Behaviour B19: a sentence.`
-        next = next.map(|next| match next.strip_prefix(WORD) {
+        next = next.map(|next| match next.strip_prefix(CITATION_WORD) {
             Some(list) => without_plural(list).trim_start(),
             None => next,
         });
@@ -128,7 +129,7 @@ fn without_plural(list: &str) -> &str {
 fn starts_with_sentence(after_ids: &str) -> bool {
     let Some(text) = after_ids.strip_prefix(": ").map(str::trim) else { return false };
     let is_sentence = text.ends_with('.') || text.contains(". ");
-    is_sentence && text.contains(char::is_alphabetic) && !text.starts_with(WORD)
+    is_sentence && text.contains(char::is_alphabetic) && !text.starts_with(CITATION_WORD)
 }
 
 /// Splits `text` into an id at its start (a capital letter and a number) and the rest. `None` if it

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::citation::leading_id;
 
-const PLANNED: &str = "## Planned";
-const TEST: &str = "  - `";
+const PLANNED_HEADING: &str = "## Planned";
+const TEST_PREFIX: &str = "  - `";
 
 /// A promise in `docs/behaviour.md`, with the tests listed below it.
 #[derive(Debug)]
@@ -29,11 +29,11 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
     let mut is_planned = false;
     for (index, line) in page.lines().enumerate() {
         if line.starts_with("## ") {
-            is_planned = line == PLANNED;
+            is_planned = line == PLANNED_HEADING;
         } else if let Some(id) = entry_id(line) {
             entries.push(Entry { id: id.to_owned(), line: index + 1, is_planned, tests: Vec::new() });
         } else if let Some(entry) = entries.last_mut()
-            && let Some(test) = line.strip_prefix(TEST)
+            && let Some(test) = line.strip_prefix(TEST_PREFIX)
         {
             entry.tests.push((index + 1, test.trim_end_matches('`').to_owned()));
         }
@@ -43,20 +43,20 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
 
 /// Returns `page` with new lists of tests below the promises. `tests` maps the id of a promise to
 /// the tests that cite it. Planned promises get no list.
-pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>) -> String {
+pub(super) fn replace_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut text = String::new();
     let mut is_planned = false;
-    let mut lines = page.lines().filter(|line| !line.starts_with(TEST)).peekable();
+    let mut lines = page.lines().filter(|line| !line.starts_with(TEST_PREFIX)).peekable();
     let mut current = None;
     while let Some(line) = lines.next() {
-        is_planned = if line.starts_with("## ") { line == PLANNED } else { is_planned };
+        is_planned = if line.starts_with("## ") { line == PLANNED_HEADING } else { is_planned };
         current = entry_id(line).or(current);
         text.push_str(line);
         text.push('\n');
         let is_continued = lines.peek().is_some_and(|next| next.starts_with("  "));
         if let Some(id) = current.take_if(|_| !is_continued).filter(|_| !is_planned) {
             for test in tests.get(id).into_iter().flatten() {
-                text.push_str(&format!("{TEST}{test}`\n"));
+                text.push_str(&format!("{TEST_PREFIX}{test}`\n"));
             }
         }
     }

@@ -80,7 +80,7 @@ fn cited_promises_are_listed_and_not_planned() {
 #[test]
 fn fix_writes_the_cited_tests() {
     let page = PAGE.replace("a.rs::invalid_arguments_are_explained", "a.rs::old");
-    let tree = Tree::from([(DOCUMENT, page.as_str()), ("crates/a/tests/it/a.rs", TESTS)]);
+    let tree = SourceTree::from([(DOCUMENT, page.as_str()), ("crates/a/tests/it/a.rs", TESTS)]);
     assert_eq!(updated_document(&tree).as_deref(), Some(PAGE));
 }
 

@@ -22,7 +22,8 @@ fn comment_is_a_run_of_lines_of_one_kind() {
 
 #[test]
 fn manifests_have_comments_and_pages_are_prose() {
-    let texts = |path, text| prose(path, text).iter().map(|line| line.text.to_owned()).collect::<Vec<_>>();
+    let texts =
+        |path, text| prose_lines(path, text).iter().map(|line| line.text.to_owned()).collect::<Vec<_>>();
     assert_eq!(texts("Cargo.toml", "# Why.\na = 1\n"), ["Why."]);
     assert_eq!(texts("a.md", "# Title\n```rust\ncode\n```\nText.\n"), ["# Title", "Text."]);
     assert_eq!(texts("a.json", "# x\n"), [""; 0]);
@@ -30,7 +31,7 @@ fn manifests_have_comments_and_pages_are_prose() {
 
 #[test]
 fn code_span_ends_with_its_paragraph() {
-    let lines = prose("a.md", "a `b c\nd` e\n\nf `g\n\nh");
+    let lines = prose_lines("a.md", "a `b c\nd` e\n\nf `g\n\nh");
     let kept: Vec<_> = without_code_spans(&lines).into_iter().map(|(_, text)| text).collect();
     assert_eq!(kept, ["a  ", "  e", "", "f  ", "", "h"]);
 }

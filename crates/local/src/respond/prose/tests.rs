@@ -1,16 +1,16 @@
 use super::*;
 
-/// Pushes `pieces` until `push` returns [`Next::Stop`]. Returns the finished text.
+/// Pushes `pieces` until `push` returns [`NextAction::Stop`]. Returns the finished text.
 fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
     let (sender, mut events) = EventSender::new(64);
-    let mut prose = Prose::new(&sender, stops.to_vec(), vec!["\nTool:"]);
-    let _ = pieces.iter().find(|piece| prose.push(piece) == Next::Stop);
+    let mut prose = ProseDecoder::new(&sender, stops.to_vec(), vec!["\nTool:"]);
+    let _ = pieces.iter().find(|piece| prose.push(piece) == NextAction::Stop);
     let text = prose.finish();
     assert_eq!(emitted(&mut events), text);
     text
 }
 
-fn emitted(events: &mut crate::respond::Events) -> String {
+fn emitted(events: &mut crate::respond::EventReceiver) -> String {
     let mut emitted = String::new();
     while let Ok(Ok(haft_core::model::ChatEvent::TextDelta { text })) = events.try_recv() {
         emitted.push_str(&text);
@@ -47,9 +47,9 @@ fn resumed_text_continues_after_the_end() {
         (b" ", " ", "more"),
     ] {
         let (sender, mut events) = EventSender::new(64);
-        let mut prose = Prose::new(&sender, vec!["END"], vec!["\nTool:"]);
+        let mut prose = ProseDecoder::new(&sender, vec!["END"], vec!["\nTool:"]);
         let _ = prose.push(first);
-        assert!(!prose.is_stopped());
+        assert!(!prose.hit_stop_sequence());
         assert_eq!(prose.resume(), resumed);
         let _ = prose.push(b" more");
         assert_eq!(prose.finish(), whole);
@@ -60,9 +60,9 @@ fn resumed_text_continues_after_the_end() {
 #[test]
 fn stop_sequence_of_the_request_ends_the_text() {
     let (sender, _events) = EventSender::new(64);
-    let mut prose = Prose::new(&sender, vec!["END"], vec!["\nTool:"]);
-    assert_eq!(prose.push(b" 42 END more"), Next::Stop);
-    assert!(prose.is_stopped());
+    let mut prose = ProseDecoder::new(&sender, vec!["END"], vec!["\nTool:"]);
+    assert_eq!(prose.push(b" 42 END more"), NextAction::Stop);
+    assert!(prose.hit_stop_sequence());
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn leading_marker_is_matched_without_whitespace_at_the_beginning_only() {
         (&[b"See {\"name\": \"x\"}"], false, "See {\"name\": \"x\"}"),
     ] {
         let (sender, mut events) = EventSender::new(64);
-        let mut prose = Prose::new(&sender, vec![], vec![])
+        let mut prose = ProseDecoder::new(&sender, vec![], vec![])
             .with_leading_markers(vec!["{\"name\":\"".to_owned(), "```{".to_owned()]);
-        let stopped = pieces.iter().any(|piece| prose.push(piece) == Next::Stop);
+        let stopped = pieces.iter().any(|piece| prose.push(piece) == NextAction::Stop);
         assert_eq!((stopped, prose.end() == Some(ProseEnd::LeadingMarker)), (marked, marked));
         assert_eq!(prose.finish(), text);
         assert_eq!(emitted(&mut events), text);

@@ -18,7 +18,7 @@ pub enum PullError {
     /// All sources of the model file failed.
     #[error(
         "cannot download the model {model} ({}); try again, or set HAFT_MODEL to the path of a GGUF file",
-        listed(failures)
+        join_failures(failures)
     )]
     NoSource {
         /// The name of the model.
@@ -66,10 +66,10 @@ pub enum PullSourceError {
     #[error(
         "a file in the model folder cannot be read or written ({0}); check the permissions and the free space"
     )]
-    File(#[from] std::io::Error),
+    FileError(#[from] std::io::Error),
 }
 
-fn listed(failures: &[(&'static str, PullSourceError)]) -> String {
+fn join_failures(failures: &[(&'static str, PullSourceError)]) -> String {
     let failures: Vec<_> = failures.iter().map(|(source, error)| format!("{source}: {error}")).collect();
     failures.join("; ")
 }

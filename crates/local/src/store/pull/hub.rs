@@ -10,10 +10,10 @@ use reqwest::{Client, Response, StatusCode};
 
 use super::tls;
 use super::verify::verify_and_move;
-use super::{PullEvent, PullObserver, PullSourceError, beside};
+use super::{PullEvent, PullObserver, PullSourceError, with_extension};
 use crate::store::{KnownModel, ModelStore};
 
-pub(super) const NAME: &str = "the Hugging Face hub";
+pub(super) const SOURCE_NAME: &str = "the Hugging Face hub";
 
 /// The timeout for establishing a connection to the hub. It is short, because the Python package
 /// registry is available as a second source.
@@ -33,7 +33,7 @@ impl Hub<'_> {
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullSourceError> {
         let final_path = store.path(model);
-        let partial = beside(&final_path, "partial");
+        let partial = with_extension(&final_path, "partial");
         let received = partial.metadata().map_or(0, |file| file.len());
         if received < model.size {
             let response = self.request(model, received).await?;

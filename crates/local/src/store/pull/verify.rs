@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{PullSourceError, blocking};
+use super::{PullSourceError, spawn_blocking_io};
 use crate::store::KnownModel;
-use crate::store::digest::sha256;
-use crate::store::stamp::Stamp;
+use crate::store::digest::sha256_of_file;
+use crate::store::stamp::VerificationStamp;
 
 /// Verifies the size and SHA-256 of the file `downloaded`. If they match `model`, moves the file to
 /// `final_path` and returns `final_path`.
@@ -22,7 +22,7 @@ pub(super) async fn verify_and_move(
     model: &KnownModel,
 ) -> Result<PathBuf, PullSourceError> {
     let model = model.clone();
-    let wrong = blocking(move || match check(&downloaded, &model)? {
+    let wrong = spawn_blocking_io(move || match verify(&downloaded, &model)? {
         Ok(stamp) => {
             fs::rename(&downloaded, &final_path)?;
             stamp.write(&final_path).map(|()| Ok(final_path))
@@ -39,8 +39,8 @@ pub(super) async fn verify_in_place(
     model: &KnownModel,
 ) -> Result<PathBuf, PullSourceError> {
     let model = model.clone();
-    let wrong = blocking(move || {
-        Ok(check(&final_path, &model)?.map(|stamp| {
+    let wrong = spawn_blocking_io(move || {
+        Ok(verify(&final_path, &model)?.map(|stamp| {
             // The stamp cannot be written to a read-only folder. Each pull then verifies the file
             // again.
             let _ = stamp.write(&final_path);
@@ -52,13 +52,13 @@ pub(super) async fn verify_in_place(
 
 /// Returns the stamp of the file at `path` if the size and SHA-256 match `model`. Otherwise returns
 /// a description of the mismatch.
-fn check(path: &Path, model: &KnownModel) -> io::Result<Result<Stamp, String>> {
+fn verify(path: &Path, model: &KnownModel) -> io::Result<Result<VerificationStamp, String>> {
     let found = path.metadata()?.len();
     if found != model.size {
         return Ok(Err(format!("{found} bytes instead of {}", model.size)));
     }
     // The stamp is created before the file is hashed. A change during hashing thus invalidates it.
-    let stamp = Stamp::of(path, model)?;
-    let (found, expected) = (sha256(path)?, model.sha256);
+    let stamp = VerificationStamp::of(path, model)?;
+    let (found, expected) = (sha256_of_file(path)?, model.sha256);
     Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} instead of {expected}")) })
 }

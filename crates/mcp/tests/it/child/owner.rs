@@ -9,7 +9,7 @@ pub(super) fn run(how: &str) {
     let (how, marker) = how.split_once(',').unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let _source = McpSource::connect("owned", launcher(marker)).await.unwrap();
+        let _source = McpSource::connect("owned", launcher_server(marker)).await.unwrap();
         std::io::stdout().write_all(b"owner is ready\n").unwrap();
         match how {
             "waits" => future::pending().await,
@@ -22,7 +22,7 @@ pub(super) fn run(how: &str) {
 
 /// Returns a configuration that runs a shell. The shell starts an MCP server and a background
 /// process that ignores `SIGTERM`. The command line of each process contains `marker`.
-pub(crate) fn launcher(marker: &str) -> StdioServer {
+pub(crate) fn launcher_server(marker: &str) -> StdioServer {
     let program = std::env::current_exe().unwrap();
     let arguments = super::arguments("legacy").join(" ");
     let stubborn = format!("trap '' TERM HUP; while :; do sleep 1; done; : {marker}");

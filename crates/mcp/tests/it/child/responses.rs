@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 use super::{pause, reject, reply, write, write_line};
 
-const CHANGED: &str = "notifications/tools/list_changed";
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
 /// The number of `tools/list` requests received so far.
-static LISTED: AtomicU32 = AtomicU32::new(0);
+static LIST_REQUESTS: AtomicU32 = AtomicU32::new(0);
 /// The number of `subscriptions/listen` requests received so far.
-static SUBSCRIBED: AtomicU32 = AtomicU32::new(0);
+static SUBSCRIPTIONS: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn list(mode: &str, request: &Value) {
     let cursor = request["params"]["cursor"].as_str();
-    let listed = LISTED.fetch_add(1, Ordering::Relaxed);
+    let listed = LIST_REQUESTS.fetch_add(1, Ordering::Relaxed);
     let page = match mode {
         "circular" => json!({"tools": [tool("add")], "nextCursor": "again"}),
         "endless" => {
@@ -30,7 +30,7 @@ pub(super) fn list(mode: &str, request: &Value) {
         "no_list_response" => return,
         "growing" | "always_changing" | "subscriptions" => {
             if mode == "always_changing" {
-                write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
+                write(&json!({"jsonrpc": "2.0", "method": LIST_CHANGED}));
             }
             let tools = ["change".to_owned(), "listed".to_owned()]
                 .into_iter()
@@ -58,7 +58,7 @@ pub(super) fn list(mode: &str, request: &Value) {
 
 /// Rejects the first `subscriptions/listen` request and accepts later ones.
 pub(super) fn listen(request: &Value) {
-    if SUBSCRIBED.fetch_add(1, Ordering::Relaxed) == 0 {
+    if SUBSCRIPTIONS.fetch_add(1, Ordering::Relaxed) == 0 {
         return reject(request, -32603, "not now");
     }
     let meta = json!({"io.modelcontextprotocol/subscriptionId": request["id"]});
@@ -74,7 +74,10 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
     let arguments = &request["params"]["arguments"];
     match request["params"]["name"].as_str().unwrap() {
         "add" => {
-            text(request, &(arguments["x"].as_i64().unwrap() + arguments["y"].as_i64().unwrap()).to_string());
+            reply_text(
+                request,
+                &(arguments["x"].as_i64().unwrap() + arguments["y"].as_i64().unwrap()).to_string(),
+            );
         }
         "die" => {
             log_call(arguments);
@@ -83,7 +86,7 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
         }
         "count" => {
             log_call(arguments);
-            text(request, "counted");
+            reply_text(request, "counted");
         }
         "env" => reply(
             request,
@@ -104,22 +107,22 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
                 write(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": report}));
                 pause(arguments["pause"].as_u64().unwrap());
             }
-            text(request, "done");
+            reply_text(request, "done");
         }
         "wait" => {
             pause(arguments["pause"].as_u64().unwrap());
-            text(request, "too late");
+            reply_text(request, "too late");
         }
-        "cancelled" => text(request, &cancelled.len().to_string()),
+        "cancelled" => reply_text(request, &cancelled.len().to_string()),
         "change" => {
-            write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
-            text(request, "changed");
+            write(&json!({"jsonrpc": "2.0", "method": LIST_CHANGED}));
+            reply_text(request, "changed");
         }
         "flood" => {
-            (0..1000).for_each(|_| write(&json!({"jsonrpc": "2.0", "method": CHANGED})));
-            text(request, "flooded");
+            (0..1000).for_each(|_| write(&json!({"jsonrpc": "2.0", "method": LIST_CHANGED})));
+            reply_text(request, "flooded");
         }
-        "listed" => text(request, &LISTED.load(Ordering::Relaxed).to_string()),
+        "listed" => reply_text(request, &LIST_REQUESTS.load(Ordering::Relaxed).to_string()),
         broken => invalid_response(broken, request),
     }
 }
@@ -142,14 +145,14 @@ fn invalid_response(how: &str, request: &Value) {
             reply(&wrong, json!({"content": []}));
         }
         "twice" => {
-            text(request, "once");
-            text(request, "again");
+            reply_text(request, "once");
+            reply_text(request, "again");
         }
         unknown => reject(request, -32602, &format!("unknown tool {unknown}")),
     }
 }
 
-fn text(request: &Value, text: &str) {
+fn reply_text(request: &Value, text: &str) {
     reply(request, json!({"content": [{"type": "text", "text": text}]}));
 }
 
