@@ -4,14 +4,14 @@
 //! rarely a schema. The mutations in this module change the JSON tree instead. For example, they
 //! add a keyword, insert a reference, copy a subtree, or change a part of a value.
 
-mod parts;
 mod random;
+mod random_part;
 mod value_writer;
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use self::parts::{random_part, random_part_mut, random_reference};
+use self::random_part::{random_part, random_part_mut, random_reference};
 use self::value_writer::ValueWriter;
 use crate::Case;
 

@@ -1,8 +1,8 @@
 //! The command `cargo xtask ci`: runs the checks and tests that must pass before a commit.
 
+use crate::cargo_tools::CARGO_DENY;
 use crate::failure::Failure;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command};
-use crate::tools::CARGO_DENY;
 use crate::workspace::Workspace;
 use crate::{api, bench, doc, fuzz, size, test, tidy};
 

@@ -4,9 +4,9 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
+use crate::cargo_tools::MDBOOK;
 use crate::failure::Failure;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command};
-use crate::tools::MDBOOK;
 use crate::workspace;
 
 /// The folder of the rendered book, as a path from the root of the repository.

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::process::announce;
-use crate::{judges, native};
+use crate::{judges, native_build};
 
 /// The names of the models that `cargo xtask eval` compares.
 const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
@@ -10,7 +10,7 @@ const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // Check the path of the model first, so that a missing file is reported before the llama.cpp
     // server is installed.
-    native::model_from_env()?;
+    native_build::model_from_env()?;
     let mut arguments = arguments.to_vec();
     if needs_python(&arguments) {
         match judges::install_llama_cpp() {
@@ -20,14 +20,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             }
         }
     }
-    native::build_and_run_with_model("eval", &arguments)
+    native_build::build_and_run_with_model("eval", &arguments)
 }
 
 /// Downloads [`MODELS`] to the model cache.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
-    MODELS
-        .iter()
-        .try_for_each(|model| native::build_and_run("haft", &["model", "pull", model].map(str::to_owned)))
+    MODELS.iter().try_for_each(|model| {
+        native_build::build_and_run("haft", &["model", "pull", model].map(str::to_owned))
+    })
 }
 
 /// Returns `true` if a Python interpreter with llama.cpp must be installed for the comparison with

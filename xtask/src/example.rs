@@ -1,7 +1,7 @@
 //! The command `cargo xtask example NAME`: runs a package in `examples/`.
 
 use crate::failure::Failure;
-use crate::native;
+use crate::native_build;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -9,7 +9,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let known = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
     match arguments.split_first() {
         None => Err(Failure::usage(format!("`example` needs a name; the examples are: {known}"))),
-        Some((name, rest)) if names.contains(name) => native::build_and_run_with_model(name, rest),
+        Some((name, rest)) if names.contains(name) => native_build::build_and_run_with_model(name, rest),
         Some((name, _)) => {
             Err(Failure::usage(format!("there is no example `{name}`; the examples are: {known}")))
         }

@@ -3,6 +3,7 @@
 
 mod api;
 mod bench;
+mod cargo_tools;
 mod ci;
 mod commands;
 mod demo;
@@ -13,13 +14,12 @@ mod failure;
 mod fuzz;
 mod judges;
 mod minimal_versions;
-mod native;
+mod native_build;
 mod process;
 mod setup;
 mod size;
 mod test;
 mod tidy;
-mod tools;
 mod workspace;
 
 use std::env;

@@ -4,12 +4,12 @@
 use std::env::consts::EXE_EXTENSION;
 
 use crate::bench;
+use crate::cargo_tools::{CARGO_DENY, MDBOOK};
 use crate::eval;
 use crate::failure::Failure;
 use crate::judges;
-use crate::native;
+use crate::native_build;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
-use crate::tools::{CARGO_DENY, MDBOOK};
 use crate::workspace::Workspace;
 
 /// The toolchain components that `cargo xtask ci` needs. Each entry contains the cargo subcommand
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(&mut cargo_command(&["fetch", "--locked"]))?;
     judges::install_test_servers(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
-        ["--model"] => native::build_and_run("haft", &["model".to_owned(), "pull".to_owned()]),
+        ["--model"] => native_build::build_and_run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
         // Use the program `haft` from the test build. `cargo run --package` would resolve other
         // features and compile the dependencies again.

@@ -1,7 +1,7 @@
 //! The command `cargo xtask size`: measures the number of third-party crates, the CPU time of cold
 //! builds, and the sizes of programs, and compares them with their bounds.
 
-mod cpu;
+mod cpu_time;
 mod measure;
 mod table;
 #[cfg(test)]
@@ -11,10 +11,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::native;
+use crate::native_build;
 use crate::process::{announce, cargo_command, run as run_command};
 use crate::workspace::Workspace;
-use cpu::CpuClock;
+use cpu_time::CpuClock;
 use table::{Bound, Row};
 
 /// The maximum number of third-party crates in `haft-core`.
@@ -109,10 +109,10 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let clock = CpuClock::start();
     // The measurement includes xtask, because `cargo xtask demo` compiles xtask first.
     run_command(cargo_command(&["build", "--locked", "--package", "xtask"]).env("CARGO_TARGET_DIR", &demo))?;
-    run_command(&mut native::build_command(workspace, DEMO_PROGRAM, &demo)?)?;
+    run_command(&mut native_build::build_command(workspace, DEMO_PROGRAM, &demo)?)?;
     let cold = clock.minutes();
     let clock = CpuClock::start();
-    run_command(&mut native::build_command(workspace, HAFT_PROGRAM, &demo)?)?;
+    run_command(&mut native_build::build_command(workspace, HAFT_PROGRAM, &demo)?)?;
     let second = clock.minutes();
 
     let minutes = |name: &str, value: Option<f64>, bound| {

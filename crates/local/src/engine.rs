@@ -3,7 +3,7 @@
 
 mod close_grammar;
 mod json_state;
-mod number;
+mod number_length;
 mod stray_space;
 
 use std::path::Path;
@@ -278,7 +278,7 @@ impl Engine {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
         let state = JsonState::at_end_of(&written.bytes);
-        let allowed = number::exclude_long_numbers(&written.bytes, state, allowed, &self.tokenizer);
+        let allowed = number_length::exclude_long_numbers(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.is_json {
             true => stray_space::exclude_stray_spaces(state, allowed, &self.tokenizer),
             false => allowed,

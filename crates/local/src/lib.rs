@@ -5,7 +5,7 @@ mod constraint;
 mod conversation;
 mod engine;
 mod error;
-mod examples;
+mod few_shot;
 mod gguf;
 mod grammar_schema;
 mod model;

@@ -5,19 +5,19 @@
 //! cache in this module can be truncated to the common prefix of two requests, so each step of an
 //! agent costs only its new tokens.
 
-mod attention;
 mod cache;
 mod config;
 mod layer;
+mod rotary;
 mod weight;
 
 use candle_core::{Device, IndexOp, Result, Tensor};
 use tracing::debug;
 
-use self::attention::{Rotary, causal_mask};
 use self::cache::KvCache;
 use self::config::Config;
 use self::layer::Layer;
+use self::rotary::{Rotary, causal_mask};
 use self::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;
 use crate::gguf::Gguf;

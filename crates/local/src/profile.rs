@@ -1,7 +1,7 @@
 //! Prompt profiles, which determine how tools are presented to a model.
 
 use crate::template::Turn;
-use crate::{KnownModel, examples};
+use crate::{KnownModel, few_shot};
 
 /// A prompt profile, which determines how tools are presented to a model.
 ///
@@ -85,7 +85,7 @@ const NO_CALL_BIAS: f32 = 5.0;
 /// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.
 pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder",
-    demonstration: examples::demonstration,
+    demonstration: few_shot::demonstration,
     end_of_calls_bias: NO_CALL_BIAS,
     quotes_question: true,
     continues_answers: true,

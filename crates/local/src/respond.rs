@@ -4,8 +4,8 @@
 //! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
 //! chat template, and [`examples`](crate::examples) uses a demonstration.
 
+mod constrained_json;
 mod event_sender;
-mod json;
 mod prose;
 mod template_calls;
 
@@ -23,7 +23,7 @@ use crate::constraint::Constraint;
 use crate::engine::{Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
 use crate::profile::{PromptProfile, PromptStrategy};
 use crate::sampler::Sampler;
-use crate::{conversation, examples};
+use crate::{conversation, few_shot};
 
 /// The maximum number of tokens in a reply if the request does not set `max_tokens`.
 const DEFAULT_MAX_TOKENS: usize = 2048;
@@ -47,7 +47,7 @@ pub(crate) fn respond(
     }
     match &profile.0 {
         PromptStrategy::Template => template_calls::respond(engine, request, events),
-        PromptStrategy::Examples(profile) => examples::respond(engine, profile, request, events),
+        PromptStrategy::Examples(profile) => few_shot::respond(engine, profile, request, events),
     }
 }
 
@@ -188,8 +188,8 @@ impl<'a> ReplyWriter<'a> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
 
-    /// Creates a [`GenerationJob`] without a constraint. Its limit is the number of tokens left for the
-    /// reply.
+    /// Creates a [`GenerationJob`] without a constraint. Its limit is the number of tokens left for
+    /// the reply.
     pub(crate) fn unconstrained_job(&self, eos_bias: f32) -> GenerationJob {
         GenerationJob {
             constraint: None,
@@ -203,8 +203,8 @@ impl<'a> ReplyWriter<'a> {
         }
     }
 
-    /// Creates a [`GenerationJob`] with a grammar constraint. Its limit is the number of tokens left for the
-    /// reply.
+    /// Creates a [`GenerationJob`] with a grammar constraint. Its limit is the number of tokens
+    /// left for the reply.
     pub(crate) fn constrained_job(&self, constraint: Constraint, eos_bias: f32) -> GenerationJob {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
         GenerationJob {

@@ -5,7 +5,7 @@
 //! this, the template renders a marker in place of the text, and the text is tokenised separately.
 
 mod call_format;
-mod json;
+mod json_filter;
 mod outside_text;
 #[cfg(test)]
 mod tests;
@@ -106,7 +106,7 @@ impl Template {
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_fuel(Some(TEMPLATE_FUEL));
         environment.add_function("raise_exception", raise_exception);
-        environment.add_filter("tojson", json::to_json);
+        environment.add_filter("tojson", json_filter::to_json);
         environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;
         Ok(Self { environment, bos_token: begin, eos_token: end, call_format: None })
     }

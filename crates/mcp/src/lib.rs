@@ -10,7 +10,7 @@ mod result;
 mod server;
 mod session;
 mod source;
-mod stdio;
+mod stdio_server;
 mod tool;
 mod transport;
 
@@ -18,5 +18,5 @@ pub use config::{HttpServer, McpConfig, McpConfigError, McpConfigProblem, Server
 pub use connection_handle::NotConnected;
 pub use server::{ServeError, serve, serve_stdio};
 pub use source::McpSource;
-pub use stdio::StdioServer;
+pub use stdio_server::StdioServer;
 pub use tool::{McpTool, mcp_tool};

@@ -1,8 +1,8 @@
 //! An MCP server for the tools of a toolset.
 
 mod call;
-mod content;
 mod definition;
+mod result;
 
 use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
@@ -150,7 +150,7 @@ impl Server {
         let result =
             catch_panic(call::run_call(self.tools.pipeline(), tools, call, cx, &self.input_closed)).await?;
         let result = result.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
-        Ok(content::encode_result(&definition, result))
+        Ok(result::encode_result(&definition, result))
     }
 }
 

@@ -7,16 +7,16 @@
 
 mod client;
 mod envelope;
-mod events;
 mod lines;
 mod progress;
 mod server;
+mod server_events;
 mod writer;
 
 pub(crate) use client::{ClientTransport, TransportLimits};
-pub(crate) use events::ServerEvents;
 pub(crate) use progress::subscribe_to_progress;
 pub(crate) use server::ServerTransport;
+pub(crate) use server_events::ServerEvents;
 
 #[cfg(test)]
 mod tests;

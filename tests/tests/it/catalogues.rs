@@ -4,8 +4,8 @@
 //! `tests/catalogues/README.md` describes the origin of the tools.
 
 mod changes;
-mod fixture;
 mod formats;
+mod mcp_fixture;
 mod report;
 mod rules;
 mod subschemas;
@@ -22,7 +22,7 @@ use haft_core::{
 use haft_testing::example;
 use serde_json::{Map, Value, json};
 
-use self::fixture::Catalogue;
+use self::mcp_fixture::Catalogue;
 use self::report::{Report, lines};
 use self::writer::{Texts, Writer};
 
@@ -105,7 +105,7 @@ fn examine_all(catalogues: Vec<Catalogue>) -> Report {
 }
 
 async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Texts) {
-    let (source, list) = fixture::list_over_mcp(catalogue.tools.clone()).await;
+    let (source, list) = mcp_fixture::list_over_mcp(catalogue.tools.clone()).await;
     report.servers += 1;
     report.tools += catalogue.tools.len();
     for diagnostic in list.diagnostics() {
@@ -116,7 +116,7 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
             other => drop(report.broken.insert(format!("{}: {other}", catalogue.package))),
         }
     }
-    let served = fixture::serve_over_mcp(Toolset::new().with_source(source)).await;
+    let served = mcp_fixture::serve_over_mcp(Toolset::new().with_source(source)).await;
     for tool in &catalogue.tools {
         let name = ToolName::sanitize(tool["name"].as_str().unwrap());
         let Some(definition) = list.get(name.as_str()).map(|tool| tool.definition()) else { continue };

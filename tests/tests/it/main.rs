@@ -5,11 +5,11 @@
 mod catalogues;
 mod child;
 mod conformance;
+mod conversations;
 mod fallback;
 mod judges;
 mod mixed;
 mod permissions;
-mod wire;
 
 use haft_core::tool;
 

@@ -1,14 +1,14 @@
 use expect_test::expect;
 
-use super::cpu;
+use super::cpu_time;
 use super::measure::count_third_party;
 use super::table::{Bound, Row, render};
 
 #[test]
 fn cpu_time_counts_child_processes() {
     let stat = "7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 500 600 11 13 20 0 1 0 99";
-    assert_eq!(cpu::parse_child_ticks(stat), Some(24));
-    assert_eq!(cpu::parse_child_ticks("7 (cut) S 1"), None);
+    assert_eq!(cpu_time::parse_child_ticks(stat), Some(24));
+    assert_eq!(cpu_time::parse_child_ticks("7 (cut) S 1"), None);
 }
 
 #[test]

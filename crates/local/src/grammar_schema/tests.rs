@@ -6,7 +6,7 @@ use super::*;
 fn check(schema: &Value, detail: SchemaDetail, expected: &Expect) {
     let mut derived = grammar_schema(schema, detail);
     let layout = derived.as_object_mut().unwrap().remove("x-guidance");
-    assert_eq!(layout.unwrap(), super::guidance_options());
+    assert_eq!(layout.unwrap(), guidance_options());
     expected.assert_eq(&derived.to_string());
 }
 

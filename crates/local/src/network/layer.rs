@@ -2,9 +2,9 @@
 
 use candle_core::{Result, Tensor};
 
-use super::attention::Rotation;
 use super::cache::KvCache;
 use super::config::Config;
+use super::rotary::Rotation;
 use super::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;
 use crate::gguf::Gguf;

@@ -59,7 +59,8 @@ impl EventSender {
     /// Sends `event` without blocking. The channel has room for a whole reply, so a slow reader
     /// does not delay other requests.
     ///
-    /// The error for a dropped receiver is ignored, because [`continue_or_cancel`](Self::continue_or_cancel) detects this case.
+    /// The error for a dropped receiver is ignored, because
+    /// [`continue_or_cancel`](Self::continue_or_cancel) detects this case.
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }

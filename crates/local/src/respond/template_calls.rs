@@ -16,7 +16,7 @@ use haft_core::{
 use llguidance::api::TopLevelGrammar;
 use tracing::debug;
 
-use super::json::lark_literal;
+use super::constrained_json::lark_literal;
 use super::prose::{ProseDecoder, ProseEnd};
 use super::{EventSender, ReplyWriter};
 use crate::conversation::{self, call_id};

@@ -6,8 +6,8 @@ use minijinja::Value;
 
 use crate::tokenizer::Tokenizer;
 
-/// The character that opens a marker. A marker consists of [`MARKER_OPEN`], the index of an untrusted
-/// text, and [`CLOSE`]. The template renders the marker instead of the text.
+/// The character that opens a marker. A marker consists of [`MARKER_OPEN`], the index of an
+/// untrusted text, and [`CLOSE`]. The template renders the marker instead of the text.
 const MARKER_OPEN: char = '\u{F0000}';
 /// The character that closes a marker.
 const CLOSE: char = '\u{F0001}';

@@ -182,8 +182,8 @@ const INEXPRESSIBLE_SCHEMAS: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // The template renders the complete schemas, so `LONG_SCHEMA` does not fit into the context window.
-    // The profile with examples renders only signatures.
+    // The template renders the complete schemas, so `LONG_SCHEMA` does not fit into the context
+    // window. The profile with examples renders only signatures.
     let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG_SCHEMA);
     check_calls(&by_template, &shown).await;
     // Both profiles decode arguments in the same way, so a third of the schemas is enough here.

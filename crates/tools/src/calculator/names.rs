@@ -11,8 +11,8 @@ pub(super) const KNOWN_NAMES: [&str; 35] = [
     "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
 ];
 
-/// The evaluation context of an expression. Besides the [`KNOWN_NAMES`], it supports `factorial` and
-/// `power`, because models often use these names.
+/// The evaluation context of an expression. Besides the [`KNOWN_NAMES`], it supports `factorial`
+/// and `power`, because models often use these names.
 pub(super) struct CalculatorContext;
 
 impl Context<Number> for CalculatorContext {

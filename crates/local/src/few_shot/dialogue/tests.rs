@@ -32,7 +32,7 @@ fn request(text: &str) -> ChatRequest {
 
 /// Renders the prompt of `request` and removes the demonstration from it.
 fn render_conversation(request: &ChatRequest) -> String {
-    let mut dialogue = Dialogue::new(request, crate::examples::demonstration());
+    let mut dialogue = Dialogue::new(request, crate::few_shot::demonstration());
     dialogue.drop_demonstration();
     let turns = dialogue.turns.iter().map(|turn| format!("{:?}\n{}", turn.role, turn.content));
     turns.collect::<Vec<_>>().join("\n\n")
