@@ -11,7 +11,7 @@ use haft_core::{
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
     toolset::ToolList,
-    usage::UsageMeter,
+    usage::{Usage, UsageMeter},
 };
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
@@ -178,7 +178,8 @@ impl ReactAgent {
     }
 
     /// Passes a successful reply through the `after_reply` hooks of the extensions. The usage of
-    /// the reply is counted even if a hook fails. A model error is returned unchanged.
+    /// the reply is counted even if a hook fails, or if the driver is dropped during a hook. A
+    /// model error is returned unchanged.
     async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
@@ -189,13 +190,9 @@ impl ReactAgent {
             Ok(reply) if self.0.extensions.change_replies() => {
                 let (usage, had_calls) = (reply.usage, !reply.message.tool_calls.is_empty());
                 let cx = StepContext::new(run, context, entries);
-                let mut reply = match self.0.extensions.after_reply(reply, &cx).await {
-                    Ok(reply) => Reply { usage, ..reply },
-                    Err(error) => {
-                        run.on_usage(usage.normalized());
-                        return Err(error);
-                    }
-                };
+                let uncounted = UncountedUsage { run, usage: Some(usage) };
+                let reply = self.0.extensions.after_reply(reply, &cx).await?;
+                let mut reply = Reply { usage: uncounted.take(), ..reply };
                 if had_calls && reply.message.is_empty() {
                     // This text is sent to the model.
                     let problem = || "Your calls are not allowed. Do something else, or answer.".to_owned();
@@ -299,6 +296,28 @@ impl ReactAgent {
                 RunEvent::CallPending { pending: Box::new(pending) }
             }
         })
+    }
+}
+
+/// The usage of a reply that is not reported to the run yet. Dropping the value adds the usage to
+/// the run.
+struct UncountedUsage<'r> {
+    run: &'r mut Run,
+    usage: Option<Usage>,
+}
+
+impl UncountedUsage<'_> {
+    /// Returns the usage without adding it to the run.
+    fn take(mut self) -> Usage {
+        self.usage.take().unwrap_or_default()
+    }
+}
+
+impl Drop for UncountedUsage<'_> {
+    fn drop(&mut self) {
+        if let Some(usage) = self.usage.take() {
+            self.run.on_usage(usage.normalized());
+        }
     }
 }
 

@@ -13,9 +13,11 @@ use haft_core::{
     RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
     agent::AgentErrorKind,
     call::FailureKind,
+    model::ChatResponse,
     tool::{DynamicTool, RunContext, ToolPolicy},
+    usage::Usage,
 };
-use haft_react::ReactAgent;
+use haft_react::{Extension, ReactAgent};
 use haft_testing::ScriptedModel;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +42,7 @@ async fn cancellation_between_reply_and_results_closes_every_call() {
         .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "hang", "{}"), ("c", "hang", "{}")])
         .step(|request| {
             assert_request_paired(request);
-            Ok(haft_core::model::ChatResponse::new("Fine."))
+            Ok(ChatResponse::new("Fine."))
         });
     let agent = ReactAgent::new(model, calculator().with_tool(hang(HOUR))).unwrap();
     let token = CancellationToken::new();
@@ -75,7 +77,7 @@ async fn request_is_cancelled_without_delay() {
         async fn chat(
             &self,
             _: &haft_core::model::ChatRequest,
-        ) -> Result<haft_core::model::ChatResponse, haft_core::model::ModelError> {
+        ) -> Result<ChatResponse, haft_core::model::ModelError> {
             std::future::pending().await
         }
 
@@ -184,4 +186,45 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
         })
         .collect();
     assert_eq!(kinds, [Some(FailureKind::Unconfirmed), None, Some(FailureKind::Unconfirmed)]);
+}
+
+/// The usage of a reply is counted once, even if the run is cancelled or its driver is dropped
+/// while an `after_reply` hook is running.
+#[tokio::test(start_paused = true)]
+async fn usage_of_a_reply_is_counted_once_if_its_hook_is_interrupted() {
+    let response = || ChatResponse { usage: Usage::one_request(100, 10), ..ChatResponse::new("Hi.") };
+    let hangs_once = |is_first: Arc<AtomicBool>| {
+        Extension::new("hangs").after_reply(move |reply, _| {
+            let hangs = is_first.swap(false, Ordering::Relaxed);
+            async move {
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                Ok(reply)
+            }
+        })
+    };
+    let agent = |model: ScriptedModel| {
+        ReactAgent::builder(model).extension(hangs_once(Arc::new(AtomicBool::new(true)))).build().unwrap()
+    };
+
+    let (cancelled, token) = (agent(ScriptedModel::new().reply(response())), CancellationToken::new());
+    let run = cancelled.run(RunInput::new("Hi").with_context(cancelled_by(&token)));
+    let cancel = async {
+        sleep(Duration::from_secs(1)).await;
+        token.cancel();
+    };
+    let error = tokio::join!(run, cancel).0.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled), "{error:?}");
+    assert_eq!(error.usage, Usage::one_request(100, 10));
+
+    let agent = agent(ScriptedModel::new().reply(response()).reply(response()));
+    let mut run = agent.begin("Hi".into()).unwrap();
+    let drive = agent.drive(&mut run, RunContext::default()).collect::<Vec<_>>();
+    assert!(tokio::time::timeout(Duration::from_secs(1), drive).await.is_err());
+    assert_eq!(run.usage(), Usage::one_request(100, 10));
+    // The new driver repeats the request. Its hook completes.
+    let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
+    assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
+    assert_eq!((run.usage().requests, run.usage().total_tokens()), (2, 220));
 }
