@@ -65,10 +65,9 @@ impl ReactAgent {
         let mut paragraphs = extensions.dynamic_instructions(&cx).await?;
         let mut request = extensions.prepare(request, &cx).await?;
         paragraphs.append(&mut request.instructions);
-        if let Some(name) = request.renamed(&all, &self.0.transfers) {
-            let source = format!("the tool {name:?} hands off the run and keeps its name").into();
-            return Err(AgentErrorKind::Hook { hook: "prepare hook", source });
-        }
+        request
+            .check_fixed_names(&all, &self.0.transfers)
+            .map_err(|problem| AgentErrorKind::Hook { hook: "prepare hook", source: problem.into() })?;
         let tools = request.list(&all, &extensions.prepared);
         let chosen = request.model.map(|model| self.0.priced(model));
         let model_dialect = chosen.as_ref().map(|model| dialect_for(model.profile()));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_core::{
-    ChatModel, Tool, ToolDefinition, ToolExt as _, ToolName,
+    ChatModel, Tool, ToolDefinition, ToolExt as _,
     model::{ChatSettings, ToolChoice},
     toolset::ToolList,
 };
@@ -83,7 +83,8 @@ impl StepRequest {
     /// Changes the definition of the tool named `name`. Does nothing if there is no such tool.
     ///
     /// Calls are validated against the new definition. If the new name belongs to another tool, the
-    /// changed tool is hidden. Renaming a hand-off tool ends the run with an error.
+    /// changed tool is hidden. If a hook renames a hand-off tool or gives its name to another tool,
+    /// the run ends with an error.
     pub fn change_tool(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
@@ -131,14 +132,24 @@ impl StepRequest {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Returns the first tool among `names` that a hook has renamed, by its original name. Returns
-    /// `None` if no such tool was renamed. `all` is the original tool list.
-    pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
-        let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
-        let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {
-            names.contains(name.as_str()) && prepared.as_ref().is_some_and(|tool| tool.name() != *name)
-        };
-        tools.find(is_renamed).map(|(name, _)| name)
+    /// Checks that no hook has renamed a tool among `fixed`, and that no hook has given the name of
+    /// such a tool to another tool. `all` is the original tool list. The error text names the tool.
+    pub(crate) fn check_fixed_names(&self, all: &ToolList, fixed: &BTreeSet<String>) -> Result<(), String> {
+        for (tool, prepared) in all.tools().iter().zip(&self.tools) {
+            let name = tool.definition().name();
+            let Some(prepared) = prepared.as_ref().map(ToolDefinition::name).filter(|it| *it != name) else {
+                continue;
+            };
+            if fixed.contains(name.as_str()) {
+                return Err(format!("the hand-off tool {name:?} cannot be renamed"));
+            }
+            if fixed.contains(prepared.as_str()) {
+                return Err(format!(
+                    "the tool {name:?} cannot be renamed to {prepared:?}, the name of a hand-off tool"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the tool list of the request: `all`, if no hook changed a definition, or a changed

@@ -514,19 +514,28 @@ async fn pushed_calls_run_before_a_hand_off() {
     .assert_eq(&lines(&kitchen.requests()[0]));
 }
 
+/// A hook may neither rename a hand-off tool nor give its name to another tool, even if the
+/// hand-off tool itself is hidden.
 #[tokio::test]
 async fn renamed_handoff_tool_ends_the_run() {
-    let reception = ReactAgent::builder(empty_script())
-        .prepare(|mut request, _| async move {
-            request.change_tool("transfer_to_kitchen", |tool| tool.with_name(ToolName::new("cook").unwrap()));
-            Ok(request)
-        })
-        .build()
-        .unwrap();
-    let (kitchen, bar) = (agent(&empty_script(), Toolset::new()), agent(&empty_script(), Toolset::new()));
-    let agents = [("reception", reception), ("kitchen", kitchen), ("bar", bar)];
-    let error = Handoffs::new(table(), agents).unwrap().run("A soup.").await.unwrap_err();
-    let AgentErrorKind::Hook { source, .. } = &*error.kind else { panic!("{error:?}") };
-    expect![[r#"the tool "transfer_to_kitchen" hands off the run and keeps its name"#]]
-        .assert_eq(&source.to_string());
+    let error = async |old: &'static str, new: &'static str| {
+        let reception = ReactAgent::builder(empty_script())
+            .tools(calculator())
+            .prepare(move |mut request, _| async move {
+                request.hide_tool(new);
+                request.change_tool(old, |tool| tool.with_name(ToolName::new(new).unwrap()));
+                Ok(request)
+            })
+            .build()
+            .unwrap();
+        let (kitchen, bar) = (agent(&empty_script(), Toolset::new()), agent(&empty_script(), Toolset::new()));
+        let agents = [("reception", reception), ("kitchen", kitchen), ("bar", bar)];
+        let error = Handoffs::new(table(), agents).unwrap().run("A soup.").await.unwrap_err();
+        let AgentErrorKind::Hook { source, .. } = &*error.kind else { panic!("{error:?}") };
+        source.to_string()
+    };
+    expect![[r#"the hand-off tool "transfer_to_kitchen" cannot be renamed"#]]
+        .assert_eq(&error("transfer_to_kitchen", "cook").await);
+    expect![[r#"the tool "add" cannot be renamed to "transfer_to_kitchen", the name of a hand-off tool"#]]
+        .assert_eq(&error("add", "transfer_to_kitchen").await);
 }
