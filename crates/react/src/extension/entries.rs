@@ -18,8 +18,8 @@ pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 ///
 /// A hook finds the entries of its extension in
 /// [`StepContext::entries`](super::StepContext::entries). A tool takes `Entries` as state and
-/// selects an extension with [`for_extension`](Self::for_extension). Changes are saved with the
-/// next effect of the run. All entries are saved with each step, so keep them small.
+/// selects an extension with [`for_extension`](Self::for_extension). Changes are saved after each
+/// call result and with the next effect. All entries are saved with each step, so keep them small.
 ///
 /// # Examples
 ///

@@ -137,8 +137,13 @@ impl Extensions {
             for validator in &extension.validators {
                 let validator = Arc::clone(validator);
                 let checked = run_hook(self.timeout, &cx, move |cx| validator(output, cx)).await;
-                output = checked
-                    .map_err(|error| OutputError::Failed(with_extension_name(&extension.name, error)))??;
+                let checked = checked.map_err(|error| OutputError::Failed(error.into())).and_then(|it| it);
+                output = checked.map_err(|error| match error {
+                    OutputError::Failed(source) => {
+                        OutputError::Failed(with_extension_name(&extension.name, source))
+                    }
+                    OutputError::Retry(problem) => OutputError::Retry(problem),
+                })?;
             }
         }
         Ok(output)

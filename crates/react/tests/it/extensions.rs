@@ -4,15 +4,19 @@
 use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
+use futures::StreamExt as _;
 use haft_core::{
-    ChatModel, Pipeline, RunInput, Toolset,
+    ChatModel, Pipeline, RunEvent, RunInput, Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, SuspendedRun},
     call::{Pending, PendingKind, ToolError, ToolResponse},
     export::async_trait,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
     schema::RepairPolicy,
     tool,
+    tool::RunContext,
+    usage::{Cost, Prices, Usage},
 };
+use haft_middleware::FallbackModel;
 use haft_react::{AgentBuildError, Extension, OutputError, ReactAgent, Run, extension::Entries};
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -270,19 +274,107 @@ async fn lowest_limit_applies_unless_the_input_overrides_it() {
     assert_eq!(agent.run(input).await.unwrap().text().unwrap(), "2");
 }
 
+/// The error of a failed or panicking hook names the hook and its extension.
 #[tokio::test]
-async fn failing_or_panicking_reply_hook_ends_the_run() {
-    let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
-    let panicking = Extension::new("panicking").after_reply(|_, _| async { panic!("no") });
-    for (name, extension) in [("failing", failing), ("panicking", panicking)] {
-        let agent =
-            ReactAgent::builder(ScriptedModel::new().text("Hi.")).extension(extension).build().unwrap();
+async fn error_of_a_hook_names_the_extension() {
+    type Hook = (&'static str, Extension);
+    let extensions = |name: &str| -> [Hook; 4] {
+        let extension = Extension::new(name);
+        [
+            ("dynamic instructions", extension.clone().dynamic_instructions(|_| async { Err("no".into()) })),
+            ("prepare hook", extension.clone().prepare(|_, _| async { Err("no".into()) })),
+            ("reply hook", extension.clone().after_reply(|_, _| async { Err("no".into()) })),
+            ("output validator", extension.output_validator(|_, _| async { Err(OutputError::failed("no")) })),
+        ]
+    };
+    let panicking = |name: &str| -> [Hook; 4] {
+        let extension = Extension::new(name);
+        [
+            ("dynamic instructions", extension.clone().dynamic_instructions(|_| async { panic!("no") })),
+            ("prepare hook", extension.clone().prepare(|_, _| async { panic!("no") })),
+            ("reply hook", extension.clone().after_reply(|_, _| async { panic!("no") })),
+            ("output validator", extension.output_validator(|_, _| async { panic!("no") })),
+        ]
+    };
+    let hooks = extensions("failing").into_iter().map(|hook| ("failing", "no", hook));
+    let panicking = panicking("panicking").into_iter().map(|hook| ("panicking", "it panicked", hook));
+    for (name, problem, (hook, extension)) in hooks.chain(panicking) {
+        let is_after_reply = ["reply hook", "output validator"].contains(&hook);
+        let model = if is_after_reply { ScriptedModel::new().text("Hi.") } else { ScriptedModel::new() };
+        let agent = ReactAgent::builder(model).extension(extension).build().unwrap();
         let error = agent.run("Hi").await.unwrap_err();
-        assert!(matches!(&*error.kind, AgentErrorKind::Hook { hook: "reply hook", .. }), "{error}");
-        assert_eq!((error.transcript.len(), error.usage.requests), (1, 1));
-        let source = std::error::Error::source(&error.kind).map(ToString::to_string);
-        assert_eq!(source, Some(format!("in the extension {name:?}")));
+        let AgentErrorKind::Hook { hook: failed, source } = &*error.kind else { panic!("{error:?}") };
+        let cause = source.source().map(ToString::to_string);
+        let extension = format!("in the extension {name:?}");
+        assert_eq!((*failed, source.to_string(), cause), (hook, extension, Some(problem.to_owned())));
+        // The usage of a reply is counted even if its hook fails.
+        assert_eq!(error.usage.requests, u64::from(is_after_reply), "{hook}");
     }
+}
+
+/// A reply hook can change the message of a reply, but not its usage.
+#[tokio::test]
+async fn reply_hook_cannot_change_the_usage() {
+    let usage = Usage::one_request(100, 10);
+    let model = ScriptedModel::new().reply(ChatResponse { usage, ..ChatResponse::new("Hi.") });
+    let free = Extension::new("free").after_reply(|mut reply, _| async move {
+        reply.usage = Usage::default();
+        Ok(reply)
+    });
+    let agent = ReactAgent::builder(model).extension(free).build().unwrap();
+    assert_eq!(agent.run("Hi").await.unwrap().into_answer().unwrap().usage, usage);
+}
+
+/// If `adapt_model` adds a fallback model, the agent still computes the cost of its replies.
+#[tokio::test]
+async fn fallback_of_an_extension_keeps_its_price() {
+    let usage = Usage::one_request(1_000_000, 0);
+    let broken = ScriptedModel::new().fail(ModelError::Unsupported("broken".to_owned()));
+    let cheap = ScriptedModel::new().with_profile(ModelProfile::new("cheap")).reply(ChatResponse {
+        usage,
+        model: Some("cheap".to_owned()),
+        ..ChatResponse::new("Hi.")
+    });
+    let fallback = Extension::new("fallback")
+        .adapt_model(move |model| Arc::new(FallbackModel::new(model).with_fallback(cheap.clone())));
+    let prices: Prices = serde_json::from_value(json!({
+        "scripted": {"input": 5, "output": 0},
+        "cheap": {"input": 2, "output": 0},
+    }))
+    .unwrap();
+    let agent = ReactAgent::builder(broken).prices(prices).extension(fallback).build().unwrap();
+    let answer = agent.run("Hi").await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.usage.cost, Cost::new(2.0));
+}
+
+/// The entries changed by a call are saved before its event, so a driver that is dropped at this
+/// event loses none of them.
+#[tokio::test]
+async fn entries_survive_a_driver_dropped_after_a_call() {
+    let model = ScriptedModel::new().calls([("a", "count", "{}")]);
+    let agent = ReactAgent::builder(model).extension(counter()).build().unwrap();
+    let mut run = agent.begin("Count.".into()).unwrap();
+    let mut events = agent.drive(&mut run, RunContext::default());
+    loop {
+        match events.next().await {
+            Some(Ok(RunEvent::CallFinished { .. })) => break,
+            Some(Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(events);
+    assert_eq!(run.entries()["counter"]["calls"], 1);
+}
+
+/// A tool can take [`Entries`] as state, even if the agent has no extension.
+#[tokio::test]
+async fn tool_can_use_entries_without_an_extension() {
+    let model = ScriptedModel::new().calls([("a", "count", "{}"), ("b", "count", "{}")]).text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Count)).unwrap();
+    let mut run = agent.begin("Count.".into()).unwrap();
+    let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
+    assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
+    assert_eq!(run.entries()["counter"]["calls"], 2);
 }
 
 #[tokio::test]
@@ -309,7 +401,7 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
     assert!(build(vec![counter()]).is_ok());
 }
 
-/// Behaviour B73: a hook that hides a tool does not change how other toolsets execute their calls.
+/// A hook that hides a tool does not change how other toolsets execute their calls.
 /// Here a nested toolset must keep its strict pipeline, which does not repair arguments.
 #[tokio::test]
 async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
