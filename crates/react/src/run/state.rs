@@ -62,7 +62,7 @@ pub(super) enum State {
         message: Option<Box<AssistantMessage>>,
     },
     /// A limit was reached, and the run has no answer: the reply to the final request was not an
-    /// answer, or calls were added before the final request.
+    /// answer.
     LimitReached { purpose: Purpose },
     /// The run has an answer. It continues only if enqueued messages wait for delivery.
     Finishing(Answer),
@@ -164,7 +164,7 @@ pub enum RunState {
     /// An output is being validated.
     CheckingOutput,
     /// A limit was reached, and the run has no answer: the reply to the final request was not an
-    /// answer, or calls were added before the final request.
+    /// answer.
     LimitReached,
     /// The run has an answer, but enqueued messages may still continue it.
     Finishing,
@@ -183,7 +183,6 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
         // Transitions up to the reply.
         (ReadyToRequest, Preparing),
         (ReadyToRequest, CallingTools),
-        (ReadyToRequest, LimitReached),
         (Preparing, ReadyToRequest),
         (Preparing, CallingTools),
         (Preparing, AwaitingReply),
@@ -298,11 +297,6 @@ impl Machine {
             }
             _ => {}
         }
-    }
-
-    /// `ReadyToRequest → LimitReached`: calls were added, but only the final request is allowed.
-    pub(super) fn fail_at_limit(&mut self) {
-        self.enter(State::LimitReached { purpose: self.purpose() });
     }
 
     /// `Preparing → AwaitingReply`: a request is sent.

@@ -179,19 +179,22 @@ impl Run {
         self.stop_at_limit(limit)
     }
 
-    /// Applies [`LimitAction`] after all calls were closed because of `limit`.
+    /// Applies [`LimitAction`] after all calls were closed because of `limit`. If the next request
+    /// is already the final one, the model still gets it, with the failures of the closed calls.
     pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
+        let answers = self.head.config.limit_action == LimitAction::Answer;
         match self.head.state.state() {
-            State::ReadyToRequest { purpose } | State::Preparing { purpose } => {
+            State::ReadyToRequest { purpose } | State::Preparing { purpose }
+                if !answers || purpose.limit().is_none() =>
+            {
                 let (next, result) = self.reach_limit(*purpose, limit);
-                match next {
-                    State::ReadyToRequest { purpose } => self.head.state.change_purpose(purpose),
-                    _ => self.head.state.fail_at_limit(),
+                if let State::ReadyToRequest { purpose } = next {
+                    self.head.state.change_purpose(purpose);
                 }
                 result
             }
             // In the other states, the run already has an answer.
-            _ if self.head.config.limit_action == LimitAction::Answer => Ok(()),
+            _ if answers => Ok(()),
             _ => Err(AgentErrorKind::LimitReached(limit)),
         }
     }

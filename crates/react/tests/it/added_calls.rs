@@ -7,7 +7,7 @@ use haft_core::{
     agent::{Limit, RunLimits, StopReason},
     call::{Decision, FailureKind, Pending, PendingCall, PendingKind},
     message::AssistantMessage,
-    model::{ChatResponse, ModelError},
+    model::{ChatResponse, ModelError, ToolChoice},
     toolset::ToolList,
 };
 use haft_react::{
@@ -149,20 +149,23 @@ fn in_final_request(step: &Step<'_>) -> Run {
     run
 }
 
+/// If calls are added after a limit was reached, they are denied. The model still gets the final
+/// request, because the user expects an answer.
 #[test]
-fn calls_added_during_the_final_request_are_denied() {
+fn calls_added_after_a_limit_do_not_prevent_the_answer() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let mut run = in_final_request(&step);
     run.add_calls([call("x")]).unwrap();
+    // The final request failed, so it is repeated.
     assert!(run.on_chat(Err(ModelError::ContextTooLong("too much".to_owned()))).is_err());
-    for _ in 0..2 {
-        let error = advance(&mut run, &step).unwrap_err().to_string();
-        assert_eq!(error, Limit::Requests(1).to_string());
-        assert_eq!(run.state(), RunState::LimitReached);
-    }
+    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("no request") };
+    assert_eq!(request.tool_choice, ToolChoice::None);
     let results = call_results(run.transcript().messages().last().unwrap()).unwrap();
     assert_eq!(results["x"]["executed"]["outcome"]["failed"]["kind"], json!(FailureKind::Denied));
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new("Seen."), None))).unwrap();
+    let Effect::Done(answer) = advance(&mut run, &step).unwrap() else { panic!("the run is not done") };
+    assert_eq!((&*answer.text, answer.stop_reason), ("Seen.", StopReason::LimitReached));
 }
 
 #[test]
