@@ -12,10 +12,7 @@ use haft_core::{
 use serde_json::Value;
 use serde_json::json;
 
-use super::{
-    Classifier, RouteChoice, RouteTable,
-    classifier::{current_task, task_context},
-};
+use super::{Classifier, RouteChoice, RouteTable, classifier::task_context};
 use crate::{dialect::json_object, run::is_from_user};
 
 /// The value of `route` in the model's reply if no route fits.
@@ -25,8 +22,7 @@ const UNCLEAR: &str = "unclear";
 /// messages after the last assistant message have no maximum length.
 const MAX_MESSAGE_BYTES: usize = 1_000;
 
-/// The maximum number of messages in the prompt. Older messages are omitted, unless the remaining
-/// messages are all from the user: the prompt then contains the whole task.
+/// The maximum number of messages in the prompt. Older messages are omitted.
 const MAX_MESSAGES: usize = 12;
 
 /// The maximum number of model requests for one decision.
@@ -96,13 +92,13 @@ fn unclear_route_name(table: &RouteTable) -> String {
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
-/// Returns the prompt for the model: the messages of the current task and its context, which
+/// Returns the prompt for the model: the latest messages of the current task and its context, which
 /// [`task_context`] selects.
 fn task_prompt(conversation: &[Arc<Message>]) -> String {
     let messages: Vec<_> = task_context(conversation).collect();
     let messages = messages.get(messages.len().saturating_sub(MAX_MESSAGES)..).unwrap_or_default();
     if messages.iter().all(|message| is_from_user(message)) {
-        return current_task(conversation).join("\n");
+        return messages.iter().map(|message| message.text()).collect::<Vec<_>>().join("\n");
     }
     let last = messages.iter().rposition(|message| !is_from_user(message)).unwrap_or_default();
     let lines = messages.iter().enumerate().map(|(index, message)| {

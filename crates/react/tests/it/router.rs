@@ -374,7 +374,7 @@ async fn classifier_reads_the_previous_messages() {
 #[tokio::test]
 async fn classifier_reads_only_the_latest_messages() {
     let unclear = r#"{"reason": "", "route": "unclear"}"#;
-    let classifier = (0..20).fold(ScriptedModel::new(), |model, _| model.text(unclear));
+    let classifier = (0..21).fold(ScriptedModel::new(), |model, _| model.text(unclear));
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
     let mut history = Transcript::new();
@@ -384,6 +384,12 @@ async fn classifier_reads_only_the_latest_messages() {
     }
     let last = lines(classifier.requests().last().unwrap());
     assert_eq!((last.matches("Hm").count(), last.contains("Hm 19.")), (6, true), "{last}");
+
+    // The user sent many messages, and no agent has answered yet.
+    let history: Transcript = (0..20).map(|number| Message::user(format!("Er {number}."))).collect();
+    events(&router, RunInput::new("Er 20.").with_history(history)).await;
+    let last = lines(classifier.requests().last().unwrap());
+    assert_eq!((last.matches("Er").count(), last.contains("Er 20.")), (12, true), "{last}");
 }
 
 #[tokio::test]
