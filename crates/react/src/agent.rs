@@ -4,7 +4,6 @@ mod build;
 mod builder;
 mod chat;
 mod clock;
-mod compact;
 mod content;
 mod deprecated;
 mod drive;
@@ -26,7 +25,7 @@ use haft_core::{
     usage::Prices,
 };
 
-use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::Extensions, run::set_timestamps};
+use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::ExtensionSet, run::set_timestamps};
 
 pub use build::AgentBuildError;
 pub use builder::ReactAgentBuilder;
@@ -78,7 +77,7 @@ struct AgentInner {
     instructions: Option<Arc<Message>>,
     config: RunConfig,
     state: HostState,
-    extensions: Arc<Extensions>,
+    extensions: Arc<ExtensionSet>,
     prices: Option<Prices>,
     /// `true` if tracing spans include the text of messages, arguments and results.
     traces_content: bool,
@@ -87,7 +86,7 @@ struct AgentInner {
     has_queue: bool,
     /// The names of the hand-off tools. Hooks cannot rename these tools, and their calls cannot be
     /// pushed to the queue.
-    transfers: BTreeSet<String>,
+    transfers: Arc<BTreeSet<String>>,
 }
 
 impl ReactAgent {
@@ -149,7 +148,7 @@ impl ReactAgent {
     ) -> Result<Self, AgentBuildError> {
         let mut inner = AgentInner::clone(&self.0);
         for transfer in transfers {
-            inner.transfers.insert(transfer.definition().name().to_string());
+            Arc::make_mut(&mut inner.transfers).insert(transfer.definition().name().to_string());
             inner.tools = inner.tools.with_tool(transfer);
         }
         inner.tools.check()?;

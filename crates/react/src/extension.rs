@@ -5,8 +5,9 @@ mod calls;
 mod context;
 mod entries;
 mod hook;
-mod list;
+mod inputs;
 mod request;
+mod set;
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -24,8 +25,9 @@ use calls::{AroundCalls, CallHook};
 pub use calls::NextCall;
 pub use context::StepContext;
 pub use entries::{Entries, SavedEntries};
-pub(crate) use list::Extensions;
+pub use inputs::StepInputs;
 pub use request::StepRequest;
+pub use set::ExtensionSet;
 
 type Hook<In, Out, E> = Arc<dyn Fn(In, StepContext) -> BoxFuture<'static, Result<Out, E>> + Send + Sync>;
 type InstructionsHook =
@@ -38,7 +40,8 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 ///
 /// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds an extension to an
 /// agent. To use a type of your own, such as `Budget`, as an extension, implement
-/// `From<Budget> for Extension`.
+/// `From<Budget> for Extension`. Other drivers of a [`Run`](crate::Run) apply extensions with an
+/// [`ExtensionSet`].
 ///
 /// # Order
 ///

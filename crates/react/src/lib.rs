@@ -2,6 +2,7 @@
 
 mod agent;
 pub mod blocking;
+pub mod compaction;
 pub mod dialect;
 pub mod extension;
 pub mod handoff;

@@ -1,4 +1,7 @@
 //! The calls of one batch and the execution state of each call.
+//!
+//! The module is private. [`Run`](crate::Run) and [`PendingQueue`](crate::PendingQueue) share it,
+//! since both execute batches with the same states. A driver does not need it.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -28,10 +28,10 @@ use crate::{
     open_calls::{OpenCalls, not_run},
     run::{CallBatch, RunError, Selection},
 };
+use handle::{PushedCalls, Quota};
 use selection::select;
 
-pub(crate) use call_queues::CallQueues;
-pub(crate) use handle::{PushedCalls, Quota};
+pub use call_queues::CallQueues;
 pub use handle::{QueueError, QueueHandle};
 pub use placeholders::Placeholders;
 pub use results::{QueuedOutcome, QueuedResults};

@@ -1,12 +1,16 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::{iter, sync::Arc};
 
 use haft_core::{
     ChatModel, Schema, ToolName, model::ChatModelExt as _, schema::SchemaError, tool::StateType,
     toolset::ToolsetError,
 };
 
-use super::{AgentInner, ReactAgent, ReactAgentBuilder, inputs::join_instructions, signature};
-use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
+use super::{AgentInner, ReactAgent, ReactAgentBuilder, signature};
+use crate::{
+    QueueHandle,
+    dialect::dialect_for,
+    extension::{Entries, ExtensionSet},
+};
 
 /// The error type of [`ReactAgentBuilder::build`].
 #[derive(Debug, thiserror::Error)]
@@ -68,23 +72,21 @@ impl ReactAgentBuilder {
     /// to the toolset. Tools of sources, such as MCP servers, are not checked here. A run withholds
     /// unusable tools of sources from the model.
     pub fn build(self) -> Result<ReactAgent, AgentBuildError> {
-        let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
-        if let Some(name) = extensions.invalid_name() {
-            return Err(AgentBuildError::ExtensionName(name.to_owned()));
-        }
+        let Self { model, tools, dialect, instructions, config, state, .. } = self;
+        let extensions = ExtensionSet::new(iter::once(self.own_hooks).chain(self.extensions))?
+            .with_hook_timeout(self.hook_timeout);
         if let Some(error) = self.output_error {
             return Err(AgentBuildError::Outputs(error));
         }
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
-        config.context.compaction |= self.compactor.is_some();
         let price = |model: Arc<dyn ChatModel>| match &self.prices {
             Some(prices) => Arc::new(model.priced(prices.clone())),
             None => model,
         };
         let model = price(extensions.adapt_model(model));
         let tools = extensions.adapt_tools(tools);
-        config.limits = extensions.limits(config.limits);
-        config.check_outputs |= extensions.has_validators();
+        let mut config = extensions.configure(config);
+        config.context.compaction |= self.compactor.is_some();
         let compactor = self.compactor.map_or_else(|| Arc::clone(&model), price);
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.inputs =
@@ -98,8 +100,7 @@ impl ReactAgentBuilder {
             outputs = outputs.and_then(signature::with_reasoning).map(Some);
         }
         config.outputs = outputs.map_err(AgentBuildError::Outputs)?;
-        let instructions = signature::instructions(instructions, &config);
-        let instructions = join_instructions(instructions, &extensions.paragraphs(), None);
+        let instructions = extensions.instructions(signature::instructions(instructions, &config));
         tools.check()?;
         let tools = if self.traces_content {
             let pipeline = tools.pipeline().clone().with_traced_content(true);
@@ -140,7 +141,7 @@ impl ReactAgentBuilder {
             prices: self.prices,
             traces_content: self.traces_content,
             has_queue,
-            transfers: BTreeSet::new(),
+            transfers: Arc::default(),
         })))
     }
 }

@@ -1,17 +1,18 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use haft_core::{
     ChatModel, Message, Schema, Toolset,
     agent::RunLimits,
     content::Content,
     export::schemars::JsonSchema,
+    limits,
     model::{ChatSettings, ToolChoice},
     schema::SchemaError,
     tool::{HostState, StateType},
     usage::Prices,
 };
 
-use crate::{Dialect, LimitAction, OutputStrategy, RunConfig, extension::Extensions, run::ContextConfig};
+use crate::{Dialect, LimitAction, OutputStrategy, RunConfig, extension::Extension, run::ContextConfig};
 
 /// A builder for [`ReactAgent`](super::ReactAgent).
 ///
@@ -45,7 +46,10 @@ pub struct ReactAgentBuilder {
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
-    pub(super) extensions: Extensions,
+    /// The hooks added by methods of the builder.
+    pub(super) own_hooks: Extension,
+    pub(super) extensions: Vec<Extension>,
+    pub(super) hook_timeout: Duration,
     pub(super) prices: Option<Prices>,
     pub(super) traces_content: bool,
     pub(super) has_queue: bool,
@@ -64,7 +68,9 @@ impl ReactAgentBuilder {
             output_error: None,
             chain_of_thought: false,
             compactor: None,
-            extensions: Extensions::default(),
+            own_hooks: Extension::new(""),
+            extensions: Vec::new(),
+            hook_timeout: limits::HOOK_TIMEOUT,
             prices: None,
             traces_content: false,
             has_queue: false,

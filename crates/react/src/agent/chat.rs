@@ -11,10 +11,11 @@ use haft_core::{
 };
 use tracing::{Instrument as _, Span, field};
 
-use super::{ReactAgent, content, events::EventSink, inputs::StepInputs};
+use super::{ReactAgent, content, events::EventSink};
 use crate::{
     Run,
     dialect::{Reply, ReplyDelta},
+    extension::StepInputs,
     run::is_broken_reply,
 };
 

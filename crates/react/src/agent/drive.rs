@@ -11,7 +11,7 @@ use haft_core::{
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
     toolset::ToolList,
-    usage::{Usage, UsageMeter},
+    usage::UsageMeter,
 };
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
@@ -19,16 +19,15 @@ use tracing::Instrument as _;
 use super::{
     ReactAgent,
     clock::{Clock, with_time_limit},
-    compact,
     deprecated::DeprecationWarnings,
     events::{EventSink, ProgressRelay},
     mailbox::Mailbox,
 };
 use crate::{
-    Effect, QueueHandle, Run,
+    Effect, QueueHandle, Run, Step, compaction,
     dialect::Reply,
     extension::{Entries, StepContext},
-    queue::{CallQueues, Placeholders, PushedCalls, Quota},
+    queue::{CallQueues, Placeholders},
     run::CallBatch,
 };
 
@@ -109,13 +108,8 @@ impl ReactAgent {
         if until(run) {
             return Ok(None);
         }
-        let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
-        let state = context.state.clone().with_defaults(&self.0.state);
-        let quota = self.0.has_queue.then(|| Quota::new(run.added_calls_left()));
-        let usage = Some(meter.clone());
-        let context = RunContext { progress: Some(Arc::new(progress)), state, usage, ..context };
+        let context = Arc::new(self.call_context(context, meter, events));
         let clock = Clock::new();
-        let context = Arc::new(self.with_queue(context));
         let placeholders = Placeholders::new();
         let mut inputs = self.prepare_step(run, &context, entries, None).await?;
         inputs.tools.diagnostics().iter().for_each(|diagnostic| tracing::warn!("{diagnostic}"));
@@ -128,13 +122,15 @@ impl ReactAgent {
                 return Err(AgentErrorKind::Cancelled);
             }
             save_entries(run, entries);
-            let effect = mailbox.next(run, &inputs.as_step(&placeholders, clock.now()))?;
+            let step = Step { resolver: Some(&placeholders), ..inputs.as_step(clock.now()) };
+            let effect = mailbox.next(run, &step)?;
             emit_rejected_replies(run, seen, events).await;
             seen = run.transcript().len();
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),
                 Effect::Prepare => {
-                    inputs = self.prepare_step(run, &context, entries, Some(inputs)).await?;
+                    let last = inputs.instructions.take();
+                    inputs = self.prepare_step(run, &context, entries, last).await?;
                     deprecated.warn(&inputs.tools);
                 }
                 Effect::Chat(request) => {
@@ -155,7 +151,7 @@ impl ReactAgent {
                 Effect::Call(batch) => {
                     let left = run.time_left();
                     let tools = inputs.tools.clone();
-                    let calls = self.call(run, tools, batch, &context, (events, quota.as_ref(), entries));
+                    let calls = self.call(run, tools, batch, &context, (events, entries));
                     let result = with_time_limit(left, pin!(calls)).await;
                     run.on_usage(meter.take());
                     match result? {
@@ -177,9 +173,8 @@ impl ReactAgent {
         }
     }
 
-    /// Passes a successful reply through the `after_reply` hooks of the extensions. The usage of
-    /// the reply is counted even if a hook fails, or if the driver is dropped during a hook. A
-    /// model error is returned unchanged.
+    /// Passes a successful reply through the `after_reply` hooks of the extensions. Returns a model
+    /// error unchanged.
     async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
@@ -187,20 +182,11 @@ impl ReactAgent {
         (context, entries): (&Arc<RunContext>, &Entries),
     ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
         match reply {
-            Ok(reply) if self.0.extensions.change_replies() => {
-                let (usage, had_calls) = (reply.usage, !reply.message.tool_calls.is_empty());
+            Ok(reply) => {
                 let cx = StepContext::new(run, context, entries);
-                let uncounted = UncountedUsage { run, usage: Some(usage) };
-                let reply = self.0.extensions.after_reply(reply, &cx).await?;
-                let mut reply = Reply { usage: uncounted.take(), ..reply };
-                if had_calls && reply.message.is_empty() {
-                    // This text is sent to the model.
-                    let problem = || "Your calls are not allowed. Do something else, or answer.".to_owned();
-                    reply.problem.get_or_insert_with(problem);
-                }
-                Ok(Ok(reply))
+                self.0.extensions.after_reply(reply, run, &cx).await.map(Ok)
             }
-            reply => Ok(reply),
+            Err(error) => Ok(Err(error)),
         }
     }
 
@@ -208,7 +194,7 @@ impl ReactAgent {
     /// the summary to the run.
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
-        let summary = compact::summarize(&*self.0.compactor, &part).instrument(span);
+        let summary = compaction::summarize(&*self.0.compactor, &part).instrument(span);
         let summary = with_time_limit(run.time_left(), summary).await?;
         drop(part);
         match summary {
@@ -220,18 +206,18 @@ impl ReactAgent {
         }
     }
 
-    /// Adds a [`QueueHandle`] to the state of `context` if the runs of this agent have a queue.
+    /// Returns `context` with the state of the agent, `meter`, and the progress events of calls.
+    ///
+    /// If the runs of this agent have a queue, also adds a closed [`QueueHandle`] to the state.
     /// Without this handle, tools with a [`QueueHandle`] parameter would be withheld because of
-    /// missing state. The queue of this handle is closed: each call gets its own handle to an open
-    /// queue instead.
-    fn with_queue(&self, context: RunContext) -> RunContext {
-        if !self.0.has_queue {
-            return context;
+    /// missing state. Each call gets its own handle to an open queue instead.
+    fn call_context(&self, context: RunContext, meter: &UsageMeter, events: &EventSink) -> RunContext {
+        let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
+        let mut state = context.state.clone().with_defaults(&self.0.state);
+        if self.0.has_queue {
+            state = state.with_value(QueueHandle::closed());
         }
-        let closed = PushedCalls::with_quota(&Quota::new(0));
-        let handle =
-            QueueHandle::new(&Arc::new(closed), ToolList::default(), self.0.tools.pipeline().clone());
-        RunContext { state: context.state.with_value(handle), ..context }
+        RunContext { progress: Some(Arc::new(progress)), state, usage: Some(meter.clone()), ..context }
     }
 
     /// Returns the tools in `tools` whose calls can be pushed to the queue: all except hand-off
@@ -254,21 +240,22 @@ impl ReactAgent {
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
-        (events, quota, entries): (&EventSink, Option<&Arc<Quota>>, &Entries),
+        (events, entries): (&EventSink, &Entries),
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
             events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
-        let queues = CallQueues::new(&calls, quota);
-        let states = queues.states(|| self.queueable(&tools), self.0.tools.pipeline());
+        let queues = self.0.has_queue.then(|| CallQueues::new(run, &calls));
+        let states = queues.as_ref().map(|it| it.states(&self.queueable(&tools), self.0.tools.pipeline()));
+        let states = states.unwrap_or_default();
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
             // `outcome` is dropped before `emit` is awaited. It may be large, and the future would
             // otherwise store it.
             let event = match outcomes.next().await {
-                Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
+                Some((_, outcome)) => Self::record_outcome(run, outcome, queues.as_ref())?,
                 None => return Ok(()),
             };
             // Save the entries before the `await`: if the driver is dropped there, the run has both
@@ -283,9 +270,11 @@ impl ReactAgent {
     fn record_outcome(
         run: &mut Run,
         outcome: CallOutcome,
-        queues: &CallQueues,
+        queues: Option<&CallQueues>,
     ) -> Result<RunEvent, AgentErrorKind> {
-        run.add_calls(queues.close(outcome.call_id(), &outcome))?;
+        if let Some(queues) = queues {
+            queues.close(&outcome, run)?;
+        }
         Ok(match outcome {
             CallOutcome::Finished(result) => {
                 let id = result.call_id.clone();
@@ -296,28 +285,6 @@ impl ReactAgent {
                 RunEvent::CallPending { pending: Box::new(pending) }
             }
         })
-    }
-}
-
-/// The usage of a reply that is not reported to the run yet. Dropping the value adds the usage to
-/// the run.
-struct UncountedUsage<'r> {
-    run: &'r mut Run,
-    usage: Option<Usage>,
-}
-
-impl UncountedUsage<'_> {
-    /// Returns the usage without adding it to the run.
-    fn take(mut self) -> Usage {
-        self.usage.take().unwrap_or_default()
-    }
-}
-
-impl Drop for UncountedUsage<'_> {
-    fn drop(&mut self) {
-        if let Some(usage) = self.usage.take() {
-            self.run.on_usage(usage.normalized());
-        }
     }
 }
 

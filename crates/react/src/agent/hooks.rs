@@ -15,15 +15,13 @@ impl ReactAgentBuilder {
     /// Adds `extension` after the hooks of the builder and all extensions added earlier. The
     /// documentation of [`Extension`] defines the order in which hooks run.
     pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
-        self.extensions.add(extension.into());
+        self.extensions.push(extension.into());
         self
     }
 
-    /// Applies `change` to the builder's own extension, which contains the hooks added by methods
-    /// of the builder.
-    fn change_own_extension(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
-        let own = &mut self.extensions.own;
-        *own = change(mem::replace(own, Extension::new("")));
+    /// Applies `change` to the hooks of the builder.
+    fn change_own_hooks(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
+        self.own_hooks = change(mem::replace(&mut self.own_hooks, Extension::new("")));
         self
     }
 
@@ -60,13 +58,13 @@ impl ReactAgentBuilder {
         F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
     {
-        self.change_own_extension(|own| own.output_validator(validator))
+        self.change_own_hooks(|own| own.output_validator(validator))
     }
 
     /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
     /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
-        self.extensions.timeout = timeout;
+        self.hook_timeout = timeout;
         self
     }
 
@@ -106,7 +104,7 @@ impl ReactAgentBuilder {
         F: Fn(StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
     {
-        self.change_own_extension(|own| own.dynamic_instructions(instructions))
+        self.change_own_hooks(|own| own.dynamic_instructions(instructions))
     }
 
     /// Adds a hook that can change each request: its tools, tool choice, settings,
@@ -158,6 +156,6 @@ impl ReactAgentBuilder {
         F: Fn(StepRequest, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<StepRequest, BoxError>> + Send + 'static,
     {
-        self.change_own_extension(|own| own.prepare(prepare))
+        self.change_own_hooks(|own| own.prepare(prepare))
     }
 }

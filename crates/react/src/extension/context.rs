@@ -42,7 +42,13 @@ pub struct StepContext {
 }
 
 impl StepContext {
-    pub(crate) fn new(run: &Run, context: &Arc<RunContext>, entries: &Entries) -> Self {
+    /// Creates a context from the current state of `run`, for drivers. The entries are those of the
+    /// extension named `""`; an [`ExtensionSet`](super::ExtensionSet) selects the entries for each
+    /// hook.
+    ///
+    /// The context shares the transcript of `run`. Drop the context before the next outcome is
+    /// reported to `run`: appending a message to a shared transcript copies the transcript.
+    pub fn new(run: &Run, context: &Arc<RunContext>, entries: &Entries) -> Self {
         Self {
             run: Arc::clone(context),
             step: run.step(),

@@ -27,8 +27,8 @@ pub struct StepRequest {
     /// The definition of each tool in the tool list, in the same order. `None` if the tool is
     /// hidden.
     tools: Vec<Option<ToolDefinition>>,
-    pub(crate) model: Option<Arc<dyn ChatModel>>,
-    pub(crate) dialect: Option<Arc<dyn Dialect>>,
+    pub(super) model: Option<Arc<dyn ChatModel>>,
+    pub(super) dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl StepRequest {
@@ -134,7 +134,7 @@ impl StepRequest {
 
     /// Checks that no hook has renamed a tool among `fixed`, and that no hook has given the name of
     /// such a tool to another tool. `all` is the original tool list. The error text names the tool.
-    pub(crate) fn check_fixed_names(&self, all: &ToolList, fixed: &BTreeSet<String>) -> Result<(), String> {
+    pub(super) fn check_fixed_names(&self, all: &ToolList, fixed: &BTreeSet<String>) -> Result<(), String> {
         for (tool, prepared) in all.tools().iter().zip(&self.tools) {
             let name = tool.definition().name();
             let Some(prepared) = prepared.as_ref().map(ToolDefinition::name).filter(|it| *it != name) else {
@@ -154,7 +154,7 @@ impl StepRequest {
 
     /// Returns the tool list of the request: `all`, if no hook changed a definition, or a changed
     /// copy. Changed copies are cached in `cached`.
-    pub(crate) fn list(&self, all: &ToolList, cached: &PreparedLists) -> ToolList {
+    pub(super) fn list(&self, all: &ToolList, cached: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
         };
@@ -185,7 +185,7 @@ const MAX_CACHED_LISTS: usize = 8;
 /// values, such as the system message that a dialect rendered from the list, so they are not
 /// computed again.
 #[derive(Default)]
-pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
+pub(super) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 
 /// An entry of the cache: the id of the original tool list, the changed definitions, and the
 /// resulting tool list.

@@ -5,54 +5,109 @@ use std::{collections::BTreeMap, sync::Arc};
 use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::HostState, toolset::ToolList};
 
 use super::{PushedCalls, QueueHandle, Quota};
+use crate::{Run, run::RunError};
 
-/// A queue for each call in a batch, by the id of the call. While a call is executed, it can push
-/// further calls to its queue.
+/// A queue for each call of a batch. While a call is executed, it can push further calls to its
+/// queue.
 ///
-/// The pushed calls are executed only if the call that pushed them succeeds. A failed call may be
+/// A driver creates `CallQueues` for each [`Effect::Call`](crate::Effect::Call), and
+/// [closes](Self::close) the queue of each call before it reports the outcome of the call. The
+/// pushed calls are executed only if the call that pushed them succeeds. A failed call may be
 /// repeated, and a suspended call runs again from its start: both would push the same calls again.
-pub(crate) struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
+///
+/// Two more parts belong to a queue:
+///
+/// - [`QueueHandle::closed`] in the state for listing tools. Otherwise, tools that take a
+///   [`QueueHandle`] are withheld from the model.
+/// - [`Placeholders`](super::Placeholders) in [`Step::resolver`](crate::Step::resolver). They
+///   replace placeholders with results.
+///
+/// # Cancellation
+///
+/// Dropping the queues discards the calls that were pushed by calls without an outcome.
+///
+/// # Examples
+///
+/// ```
+/// use std::{pin::pin, sync::Arc};
+///
+/// use futures::StreamExt as _;
+/// use haft_core::{ToolCall, ToolError, Toolset, limits, pipeline::Batch, tool, tool::HostState, toolset::ListContext};
+/// use haft_react::{QueueHandle, Run, RunConfig, queue::CallQueues};
+/// use serde_json::json;
+///
+/// /// Looks up a price.
+/// #[tool]
+/// fn price(item: String) -> usize {
+///     item.len()
+/// }
+///
+/// /// Writes an offer for a pen.
+/// #[tool]
+/// fn offer(#[tool(state)] calls: QueueHandle) -> Result<String, ToolError> {
+///     Ok(format!("A pen is {}.", calls.push("price", json!({"item": "pen"}))?))
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let toolset = Toolset::new().with_tool(Price).with_tool(Offer);
+/// let state = HostState::new().with_value(QueueHandle::closed());
+/// let tools = toolset.list(&ListContext { state, ..ListContext::default() }).await;
+/// let mut run = Run::new(&RunConfig::default(), "Make an offer.".into())?;
+///
+/// // For each `Effect::Call`.
+/// let calls = vec![ToolCall::new("call_1", "offer", "{}")];
+/// let queues = CallQueues::new(&run, &calls);
+/// let states = queues.states(&tools, toolset.pipeline());
+/// let mut outcomes = pin!(toolset.pipeline().batch(Batch { tools, calls, states, ..Batch::default() }));
+/// while let Some((_, outcome)) = outcomes.next().await {
+///     queues.close(&outcome, &mut run)?;
+///     // Report the outcome to the run here.
+/// }
+/// assert_eq!(run.added_calls_left(), limits::QUEUED_CALLS - 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
 
 impl CallQueues {
-    /// Creates a queue for each call in `calls`. If `quota` is `None`, creates no queues.
-    pub(crate) fn new(calls: &[ToolCall], quota: Option<&Arc<Quota>>) -> Self {
-        let queues = |quota: &Arc<Quota>| {
-            calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::with_quota(quota)))).collect()
-        };
-        Self(quota.map(queues).unwrap_or_default())
+    /// Creates a queue for each call in `calls`, the calls of one batch. Together, the queues
+    /// accept as many calls as can still be [added](Run::added_calls_left) to `run`.
+    pub fn new(run: &Run, calls: &[ToolCall]) -> Self {
+        let quota = Quota::new(run.added_calls_left());
+        Self(calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::with_quota(&quota)))).collect())
     }
 
-    /// Returns a [`HostState`] for each call, by the id of the call. This state contains the
-    /// [`QueueHandle`] of the call, which accepts calls to `tools`.
-    pub(crate) fn states(
-        &self,
-        tools: impl FnOnce() -> ToolList,
-        pipeline: &Pipeline,
-    ) -> BTreeMap<String, HostState> {
-        if self.0.is_empty() {
-            return BTreeMap::new();
-        }
-        let tools = tools();
+    /// Returns the state for each call, by the id of the call, as needed for
+    /// [`Batch::states`](haft_core::pipeline::Batch::states). The state contains the
+    /// [`QueueHandle`] of the call, which accepts calls to `tools`. `pipeline` validates these
+    /// calls.
+    pub fn states(&self, tools: &ToolList, pipeline: &Pipeline) -> BTreeMap<String, HostState> {
         let handle = |pushed| QueueHandle::new(pushed, tools.clone(), pipeline.clone());
         self.0.iter().map(|(id, pushed)| (id.clone(), HostState::new().with_value(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of the call `id`, which ended with `outcome`. Returns the pushed calls if
-    /// `outcome` is a success, and no calls otherwise.
-    pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
-        let Some(pushed) = self.0.get(id) else { return Vec::new() };
+    /// Closes the queue of the call that ended with `outcome`. If the call succeeded, its pushed
+    /// calls are [added](Run::add_calls) to `run`. Otherwise, they are discarded.
+    ///
+    /// Call this method before the outcome is reported to `run`. Otherwise, a run that is saved in
+    /// between loses the pushed calls.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`Run::add_calls`].
+    pub fn close(&self, outcome: &CallOutcome, run: &mut Run) -> Result<(), RunError> {
+        let Some(pushed) = self.0.get(outcome.call_id()) else { return Ok(()) };
         match outcome {
-            CallOutcome::Finished(result) if result.is_success() => pushed.close(),
+            CallOutcome::Finished(result) if result.is_success() => run.add_calls(pushed.close()),
             _ => {
                 pushed.discard();
-                Vec::new()
+                Ok(())
             }
         }
     }
 }
 
-/// Discards the calls that were pushed by calls without an outcome, for example after a
-/// cancellation.
 impl Drop for CallQueues {
     fn drop(&mut self) {
         self.0.values().for_each(|pushed| pushed.discard());

@@ -26,8 +26,23 @@ pub struct QueueHandle {
 }
 
 impl QueueHandle {
-    pub(crate) fn new(pushed: &Arc<PushedCalls>, tools: ToolList, pipeline: Pipeline) -> Self {
+    pub(super) fn new(pushed: &Arc<PushedCalls>, tools: ToolList, pipeline: Pipeline) -> Self {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
+    }
+
+    /// Creates a handle that accepts no calls. A driver adds it to the state for listing tools, so
+    /// that tools that take a `QueueHandle` are available. Each call then receives its own handle,
+    /// from [`CallQueues`](super::CallQueues).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_react::QueueHandle;
+    ///
+    /// assert!(QueueHandle::closed().push("price", ()).is_err());
+    /// ```
+    pub fn closed() -> Self {
+        Self { pushed: Weak::new(), tools: ToolList::default(), pipeline: Pipeline::default() }
     }
 
     /// Pushes a call to the tool named `tool` and returns the placeholder for its result. Strings
@@ -71,7 +86,7 @@ impl fmt::Debug for QueueHandle {
 }
 
 /// The calls that were pushed to a queue and wait until the queue or a driver takes them.
-pub(crate) struct PushedCalls {
+pub(super) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
     state: Mutex<QueueState>,
@@ -87,7 +102,7 @@ struct QueueState {
 }
 
 impl PushedCalls {
-    pub(crate) fn with_quota(quota: &Arc<Quota>) -> Self {
+    pub(super) fn with_quota(quota: &Arc<Quota>) -> Self {
         Self { quota: Arc::clone(quota), keys: RandomState::new(), state: Mutex::default() }
     }
 
@@ -135,13 +150,13 @@ impl PushedCalls {
 }
 
 /// A limit on the number of pushed calls. Several queues can share one quota.
-pub(crate) struct Quota {
+pub(super) struct Quota {
     capacity: usize,
     used: Mutex<usize>,
 }
 
 impl Quota {
-    pub(crate) fn new(capacity: usize) -> Arc<Self> {
+    pub(super) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity, used: Mutex::default() })
     }
 

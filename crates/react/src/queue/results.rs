@@ -81,7 +81,7 @@ impl QueuedResults {
         self.0.is_empty()
     }
 
-    pub(crate) fn extend(&mut self, results: impl IntoIterator<Item = Arc<ToolResult>>) {
+    pub(super) fn extend(&mut self, results: impl IntoIterator<Item = Arc<ToolResult>>) {
         let results = results.into_iter().map(|it| (it.call_id.clone(), QueuedOutcome::Executed(it)));
         self.0.extend(results);
     }
@@ -95,7 +95,7 @@ impl QueuedResults {
 
     /// Returns a message that records these results in a conversation, or `None` if there are no
     /// results.
-    pub(crate) fn results_message(&self) -> Option<Message> {
+    pub(super) fn results_message(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;
         (!self.is_empty())

@@ -1,4 +1,8 @@
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::{RunState, TRANSITIONS};
 
@@ -50,16 +54,43 @@ fn transitions_are_unique() {
     }
 }
 
-/// A driver in another crate must be able to do everything that `ReactAgent` does. The files of
-/// `run` must therefore contain no `pub(crate)` methods.
+/// A driver in another crate must be able to do everything that `ReactAgent` does. The modules
+/// that a driver uses must therefore contain nothing that is visible to the whole crate only:
+/// `pub(crate)`, or `pub(super)` in the file of a module at the crate root.
 #[test]
-fn run_has_no_crate_private_methods_for_drivers() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let files = files.filter(|path| path.is_file()).chain([format!("{folder}.rs").into()]);
-    for path in files {
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(!text.contains("pub(crate)"), "{}", path.display());
-        assert!(path.ends_with("state.rs") || !text.contains("Machine {"), "{}", path.display());
+fn modules_for_drivers_have_no_crate_private_items() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for module in ["run", "extension", "queue", "handoff", "compaction"] {
+        let root = sources.join(format!("{module}.rs"));
+        let text = fs::read_to_string(&root).unwrap();
+        assert!(!text.contains("pub(super)"), "{}", root.display());
+        for path in files_below(&sources.join(module)).into_iter().chain([root]) {
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(!["pub(crate)", "pub(in"].iter().any(|word| text.contains(word)), "{}", path.display());
+            let is_machine = path.ends_with("run/state.rs");
+            assert!(is_machine || !text.contains("Machine {"), "{}", path.display());
+        }
     }
+}
+
+/// The driver of `ReactAgent` must use no other crate-private module than those of the agent
+/// itself: `open_calls` is shared by runs and queues only.
+#[test]
+fn agent_uses_public_modules_only() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent");
+    for path in files_below(&folder).into_iter().chain([folder.with_extension("rs")]) {
+        assert!(!fs::read_to_string(&path).unwrap().contains("open_calls"), "{}", path.display());
+    }
+    let root = fs::read_to_string(folder.with_file_name("lib.rs")).unwrap();
+    let private: Vec<_> = root.lines().filter(|line| line.starts_with("mod ")).collect();
+    assert_eq!(private, ["mod agent;", "mod open_calls;"]);
+}
+
+/// Returns all files in `folder` and in its subfolders. Empty if there is no such folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }

@@ -1,4 +1,6 @@
 //! Compaction: a model summarizes the oldest messages of a conversation.
+//!
+//! A driver performs [`Effect::Compact`](crate::Effect::Compact) with [`summarize`].
 
 use std::ops::RangeInclusive;
 
@@ -27,8 +29,33 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
      for the assistant, who goes on with the work and sees nothing else of it: what is asked, what was found (names, numbers, ids and \
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
-/// Requests a summary of the messages in `part` from `model`.
-pub(super) async fn summarize(model: &dyn ChatModel, part: &View) -> Result<ChatResponse, ModelError> {
+/// Requests a summary of the messages in `part`, the messages of an
+/// [`Effect::Compact`](crate::Effect::Compact), from `model`. Report the reply with
+/// [`Run::on_compact`](crate::Run::on_compact).
+///
+/// The request contains the messages as text. Long texts are truncated, and the oldest messages are
+/// omitted if the text would exceed the context window of `model`.
+///
+/// # Errors
+///
+/// Fails with the error of `model`.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Message, Transcript};
+/// use haft_react::compaction::summarize;
+/// use haft_testing::ScriptedModel;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let messages: Transcript = [Message::user("My name is Ada."), Message::assistant("Hello.")].into_iter().collect();
+/// let model = ScriptedModel::new().text("The user is Ada.");
+/// let summary = summarize(&model, &messages.view()).await?;
+/// assert_eq!(summary.message.text(), "The user is Ada.");
+/// # Ok::<(), haft_core::model::ModelError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub async fn summarize(model: &dyn ChatModel, part: &View) -> Result<ChatResponse, ModelError> {
     let window = model.profile().context_window;
     let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());
     let mut request = ChatRequest::new([Message::user(record(part, size.unwrap_or(DEFAULT_RECORD_BYTES)))]);
