@@ -1,26 +1,30 @@
 //! A driver for runs that is not part of haft-react.
 //!
 //! A run returns effects, and a driver performs them. This driver uses only public items of haft.
-//! It executes tool calls in parallel, requests approvals, hands off runs between agents, and
+//! It executes tool calls in parallel, requests approvals, hands off runs between agents, runs the
+//! hooks of extensions, executes calls pushed to the queue, summarizes long conversations, and
 //! applies limits, deadlines and cancellation.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use haft_core::{
-    ChatModel, Message, RunInput, Schema, Timestamp, ToolDefinition, ToolName, Toolset,
+    ChatModel, Message, RunInput, Schema, Timestamp, Tool, ToolDefinition, ToolName, Toolset,
     agent::{AgentError, AgentErrorKind, RunAnswer},
     call::{Decision, PendingCall},
     message::MessageBody,
-    model::ModelError,
+    model::ChatRequest,
     pipeline::{Batch, CallOutcome},
     tool::{DynamicTool, RunContext, ToolPolicy},
     toolset::{ListContext, ToolList},
     usage::UsageMeter,
 };
 use haft_react::{
-    Dialect, Effect, Run, RunConfig, Step,
+    AgentBuildError, Dialect, Effect, Extension, QueueHandle, Run, RunConfig,
+    compaction::summarize,
     dialect::dialect_for,
+    extension::{Entries, ExtensionSet, StepContext, StepInputs},
+    queue::{CallQueues, Placeholders},
     run::{CallBatch, hint},
 };
 
@@ -32,18 +36,48 @@ pub struct Member {
     pub model: Arc<dyn ChatModel>,
     pub dialect: Arc<dyn Dialect>,
     pub tools: Toolset,
-    pub instructions: Arc<Message>,
+    pub instructions: Option<Arc<Message>>,
     pub config: RunConfig,
+    pub extensions: ExtensionSet,
 }
 
 impl Member {
-    pub fn new(model: impl ChatModel + 'static, instructions: &str, tools: Toolset) -> Self {
-        Self {
+    pub fn new(
+        model: impl ChatModel + 'static,
+        instructions: &str,
+        tools: Toolset,
+        extensions: impl IntoIterator<Item = Extension>,
+    ) -> Result<Self, AgentBuildError> {
+        let extensions = ExtensionSet::new(extensions)?;
+        let model = extensions.adapt_model(Arc::new(model));
+        Ok(Self {
             dialect: dialect_for(model.profile()),
-            model: Arc::new(model),
-            tools,
-            instructions: Arc::new(Message::system(instructions)),
-            config: RunConfig::default(),
+            model,
+            tools: extensions.adapt_tools(tools),
+            instructions: extensions.instructions(Some(Arc::new(Message::system(instructions)))),
+            config: extensions.configure(RunConfig::default()),
+            extensions,
+        })
+    }
+}
+
+/// The data that all steps of a run share.
+struct Shared {
+    context: Arc<RunContext>,
+    entries: Entries,
+}
+
+impl Shared {
+    /// Creates the context for hooks. Drop it before the next outcome is reported, because it
+    /// shares the transcript of `run`.
+    fn for_hooks(&self, run: &Run) -> StepContext {
+        StepContext::new(run, &self.context, &self.entries)
+    }
+
+    /// Copies the entries to `run` if a hook or a tool has changed them.
+    fn save_entries(&self, run: &mut Run) {
+        if let Some(changed) = self.entries.take_changed() {
+            run.set_entries(changed);
         }
     }
 }
@@ -86,13 +120,19 @@ impl Team {
         // dropped.
         let meter = UsageMeter::default();
         let cancellation = context.cancellation.clone();
-        let context = Arc::new(RunContext { usage: Some(meter.clone()), ..context });
+        // Each call gets its own open handle later. Without this handle, tools that take a handle
+        // would be withheld.
+        let entries = Entries::new(run.entries().clone());
+        let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
+        let context = Arc::new(RunContext { usage: Some(meter.clone()), state, ..context });
+        let shared = Shared { context, entries };
         let ended = tokio::select! {
             biased;
-            ended = self.advance(run, name.to_owned(), &context, decide) => ended,
+            ended = self.advance(run, name.to_owned(), &shared, decide) => ended,
             () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
         };
         run.on_usage(meter.take());
+        shared.save_entries(run);
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 // Give each open call a result, so that another run can continue the conversation.
@@ -106,22 +146,25 @@ impl Team {
         &self,
         run: &mut Run,
         mut name: String,
-        context: &Arc<RunContext>,
+        shared: &Shared,
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
-        let mut tools = list(self.member(&name)?, run, context).await;
+        // The resolver shows the results of pushed calls in place of their placeholders.
+        let placeholders = Placeholders::new();
+        let mut inputs = prepare(self.member(&name)?, run, shared).await?;
         // Recover the run, because its previous driver may have crashed. Recovery does not change a
         // new run.
-        run.recover(&tools);
+        run.recover(&inputs.tools);
         loop {
             // A cancelled token also ends the calls in progress. Check it here, so that no further
             // model request is sent.
-            if context.cancellation.is_cancelled() {
+            if shared.context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
+            shared.save_entries(run);
             let member = self.member(&name)?;
-            let mut step = Step::new(&tools, &*member.dialect, Timestamp::now());
-            step.instructions = Some(&member.instructions);
+            let mut step = inputs.as_step(Timestamp::now());
+            step.resolver = Some(&placeholders);
             match run.next(&step)? {
                 Effect::Prepare => {
                     if let Some(to) = handoff_target(run) {
@@ -129,24 +172,12 @@ impl Team {
                         run.append(hint(format!("{name} hands the conversation to you.")))?;
                         name = to;
                     }
-                    tools = list(self.member(&name)?, run, context).await;
+                    inputs = prepare(self.member(&name)?, run, shared).await?;
                 }
-                Effect::Chat(request) => {
-                    let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript of the run. Drop the request first, because
-                    // appending a message to a shared transcript would copy the transcript.
-                    drop(request);
-                    match reply {
-                        Some(reply) => {
-                            let reply = reply.map(|reply| member.dialect.parse_reply(reply, run.outputs()));
-                            run.on_chat(reply)?;
-                        }
-                        None => run.on_time_limit(),
-                    }
-                }
+                Effect::Chat(request) => chat(run, member, &inputs, request, shared).await?,
                 Effect::Call(batch) => {
                     let left = run.time_left();
-                    match within(left, execute(run, member, &tools, batch, context)).await {
+                    match within(left, execute(run, member, &inputs.tools, batch, shared)).await {
                         Some(executed) => executed?,
                         None => run.on_time_limit(),
                     }
@@ -157,10 +188,18 @@ impl Team {
                         run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
-                // This driver has no output validators, so it accepts each output. It also writes
-                // no summaries. Without a summary, the run omits its oldest step from the request.
-                Effect::Check(output) => run.on_check(Ok(*output))?,
-                Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
+                Effect::Check(output) => {
+                    let checked = member.extensions.validate(*output, &shared.for_hooks(run)).await;
+                    run.on_check(checked)?;
+                }
+                Effect::Compact(part) => {
+                    let summary = within(run.time_left(), summarize(&*member.model, &part)).await;
+                    drop(part);
+                    match summary {
+                        Some(summary) => run.on_compact(summary)?,
+                        None => run.on_time_limit(),
+                    }
+                }
                 Effect::Done(answer) => return Ok((name, *answer)),
                 other => return Err(AgentErrorKind::UnexpectedOutcome(format!("unknown effect {other:?}"))),
             }
@@ -192,9 +231,47 @@ fn handoff_target(run: &Run) -> Option<String> {
     transfers.find_map(|result| result.name.strip_prefix(TRANSFER).map(str::to_owned))
 }
 
-async fn list(member: &Member, run: &Run, context: &RunContext) -> ToolList {
-    let (run_id, state) = (context.run_id.clone(), context.state.clone());
-    member.tools.list(&ListContext { step: run.step(), run_id, state }).await
+/// Lists the tools of `member`, and runs its hooks for the next request.
+async fn prepare(member: &Member, run: &Run, shared: &Shared) -> Result<StepInputs, AgentErrorKind> {
+    let (run_id, state) = (shared.context.run_id.clone(), shared.context.state.clone());
+    let tools = member.tools.list(&ListContext { step: run.step(), run_id, state }).await;
+    let names = tools.tools().iter().filter(|tool| is_transfer(tool)).map(|tool| tool.definition().name());
+    let handoff_tools = Arc::new(names.map(ToString::to_string).collect());
+    let mut inputs = StepInputs::new(tools, Arc::clone(&member.model), Arc::clone(&member.dialect));
+    inputs.instructions.clone_from(&member.instructions);
+    inputs.handoff_tools = handoff_tools;
+    member.extensions.prepare(inputs, run, &shared.for_hooks(run)).await
+}
+
+fn is_transfer(tool: &Arc<dyn Tool>) -> bool {
+    tool.definition().name().as_str().starts_with(TRANSFER)
+}
+
+/// Sends `request` to the model of this step, and reports the reply after the hooks have run.
+async fn chat(
+    run: &mut Run,
+    member: &Member,
+    inputs: &StepInputs,
+    request: Box<ChatRequest>,
+    shared: &Shared,
+) -> Result<(), AgentErrorKind> {
+    let reply = within(run.time_left(), inputs.model.chat(&request)).await;
+    // The request shares the transcript of the run. Drop the request first, because appending a
+    // message to a shared transcript would copy the transcript.
+    drop(request);
+    let reply = match reply {
+        None => {
+            run.on_time_limit();
+            return Ok(());
+        }
+        Some(Ok(reply)) => {
+            let reply = inputs.dialect.parse_reply(reply, run.outputs());
+            let cx = shared.for_hooks(run);
+            Ok(member.extensions.after_reply(reply, run, &cx).await?)
+        }
+        Some(Err(error)) => Err(error),
+    };
+    run.on_chat(reply)
 }
 
 /// Executes the calls in `batch` in parallel. Each outcome is reported to the run as soon as it is
@@ -204,12 +281,19 @@ async fn execute(
     member: &Member,
     tools: &ToolList,
     batch: CallBatch,
-    context: &Arc<RunContext>,
+    shared: &Shared,
 ) -> Result<(), AgentErrorKind> {
     let CallBatch { calls, resumed } = batch;
-    let batch = Batch { tools: tools.clone(), calls, resumed, run: Arc::clone(context), ..Batch::default() };
-    let mut outcomes = pin!(member.tools.pipeline().batch(batch));
+    let pipeline = member.tools.pipeline();
+    let queues = CallQueues::new(run, &calls);
+    // A hand-off must be part of a reply, so it cannot be pushed.
+    let queueable = tools.filter_map(|tool| (!is_transfer(tool)).then(|| Arc::clone(tool)));
+    let states = queues.states(&queueable, pipeline);
+    let batch = Batch { tools: tools.clone(), calls, resumed, run: Arc::clone(&shared.context), states };
+    let mut outcomes = pin!(pipeline.batch(batch));
     while let Some((_, outcome)) = outcomes.next().await {
+        // Add the pushed calls first, so that a run saved in between does not lose them.
+        queues.close(&outcome, run)?;
         match outcome {
             CallOutcome::Finished(result) => {
                 let id = result.call_id.clone();
@@ -217,6 +301,7 @@ async fn execute(
             }
             CallOutcome::Pending(pending) => run.on_pending(pending)?,
         }
+        shared.save_entries(run);
     }
     Ok(())
 }

@@ -46,8 +46,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let tools = Toolset::new().with_tool(Price).with_tool(transfer_to("orders"));
     let team = Team::new([
-        ("reception", Member::new(reception, "Find out what a customer wants.", tools)),
-        ("orders", Member::new(orders, "Order what the customer wants.", Toolset::new().with_tool(Order))),
+        ("reception", Member::new(reception, "Find out what a customer wants.", tools, [])?),
+        (
+            "orders",
+            Member::new(orders, "Order what the customer wants.", Toolset::new().with_tool(Order), [])?,
+        ),
     ]);
 
     let mut run = team.begin("reception", "Paper, please: 30 boxes, or what you can give me.".into())?;

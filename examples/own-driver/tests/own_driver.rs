@@ -3,13 +3,15 @@
 use std::{error::Error, future::pending, process::Command, time::Duration};
 
 use haft_core::{
-    RunInput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolResult, Toolset, Transcript,
-    agent::{AgentErrorKind, Limit, RunLimits},
+    RunInput, Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, ToolResult, Toolset,
+    Transcript,
+    agent::{AgentError, AgentErrorKind, Limit, RunAnswer, RunLimits},
     call::{Decision, FailureKind, PendingCall},
+    limits,
     message::MessageBody,
-    tool::{DynamicTool, RunContext, ToolPolicy},
+    tool::{DynamicTool, RunContext, StateType, ToolPolicy},
 };
-use haft_react::Run;
+use haft_react::{Extension, OutputError, QueueHandle, Run};
 use haft_testing::ScriptedModel;
 use own_driver::{Member, Team, transfer_to};
 
@@ -27,7 +29,26 @@ fn hang() -> DynamicTool {
 }
 
 fn team_of_one(model: ScriptedModel, tools: Toolset) -> Team {
-    Team::new([("one", Member::new(model, "Work.", tools))])
+    Team::new([("one", Member::new(model, "Work.", tools, []).unwrap())])
+}
+
+/// Creates a team of one agent with the extension `extension` and without tools, and runs it.
+async fn run_with(model: ScriptedModel, extension: Extension) -> Result<RunAnswer, AgentError> {
+    let team = Team::new([("one", Member::new(model, "Work.", Toolset::new(), [extension]).unwrap())]);
+    let mut run = team.begin("one", "Go.".into())?;
+    Ok(team.drive(&mut run, "one", RunContext::default(), &deny_all).await?.1)
+}
+
+/// Creates the tool `sell`, which pushes `count` calls to the tool `look`. Its result is the
+/// placeholders, or an error if the queue is full.
+fn sell(count: usize) -> impl Tool + 'static {
+    let definition = ToolDefinition::new(ToolName::sanitize("sell"), Schema::object());
+    let tool = DynamicTool::new(definition, move |_, cx| {
+        let push = || cx.state::<QueueHandle>()?.push("look", serde_json::json!({}));
+        let pushed: Result<Vec<_>, ToolError> = (0..count).map(|_| push()).collect();
+        async move { pushed.map(|placeholders| placeholders.join(" ")) }
+    });
+    tool.with_definition(|it| it.with_state(StateType::of::<QueueHandle>()))
 }
 
 fn deny_all(_: &PendingCall) -> Decision {
@@ -71,8 +92,8 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     let second = ScriptedModel::new().calls([("c", "look", "{}")]).text("Done.");
     let looking = || Toolset::new().with_tool(tool("look", ToolPolicy::default()));
     let team = Team::new([
-        ("first", Member::new(first, "Begin.", looking().with_tool(transfer_to("second")))),
-        ("second", Member::new(second.clone(), "End.", looking())),
+        ("first", Member::new(first, "Begin.", looking().with_tool(transfer_to("second")), [])?),
+        ("second", Member::new(second.clone(), "End.", looking(), [])?),
     ]);
     let mut run = team.begin("first", "Go.".into())?;
     let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &deny_all).await?;
@@ -85,8 +106,8 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     // The limit of the run must still apply after the hand-off to the second agent.
     let first = ScriptedModel::new().calls([("a", "transfer_to_second", "{}")]);
     let team = Team::new([
-        ("first", Member::new(first, "Begin.", Toolset::new().with_tool(transfer_to("second")))),
-        ("second", Member::new(second, "End.", looking())),
+        ("first", Member::new(first, "Begin.", Toolset::new().with_tool(transfer_to("second")), [])?),
+        ("second", Member::new(second, "End.", looking(), [])?),
     ]);
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let mut run = team.begin("first", RunInput::new("Go.").with_limits(limits))?;
@@ -163,5 +184,88 @@ async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
     assert_eq!(answer.text, "Done.");
     let kinds: Vec<_> = results(&answer.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
     assert_eq!(kinds, [Some(FailureKind::Unconfirmed), None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn hook_changes_the_request() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().text("Done.");
+    let brief = Extension::new("brief").instructions("Be brief.").prepare(|mut request, cx| async move {
+        request.settings.max_tokens = Some(10);
+        request.instructions.push(format!("Step {}.", cx.step));
+        Ok(request)
+    });
+    run_with(model.clone(), brief).await?;
+    let request = &model.requests()[0];
+    let instructions = request.instructions.as_ref().map(|message| message.text());
+    assert_eq!(instructions.as_deref(), Some("Work.\n\nBe brief.\n\nStep 0."));
+    assert_eq!(request.settings.max_tokens, Some(10));
+    Ok(())
+}
+
+#[tokio::test]
+async fn hook_replaces_a_reply() -> Result<(), Box<dyn Error>> {
+    let secret = Extension::new("secret").after_reply(|mut reply, _| async move {
+        reply.message = "It is secret.".into();
+        Ok(reply)
+    });
+    assert_eq!(run_with(ScriptedModel::new().text("It is 1234."), secret).await?.text, "It is secret.");
+    Ok(())
+}
+
+#[tokio::test]
+async fn validator_rejects_an_answer() -> Result<(), Box<dyn Error>> {
+    let polite = Extension::new("polite").output_validator(|output, cx| async move {
+        cx.entries.update("outputs", |count: &mut u32| *count += 1).map_err(OutputError::failed)?;
+        if output.text.ends_with("please.") { Ok(output) } else { Err(OutputError::retry("say please")) }
+    });
+    let model = ScriptedModel::new().text("Sit.").text("Sit, please.");
+    let team = Team::new([("one", Member::new(model, "Work.", Toolset::new(), [polite])?)]);
+    let mut run = team.begin("one", "Go.".into())?;
+    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
+    assert_eq!(answer.text, "Sit, please.");
+    // The entries that the hook has changed are part of the run.
+    assert_eq!(run.entries()["polite"]["outputs"], 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn failed_hook_ends_the_run() {
+    let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
+    let error = run_with(ScriptedModel::new().text("Hi."), failing).await.unwrap_err();
+    assert!(matches!(&*error.kind, AgentErrorKind::Hook { hook: "reply hook", .. }), "{error}");
+    assert_eq!(error.usage.requests, 1);
+}
+
+/// The calls that a tool pushes are executed before the next request. The model sees their results
+/// in place of the placeholders.
+#[tokio::test]
+async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().calls([("a", "sell", "{}")]).text("Sold.");
+    let tools = Toolset::new().with_tool(sell(2)).with_tool(tool("look", ToolPolicy::default()));
+    let team = team_of_one(model.clone(), tools);
+    let mut run = team.begin("one", "Sell.".into())?;
+    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
+    assert_eq!((&*answer.text, answer.steps[0].result.model_text()), ("Sold.", "done done".into()));
+    let last = model.requests()[1].messages.iter().last().map(|message| message.text());
+    assert_eq!(last.as_deref(), Some("done done"));
+    assert_eq!(run.added_calls_left(), limits::QUEUED_CALLS - 2);
+    Ok(())
+}
+
+/// A run accepts only a limited number of pushed calls. A call that exceeds this quota fails, and
+/// its pushed calls no longer count.
+#[tokio::test]
+async fn pushed_calls_have_a_quota() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().calls([("a", "sell", "{}")]).text("Too many.");
+    let tools = Toolset::new()
+        .with_tool(sell(limits::QUEUED_CALLS + 1))
+        .with_tool(tool("look", ToolPolicy::default()));
+    let team = team_of_one(model, tools);
+    let mut run = team.begin("one", "Sell.".into())?;
+    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
+    let text = answer.steps[0].result.model_text();
+    assert!(text.contains("no more calls can be pushed"), "{text}");
+    assert_eq!((answer.steps.len(), run.added_calls_left()), (1, limits::QUEUED_CALLS));
     Ok(())
 }
