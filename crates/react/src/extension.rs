@@ -99,9 +99,9 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 #[must_use]
 pub struct Extension {
     name: String,
-    toolsets: Vec<Toolset>,
-    tools: Vec<ToolsAdaptor>,
-    models: Vec<ModelAdaptor>,
+    tools: Vec<Toolset>,
+    tool_adaptors: Vec<ToolsAdaptor>,
+    model_adaptors: Vec<ModelAdaptor>,
     paragraphs: Vec<String>,
     instructions: Vec<InstructionsHook>,
     prepare: Vec<Hook<StepRequest, StepRequest, BoxError>>,
@@ -116,9 +116,9 @@ impl Extension {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            toolsets: Vec::new(),
             tools: Vec::new(),
-            models: Vec::new(),
+            tool_adaptors: Vec::new(),
+            model_adaptors: Vec::new(),
             paragraphs: Vec::new(),
             instructions: Vec::new(),
             prepare: Vec::new(),
@@ -131,7 +131,7 @@ impl Extension {
     /// Adds the tools of a toolset to the agent. Calls to these tools still run through the
     /// pipeline of their toolset.
     pub fn tools(mut self, tools: Toolset) -> Self {
-        self.toolsets.push(tools);
+        self.tools.push(tools);
         self
     }
 
@@ -150,7 +150,7 @@ impl Extension {
     /// });
     /// ```
     pub fn adapt_tools(mut self, adapt: impl Fn(Toolset) -> Toolset + Send + Sync + 'static) -> Self {
-        self.tools.push(Arc::new(adapt));
+        self.tool_adaptors.push(Arc::new(adapt));
         self
     }
 
@@ -191,7 +191,7 @@ impl Extension {
         mut self,
         adapt: impl Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync + 'static,
     ) -> Self {
-        self.models.push(Arc::new(adapt));
+        self.model_adaptors.push(Arc::new(adapt));
         self
     }
 

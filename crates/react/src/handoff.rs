@@ -71,16 +71,16 @@ pub struct Handoffs(Arc<HandoffsInner>);
 struct HandoffsInner {
     table: RouteTable,
     agents: HashMap<String, ReactAgent>,
-    handoff_context: HandoffContext,
+    history: HandoffHistory,
     limit: u32,
 }
 
-/// The messages that the model of the next agent receives after a hand-off. The setting does not
-/// affect the transcript of the run.
+/// The part of the conversation that the model of the next agent receives after a hand-off. The
+/// setting does not affect the transcript of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum HandoffContext {
+pub enum HandoffHistory {
     /// The whole conversation, including the steps of the previous agents.
     #[default]
     Everything,
@@ -134,7 +134,7 @@ impl Handoffs {
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
     ) -> Result<Self, HandoffError> {
-        Self::with_allowed(table, agents, |_, _| true)
+        Self::filtered(table, agents, |_, _| true)
     }
 
     /// Creates a group of agents with selected hand-offs. A hand-off from `from` to `to` is offered
@@ -143,7 +143,7 @@ impl Handoffs {
     /// # Errors
     ///
     /// Fails in the same cases as [`new`](Self::new).
-    pub fn with_allowed(
+    pub fn filtered(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
         is_allowed: impl Fn(&str, &str) -> bool,
@@ -162,12 +162,8 @@ impl Handoffs {
             }
         };
         let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
-        let inner = HandoffsInner {
-            table,
-            agents,
-            handoff_context: HandoffContext::default(),
-            limit: limits::HAND_OFFS,
-        };
+        let inner =
+            HandoffsInner { table, agents, history: HandoffHistory::default(), limit: limits::HAND_OFFS };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -186,11 +182,11 @@ impl Handoffs {
         Agent::stream(self, input.into())
     }
 
-    /// Sets the messages that the model of the next agent receives after a hand-off. Default:
-    /// [`HandoffContext::Everything`].
+    /// Sets the part of the conversation that the model of the next agent receives. Default:
+    /// [`HandoffHistory::Everything`].
     #[must_use]
-    pub fn with_context(mut self, context: HandoffContext) -> Self {
-        Arc::make_mut(&mut self.0).handoff_context = context;
+    pub fn with_history(mut self, history: HandoffHistory) -> Self {
+        Arc::make_mut(&mut self.0).history = history;
         self
     }
 
@@ -268,8 +264,8 @@ impl Handoffs {
             tracing::info!(agent = handoff.agent, reason, "an agent takes over the conversation");
             events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
             let agent = self.agent(&handoff.agent)?;
-            let turn = HandoffSlot::new(self.0.limit, handoff.count);
-            let context = RunContext { state: context.state.clone().with_value(turn), ..context.clone() };
+            let slot = HandoffSlot::new(self.0.limit, handoff.count);
+            let context = RunContext { state: context.state.clone().with_value(slot), ..context.clone() };
             let has_handoff = |run: &Run| transfer::pending_handoff(run, agent.transfers()).is_some();
             let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
             if let Some(output) = output {
@@ -286,7 +282,7 @@ impl Handoffs {
 
     fn hand_off(&self, run: &mut Run, to: &str, reason: &str) -> Result<(), AgentErrorKind> {
         run.reconfigure(self.agent(to)?.config());
-        if self.0.handoff_context == HandoffContext::Question {
+        if self.0.history == HandoffHistory::Question {
             run.hide_steps();
         }
         run.append(transfer::handoff_note(to, reason))?;

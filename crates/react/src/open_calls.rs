@@ -36,7 +36,7 @@ enum CallState {
     },
     /// The driver is executing the call. `retries` is the retry budget of its tool. `resumed` is
     /// kept, because the call needs it again if it is repeated after a crash.
-    UnderWay {
+    InProgress {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
         retries: u32,
@@ -66,7 +66,7 @@ impl OpenCalls {
                 batch.resumed.insert(open.call.id.clone(), resumed.clone());
             }
             let retries = tools.get(&open.call.name).map_or(0, |tool| tool.definition().policy().retries);
-            open.state = CallState::UnderWay { resumed, retries };
+            open.state = CallState::InProgress { resumed, retries };
             batch.calls.push(open.call.clone());
         }
         batch
@@ -79,7 +79,7 @@ impl OpenCalls {
 
     /// Returns the calls that the driver is executing.
     pub(crate) fn in_progress(&self) -> impl Iterator<Item = &ToolCall> {
-        let in_progress = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
+        let in_progress = |open: &&OpenCall| matches!(open.state, CallState::InProgress { .. });
         self.0.iter().filter(in_progress).map(|open| &open.call)
     }
 
@@ -111,10 +111,10 @@ impl OpenCalls {
     /// call in progress has this id.
     pub(crate) fn find_in_progress(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
         let found = self.0.iter().find_map(|open| match open.state {
-            CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
+            CallState::InProgress { retries, .. } if open.call.id == id => Some((&open.call, retries)),
             _ => None,
         });
-        found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
+        found.ok_or_else(|| RunError::NotInProgress(id.to_owned()))
     }
 
     /// Returns the ids of all calls of the batch.
@@ -152,7 +152,7 @@ impl OpenCalls {
         open.state = CallState::Finished { result: Arc::new(result) };
         match &open.state {
             CallState::Finished { result } => Ok(result),
-            _ => Err(RunError::NotUnderWay(id.to_owned())),
+            _ => Err(RunError::NotInProgress(id.to_owned())),
         }
     }
 
@@ -164,41 +164,41 @@ impl OpenCalls {
     }
 
     fn find_in_progress_mut(&mut self, id: &str) -> Result<&mut OpenCall, RunError> {
-        let in_progress = |open: &&mut OpenCall| matches!(open.state, CallState::UnderWay { .. });
+        let in_progress = |open: &&mut OpenCall| matches!(open.state, CallState::InProgress { .. });
         let mut open = self.0.iter_mut().filter(in_progress);
-        open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
+        open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotInProgress(id.to_owned()))
     }
 
-    /// Stores the decision `answer` for the waiting call with this `id`, and marks the call as
+    /// Stores `decision` for the waiting call with this `id`, and marks the call as
     /// ready. `id` can also identify a nested call, for example in the run of an agent used as a
     /// tool. The decision is then stored with the outer call.
     ///
     /// Fails if no call with this id waits for a decision, or if the decision does not fit the
     /// call.
-    pub(crate) fn decide(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
+    pub(crate) fn decide(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
         let waiting = leaves.collect::<Vec<_>>().join(", ");
         let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
         let open = self.0.iter_mut().find(|open| open.covers(id)).ok_or_else(not_waiting.clone())?;
-        let inside = |mut decisions: Decisions, answer| {
-            decisions.insert(id.to_owned(), answer);
+        let inside = |mut decisions: Decisions, decision| {
+            decisions.insert(id.to_owned(), decision);
             Decision::Nested { decisions }
         };
-        let (pending, answer) = match &open.state {
-            CallState::Waiting { pending } if open.call.id == id => (pending, answer),
-            CallState::Waiting { pending } => (pending, inside(Decisions::new(), answer)),
-            // Another nested call already has a decision. `answer` is added to the same map.
+        let (pending, decision) = match &open.state {
+            CallState::Waiting { pending } if open.call.id == id => (pending, decision),
+            CallState::Waiting { pending } => (pending, inside(Decisions::new(), decision)),
+            // Another nested call already has a decision. `decision` is added to the same map.
             CallState::Ready { resumed: Some(resumed) } => match resumed.decision() {
                 Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
-                    (resumed.pending(), inside(decisions.clone(), answer))
+                    (resumed.pending(), inside(decisions.clone(), decision))
                 }
                 _ => return Err(not_waiting()),
             },
             _ => return Err(not_waiting()),
         };
         let wrong = |source| RunError::DecisionError { id: id.to_owned(), source };
-        let resumed = pending.clone().resume(answer).map_err(wrong)?;
+        let resumed = pending.clone().resume(decision).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
         Ok(())
     }
@@ -208,7 +208,7 @@ impl OpenCalls {
     /// [unconfirmed](FailureKind::Unconfirmed) failure.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
-            let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
+            let CallState::InProgress { resumed, .. } = &mut open.state else { continue };
             let tool = tools.get(&open.call.name);
             open.state = if tool.is_some_and(|tool| tool.definition().policy().idempotent) {
                 CallState::Ready { resumed: resumed.take() }
@@ -222,7 +222,7 @@ impl OpenCalls {
 
     /// Finishes all calls in progress with a [timeout](FailureKind::TimedOut) failure.
     pub(crate) fn time_out(&mut self, now: Timestamp) {
-        for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
+        for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::InProgress { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
             let result = not_run(&open.call, FailureKind::TimedOut, message, now);
             open.state = CallState::Finished { result };

@@ -186,7 +186,7 @@ impl PendingQueue {
     ///
     /// Fails if no call with this id is in progress.
     pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
-        let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(id.to_owned()))?;
+        let open = self.open.as_mut().ok_or_else(|| RunError::NotInProgress(id.to_owned()))?;
         let (call, _) = open.find_in_progress(id)?;
         let result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
         open.finish(id, result).map(|_| ())
@@ -199,7 +199,7 @@ impl PendingQueue {
     /// Fails if no call with the id of this call is in progress.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
-        let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(call.id.clone()))?;
+        let open = self.open.as_mut().ok_or_else(|| RunError::NotInProgress(call.id.clone()))?;
         open.suspend(&call.id, pending)
     }
 
@@ -209,9 +209,9 @@ impl PendingQueue {
     /// # Errors
     ///
     /// Fails if no call with this id is suspended, or if the call needs another kind of decision.
-    pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
+    pub fn on_decision(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
         let none = || RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
-        self.open.as_mut().ok_or_else(none)?.decide(id, answer)
+        self.open.as_mut().ok_or_else(none)?.decide(id, decision)
     }
 
     /// Returns the calls that wait for a decision.

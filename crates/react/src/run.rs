@@ -261,7 +261,7 @@ impl Run {
             State::ReadyToRequest { .. } => self.prepare(step),
             State::Preparing { .. } => self.request(step),
             State::Compacting { .. } => Ok(self.compact(step.resolver)),
-            State::AwaitingReply(_) => Err(RunError::RequestUnderWay.into()),
+            State::AwaitingReply(_) => Err(RunError::RequestInProgress.into()),
             State::ReplyReceived { .. } => self.apply_reply(step.resolver).map(|()| None),
             State::CallingTools(_) => self.call(step.tools),
             State::Suspended(batch) => Ok(Some(if batch.calls.has_ready() {

@@ -120,15 +120,16 @@ impl ExtensionSet {
     #[must_use]
     pub fn adapt_tools(&self, tools: Toolset) -> Toolset {
         self.extensions.iter().rev().fold(tools, |tools, extension| {
-            let tools = extension.toolsets.iter().cloned().fold(tools, Toolset::with_source);
-            extension.tools.iter().rev().fold(tools, |tools, adapt| adapt(tools))
+            let tools = extension.tools.iter().cloned().fold(tools, Toolset::with_source);
+            extension.tool_adaptors.iter().rev().fold(tools, |tools, adapt| adapt(tools))
         })
     }
 
     /// Returns `model` with the [adaptors](Extension::adapt_model) of the extensions.
     #[must_use]
     pub fn adapt_model(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
-        let adaptors = self.extensions.iter().rev().flat_map(|extension| extension.models.iter().rev());
+        let adaptors =
+            self.extensions.iter().rev().flat_map(|extension| extension.model_adaptors.iter().rev());
         adaptors.fold(model, |model, adapt| adapt(model))
     }
 

@@ -8,14 +8,14 @@ use super::RunState;
 #[non_exhaustive]
 pub enum RunError {
     /// `next` was called before the reply to [`Effect::Chat`](super::Effect::Chat) was reported.
-    #[error("a request is under way: report the reply with `on_chat`, or after a load call `recover`")]
-    RequestUnderWay,
+    #[error("a request is in progress: report the reply with `on_chat`, or after a load call `recover`")]
+    RequestInProgress,
     /// `next` was called before all results of [`Effect::Call`](super::Effect::Call) were reported.
     /// Contains the ids of the calls without a result, separated by commas.
-    #[error("calls are under way ({0}): report each with `on_result`, or after a load call `recover`")]
-    CallsUnderWay(String),
+    #[error("calls are in progress ({0}): report each with `on_result`, or after a load call `recover`")]
+    CallsInProgress(String),
     /// `on_chat` was called, but no model request is in flight.
-    #[error("`on_chat` was called, but no request is under way")]
+    #[error("`on_chat` was called, but no request is in progress")]
     NoRequest,
     /// `on_compact` was called, but the last effect was not
     /// [`Effect::Compact`](super::Effect::Compact).
@@ -35,8 +35,8 @@ pub enum RunError {
         found: usize,
     },
     /// An outcome was reported for a call that is not in progress. Contains the call id.
-    #[error("there is a result for the call {0:?}, which is not under way")]
-    NotUnderWay(String),
+    #[error("there is a result for the call {0:?}, which is not in progress")]
+    NotInProgress(String),
     /// A call or a message was added after the end of the run.
     #[error("the run is over")]
     Ended,
@@ -46,7 +46,7 @@ pub enum RunError {
     NotAtBoundary(RunState),
     /// The added message is an assistant message or a tool result. Only user and system messages
     /// can be enqueued or appended.
-    #[error("only messages of a user or the system can be added to a run under way")]
+    #[error("only messages of a user or the system can be added to a run in progress")]
     NotEnqueueable,
     /// The run already has the maximum number of undelivered messages. Contains this maximum.
     #[error("no more messages can be enqueued: {0} wait for their delivery")]

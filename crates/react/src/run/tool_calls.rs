@@ -25,7 +25,7 @@ impl Run {
     /// Fails if no call with this id is in progress.
     pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let Some(Batch { calls, source }) = self.head.state.batch_mut() else {
-            return Err(RunError::NotUnderWay(id.to_owned()));
+            return Err(RunError::NotInProgress(id.to_owned()));
         };
         let (call, budget) = calls.find_in_progress(id)?;
         // The recorded result has the id and the name of the call in the transcript.
@@ -50,7 +50,7 @@ impl Run {
         let PendingCall { call, pending } = pending;
         match self.head.state.batch_mut() {
             Some(batch) => batch.calls.suspend(&call.id, pending),
-            None => Err(RunError::NotUnderWay(call.id)),
+            None => Err(RunError::NotInProgress(call.id)),
         }
     }
 
@@ -60,9 +60,9 @@ impl Run {
     /// # Errors
     ///
     /// Fails if no call with this id waits, or if the call waits for another kind of decision.
-    pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
+    pub fn on_decision(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
         match self.head.state.batch_mut() {
-            Some(batch) => batch.calls.decide(id, answer),
+            Some(batch) => batch.calls.decide(id, decision),
             None => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
         }
     }
@@ -87,7 +87,7 @@ impl Run {
         let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
         let in_progress: Vec<_> = calls.in_progress().map(|call| call.id.as_str()).collect();
         if !in_progress.is_empty() {
-            return Err(RunError::CallsUnderWay(in_progress.join(", ")).into());
+            return Err(RunError::CallsInProgress(in_progress.join(", ")).into());
         }
         if let Some(fatal) = calls.fatal() {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());

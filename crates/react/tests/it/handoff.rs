@@ -12,7 +12,7 @@ use haft_core::{
 use haft_middleware::AgentExt as _;
 use haft_react::{
     Handoffs, QueueHandle, ReactAgent, Router, TextReact,
-    handoff::{HandoffContext, HandoffError},
+    handoff::{HandoffError, HandoffHistory},
     router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
@@ -257,7 +257,7 @@ async fn next_question_goes_to_the_last_agent() {
     assert_eq!(*second.steps, []);
 }
 
-/// With `HandoffContext::Question`, the model of the next agent receives only the question and the
+/// With `HandoffHistory::Question`, the model of the next agent receives only the question and the
 /// reason for the hand-off. The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
@@ -267,7 +267,7 @@ async fn hand_off_can_carry_only_the_question() {
         r#"{"reason":"soup"}"#,
     )]);
     let kitchen = empty_script().calls([("c", "add", r#"{"x":2,"y":2}"#)]).text("Done.");
-    let agents = restaurant([&reception, &kitchen, &empty_script()]).with_context(HandoffContext::Question);
+    let agents = restaurant([&reception, &kitchen, &empty_script()]).with_history(HandoffHistory::Question);
     let answer = agents.run("Soup.").await.unwrap().into_answer().unwrap();
     expect![[r#"
         user: Soup.
@@ -324,13 +324,13 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
     assert_eq!((error.transcript.len(), error.usage.requests), (6, 2));
 }
 
-/// `Handoffs::with_allowed` offers only the hand-offs that its filter allows.
+/// `Handoffs::filtered` offers only the hand-offs that its filter allows.
 #[tokio::test]
 async fn hand_offs_can_be_restricted() {
     let model = empty_script().text("Hello.");
     let agents = || ["reception", "kitchen", "bar"].map(|name| (name, agent(&model, Toolset::new())));
     let restaurant =
-        Handoffs::with_allowed(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
+        Handoffs::filtered(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
     restaurant.run("Hi").await.unwrap();
     let offered: Vec<_> = model.requests()[0].tools.names().map(ToString::to_string).collect();
     assert_eq!(offered, ["transfer_to_bar"]);

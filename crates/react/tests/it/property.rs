@@ -226,8 +226,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             }
             // If `between` has simulated a crash, the recovered run already has results for some of
             // these calls. Execute only calls that are still in progress.
-            let under_way = run.interrupted_calls();
-            open.retain(|call| under_way.contains(call));
+            let interrupted = run.interrupted_calls();
+            open.retain(|call| interrupted.contains(call));
         }
         true
     }

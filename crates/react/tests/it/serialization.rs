@@ -153,7 +153,7 @@ fn effect_must_be_completed_before_the_next() {
     assert!(run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new("too early"), None))).is_err());
     assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
     let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
-    assert!(error.contains(&RunError::RequestUnderWay.to_string()), "{error}");
+    assert!(error.contains(&RunError::RequestInProgress.to_string()), "{error}");
 
     // After a crash, the same model request is sent again.
     let saved = serde_json::to_string(&run).unwrap();
