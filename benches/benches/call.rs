@@ -165,7 +165,7 @@ fn numbered_tools(count: usize) -> ToolList {
         "bench",
         tools.map(|definition| {
             DynamicTool::new(definition, |arguments, _| async move {
-                tool::from_arguments(arguments).map(|Integers { x, y }| x + y)
+                tool::parse_arguments(arguments).map(|Integers { x, y }| x + y)
             })
         }),
     )
@@ -183,15 +183,15 @@ fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -
     })
 }
 
-/// Measures calls with `Pipeline::batch`. As in an agent, each call runs on its own task.
+/// Measures calls with `Pipeline::stream_batch`. As in an agent, each call runs on its own task.
 fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));
     asynchronous(async move |rounds| {
         for _ in 0..rounds {
             let (tools, run) = (tools.clone(), Arc::clone(&run));
-            let batch = Batch { tools, calls: calls.clone(), run, ..Batch::default() };
-            let mut outcomes = pin!(pipeline.batch(batch));
+            let batch = Batch { tools, calls: calls.clone(), run_context: run, ..Batch::default() };
+            let mut outcomes = pin!(pipeline.stream_batch(batch));
             black_box(outcomes.next().await);
         }
     })

@@ -35,7 +35,7 @@ fn tools() -> Vec<DynamicTool> {
 /// Creates a tool with common types of arguments. Its name and its schema contain `number`, so that
 /// no two tools are equal.
 fn tool(number: usize) -> Option<DynamicTool> {
-    let schema = Schema::arguments(json!({
+    let schema = Schema::for_arguments(json!({
         "properties": {
             "query": {"type": "string", "description": format!("What to look for in place {number}.")},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},

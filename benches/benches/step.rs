@@ -18,7 +18,7 @@ use futures::StreamExt as _;
 use haft_benches::{Case, ModelServer, STEPS, Work, asynchronous, run};
 use haft_core::{
     Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript, tool,
-    tool::{DynamicTool, from_arguments},
+    tool::{DynamicTool, parse_arguments},
 };
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
@@ -142,7 +142,7 @@ fn build_agent(load: RequestSize) -> ReactAgent {
     let others = other_tool_names(load).filter_map(|name| {
         let definition = Add.definition().clone().with_name(ToolName::new(name).ok()?);
         Some(DynamicTool::new(definition, |arguments, _| async move {
-            from_arguments(arguments).map(|Integers { x, y }| x + y)
+            parse_arguments(arguments).map(|Integers { x, y }| x + y)
         }))
     });
     let model = ChatCompletions::builder("mock").base_url(base_url()).build().expect("a model");

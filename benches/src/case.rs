@@ -99,8 +99,8 @@ impl Case {
         work
     }
 
-    /// Executes the rounds through [`counted`]. Callgrind counts only the instructions within this
-    /// function.
+    /// Executes the rounds through [`run_counted`]. Callgrind counts only the instructions within
+    /// this function.
     pub(crate) fn run_for_callgrind(&self) {
         run_counted(&mut self.prepare_warm(), self.rounds);
     }

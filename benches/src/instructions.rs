@@ -25,7 +25,7 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = valgrind()
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg("--toggle-collect=haft_benches::case::counted")
+        .arg("--toggle-collect=haft_benches::case::run_counted")
         .args([this.as_os_str(), OsStr::new(COUNT_FLAG), OsStr::new(case.name)])
         .output()
         .map_err(|_| VALGRIND_MISSING.to_owned())?;

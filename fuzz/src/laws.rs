@@ -10,11 +10,11 @@ mod schema;
 
 use std::thread;
 
-pub use self::arguments::arguments;
+pub use self::arguments::check_arguments;
 pub use self::name::check_name;
-pub use self::provider::provider;
-pub use self::repair::repair;
-pub use self::schema::schema;
+pub use self::provider::check_provider;
+pub use self::repair::check_repair;
+pub use self::schema::check_schema;
 
 /// The default stack size of Rust threads, 2 MiB. No input may cause a stack overflow on such a
 /// thread.

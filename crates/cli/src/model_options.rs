@@ -66,7 +66,9 @@ fn open_openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>,
         builder = builder.base_url(base_url);
     }
     let model = builder.build().map_err(|error| match error {
-        haft_openai::BuildError::BaseUrl { .. } if base_url.is_some() => CliError::usage(error.to_string()),
+        haft_openai::BuildError::InvalidBaseUrl { .. } if base_url.is_some() => {
+            CliError::usage(error.to_string())
+        }
         error => CliError::from_error(&error),
     })?;
     Ok(Arc::new(model))

@@ -6,7 +6,7 @@
 mod blocking;
 mod constraints;
 mod function;
-mod object;
+mod object_schema;
 mod parameter;
 mod state;
 
@@ -15,13 +15,13 @@ pub use serde_json::{Value, json};
 pub use crate::{
     call::ToolError,
     tool::{
-        Access, Annotations, Deprecation, IntoToolOutput, IntoTools, Methods, StateType, Tool, ToolContext,
-        ToolDefinition, ToolPolicy,
+        Annotations, Deprecation, IntoToolOutput, IntoTools, Methods, StateType, Tool, ToolContext,
+        ToolDefinition, ToolPolicy, TouchFn,
     },
 };
 pub use blocking::blocking;
 pub use function::{CallFuture, Function, call, definition, definition_with_schema};
-pub use object::Object;
+pub use object_schema::Object;
 pub use parameter::{
     Argument, MaybeJson, NotSerializable, Parameter, Parameters, argument, argument_without_schema,
 };

@@ -12,7 +12,7 @@ use futures::stream::{BoxStream, StreamExt as _};
 pub use error::{AgentError, AgentErrorKind, Limit};
 pub use event::RunEvent;
 pub use input::{RunInput, RunLimits, RunStart};
-pub use output::{AgentStep, ParseError, RunAnswer, RunOutput, StopReason};
+pub use output::{AgentStep, AnswerParseError, RunAnswer, RunOutput, StopReason};
 pub use suspended::SuspendedRun;
 
 /// An agent that works on a task with models and tools, until it has an answer or is suspended.

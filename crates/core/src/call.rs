@@ -18,7 +18,7 @@ use crate::{
 pub use error::{BoxError, ToolError};
 pub use output::{ToolOutput, ToolResponse};
 pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
-pub use resumed::{DecisionError, Resumed, ResumedCalls};
+pub use resumed::{DecisionError, ResumedCall, ResumedCalls};
 
 /// A call to a tool, requested by a model or by a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,17 +114,17 @@ impl ToolResult {
     ///
     /// The warnings of `output` are moved to the result.
     pub fn done(call_id: impl Into<String>, name: impl Into<String>, output: ToolOutput) -> Self {
-        Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
+        Self::new(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
     }
 
     /// Creates the result of a call that failed with `error`. The start time is the current time,
     /// and the duration is zero.
     pub fn failed(call_id: impl Into<String>, name: impl Into<String>, error: &ToolError) -> Self {
-        Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
+        Self::new(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
     /// Creates the result of a call that started at `started_at`. The duration is zero.
-    pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
+    pub(crate) fn new(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),
             Outcome::Failed(_) => Vec::new(),

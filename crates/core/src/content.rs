@@ -16,7 +16,7 @@ use serde_json::Value;
 /// ```
 /// use haft_core::content::Content;
 ///
-/// let picture = Content::blob(*b"\x89PNG", "image/png");
+/// let picture = Content::from_bytes(*b"\x89PNG", "image/png");
 /// assert_eq!(picture.as_text(), "[image/png, 4 bytes]");
 /// assert_eq!(Content::text("hi").as_text(), "hi");
 /// ```
@@ -114,7 +114,7 @@ impl Content {
 
     /// Creates an image, an audio clip or a blob, depending on `media_type`: `image/png` gives an
     /// image, `audio/wav` an audio clip, and `application/pdf` a blob.
-    pub fn blob(data: impl Into<BinaryData>, media_type: impl Into<String>) -> Self {
+    pub fn from_bytes(data: impl Into<BinaryData>, media_type: impl Into<String>) -> Self {
         let (data, media_type) = (data.into(), media_type.into());
         match media_type.split('/').next() {
             Some("image") => Self::Image { data, media_type },
@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for BinaryData {
 }
 
 /// Returns the text of all pieces of `content`, joined with line breaks.
-pub(crate) fn text_of(content: &[Content]) -> String {
+pub(crate) fn join_texts(content: &[Content]) -> String {
     match content {
         [only] => only.as_text().into_owned(),
         pieces => pieces.iter().map(Content::as_text).collect::<Vec<_>>().join("\n"),

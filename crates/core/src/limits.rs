@@ -14,29 +14,29 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The timeout for listing the tools of a source: thirty seconds.
-pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+pub const TOOL_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum number of pages in the tool list of a server.
-pub const LIST_PAGES: usize = 100;
+pub const TOOL_LIST_PAGES: usize = 100;
 
 /// The timeout of the handshake with a server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum length of a message line, a stream event or a reply body from a server, in bytes:
 /// 16 MiB.
-pub const LINE_BYTES: usize = 16 << 20;
+pub const SERVER_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The timeout of a hook of the host program, for example an output validator: one minute.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The maximum length of the text of a tool result for the model, in bytes of UTF-8: 128 KiB.
-pub const RESULT_BYTES: usize = 128 << 10;
+pub const RESULT_TEXT_BYTES: usize = 128 << 10;
 
 /// The maximum total size of the media (images, audio, blobs) in a tool result, in bytes: 16 MiB.
-pub const MEDIA_BYTES: usize = 16 << 20;
+pub const RESULT_MEDIA_BYTES: usize = 16 << 20;
 
 /// The timeout for writing to a [`ResultStore`](crate::pipeline::ResultStore): ten seconds.
-pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+pub const RESULT_STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum length of the arguments of a call, in bytes: 1 MiB. Longer arguments are not parsed.
 pub const ARGUMENT_BYTES: usize = 1 << 20;
@@ -45,11 +45,11 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 ///
 /// `serde_json` parses at most 128 levels. The limit is lower because a saved run adds a few levels
 /// around each value.
-pub const VALUE_DEPTH: usize = haft_schema::VALUE_DEPTH;
+pub const VALUE_DEPTH: usize = haft_schema::MAX_VALUE_DEPTH;
 
 /// The maximum number of tool calls in a model reply, and of output items in a reply of OpenAI's
 /// Responses API.
-pub const REPLY_ITEMS: usize = 4096;
+pub const REPLY_CALLS: usize = 4096;
 
 /// The maximum number of model requests per run.
 pub const RUN_REQUESTS: u32 = 50;
@@ -65,28 +65,28 @@ pub const TOOL_RETRIES: u32 = 1;
 /// The capacity of the in-memory [`ResultStore`](crate::pipeline::ResultStore), in bytes: 256 MiB.
 ///
 /// If the stored results exceed this capacity, the oldest results are evicted.
-pub const STORED_RESULT_BYTES: usize = 256 << 20;
+pub const RESULT_STORE_BYTES: usize = 256 << 20;
 
 /// The maximum number of characters that `haft_middleware::ReadResult` returns per call: 30,000.
 ///
-/// At 4 bytes per character, this is less than [`RESULT_BYTES`].
-pub const READ_CHARACTERS: usize = 30_000;
+/// At 4 bytes per character, this is less than [`RESULT_TEXT_BYTES`].
+pub const READ_RESULT_CHARACTERS: usize = 30_000;
 
 /// The maximum number of results in a `haft_middleware::ResultCache`, an LRU cache.
 pub const CACHED_RESULTS: usize = 1_000;
 
 /// The maximum size of a `haft_middleware::ResultCache`, in bytes of results and arguments: 64 MiB.
-pub const CACHED_RESULT_BYTES: usize = 64 << 20;
+pub const RESULT_CACHE_BYTES: usize = 64 << 20;
 
 /// The maximum number of replies in a `haft_middleware::ReplyCache`, an LRU cache.
 pub const CACHED_REPLIES: usize = 1_000;
 
 /// The maximum size of a `haft_middleware::ReplyCache`, in bytes of replies: 64 MiB.
-pub const CACHED_REPLY_BYTES: usize = 64 << 20;
+pub const REPLY_CACHE_BYTES: usize = 64 << 20;
 
 /// The maximum number of hand-offs per run.
 pub const HAND_OFFS: u32 = 8;
 
 /// The maximum number of calls that a pending queue accepts in total. A run also executes at most
 /// this number of added calls.
-pub const QUEUED_CALLS: usize = 256;
+pub const QUEUE_CALLS_TOTAL: usize = 256;

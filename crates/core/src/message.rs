@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 pub use provider_data::ProviderData;
-pub use transcript::{Transcript, View};
+pub use transcript::{Transcript, TranscriptView};
 
 use crate::{
     Timestamp,
     call::{ToolCall, ToolResult},
-    content::{Content, text_of},
+    content::{Content, join_texts},
     schema::memo::TypeMemo,
 };
 
@@ -178,7 +178,7 @@ impl Message {
     pub fn text(&self) -> String {
         match &self.body {
             MessageBody::Tool(result) => result.model_text().into_owned(),
-            _ => text_of(self.content()),
+            _ => join_texts(self.content()),
         }
     }
 
@@ -221,7 +221,7 @@ impl AssistantMessage {
     /// Returns the text of all content pieces, joined with line breaks. Reasoning and refusal are
     /// not included.
     pub fn text(&self) -> String {
-        text_of(&self.content)
+        join_texts(&self.content)
     }
 
     /// Returns `true` if the message has no tool calls, no refusal, and no text except whitespace.

@@ -1,8 +1,8 @@
 //! The [`ChatModel`] trait, and its requests, replies and errors.
 
 mod canonical;
+mod chat_model_ext;
 mod error;
-mod ext;
 mod priced;
 mod profile;
 mod request;
@@ -11,9 +11,9 @@ mod response;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
+pub use chat_model_ext::ChatModelExt;
 pub use error::{ModelError, ModelFailure, TimeoutPhase};
-pub use ext::ChatModelExt;
-pub use priced::Priced;
+pub use priced::PricedModel;
 pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason};
@@ -54,7 +54,7 @@ pub use response::{ChatEvent, ChatResponse, FinishReason};
 ///     }
 /// }
 ///
-/// let profile = ModelProfile { native_tools: false, ..ModelProfile::new("echo") };
+/// let profile = ModelProfile { supports_native_tools: false, ..ModelProfile::new("echo") };
 /// let model = Echo { profile };
 /// # futures::executor::block_on(async {
 /// let reply = model.chat(&ChatRequest::new([Message::user("Hello")])).await?;

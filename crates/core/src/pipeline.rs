@@ -5,16 +5,16 @@
 
 mod arguments;
 mod batch;
-mod blocking;
-mod bound;
+mod block_on;
 pub(crate) mod deadline;
-mod ext;
 mod find;
 mod gate;
 mod invoke;
-mod list;
 mod record;
-mod store;
+mod result_store;
+mod tool_ext;
+mod tool_list;
+mod truncate;
 
 use std::{
     borrow::Cow,
@@ -40,19 +40,19 @@ use crate::{
 };
 
 pub use batch::Batch;
-pub(crate) use blocking::block_on;
-pub use blocking::can_block_thread;
-pub use ext::ToolExt;
-pub use find::unknown_tool;
-pub use list::{Diagnostic, ToolList};
-pub(crate) use list::{Origin, UNNAMED};
+pub(crate) use block_on::block_on;
+pub use block_on::can_block_thread;
+pub use find::unknown_tool_message;
 pub use record::{CallRecord, Recorder};
-pub use store::{MemoryResultStore, ResultStore};
+pub use result_store::{MemoryResultStore, ResultStore};
+pub use tool_ext::ToolExt;
+pub(crate) use tool_list::{DEFAULT_LABEL, Origin};
+pub use tool_list::{Diagnostic, ToolList};
 
-use bound::Truncator;
 use gate::GateOutcome;
 use invoke::{CallTask, panic_error};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
+use truncate::Truncator;
 
 /// The pipeline that runs tool calls. It is cheap to clone, and clones share the result store and
 /// the recorders.
@@ -80,7 +80,7 @@ struct PipelineInner {
     /// `true` if the arguments and results of calls are added to their tracing spans.
     traces_content: bool,
     /// The number of abandoned calls, see [`Pipeline::abandoned_calls`].
-    abandoned: Arc<AtomicUsize>,
+    abandoned_calls: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -109,7 +109,7 @@ impl CallOutcome {
         match outcome {
             ToolResponse::Done(output) => {
                 let (id, name) = (call.id.clone(), call.name.clone());
-                Self::Finished(ToolResult::at(started_at, id, name, Outcome::Done(output)))
+                Self::Finished(ToolResult::new(started_at, id, name, Outcome::Done(output)))
             }
             ToolResponse::Pending(pending) => Self::Pending(PendingCall { call: call.clone(), pending }),
         }
@@ -235,7 +235,7 @@ impl Pipeline {
     /// Returns the number of abandoned calls: calls that timed out or were cancelled, but whose
     /// code still blocks a thread and cannot be stopped.
     pub fn abandoned_calls(&self) -> usize {
-        self.0.abandoned.load(Ordering::Relaxed)
+        self.0.abandoned_calls.load(Ordering::Relaxed)
     }
 
     /// Returns the pipeline that runs the call with the context `cx`. `None` if the tool was called
@@ -244,7 +244,7 @@ impl Pipeline {
     /// A tool can use this pipeline to call other tools and to read the [result
     /// store](Self::store).
     pub fn current(cx: &ToolContext) -> Option<Self> {
-        let parts = Arc::clone(cx.scope()?.pipeline());
+        let parts = Arc::clone(cx.call_scope()?.pipeline());
         parts.downcast().ok().map(Self)
     }
 
@@ -284,7 +284,7 @@ impl Pipeline {
             has_own_store: inner.has_own_store || outer.has_own_store,
             recorders,
             traces_content: inner.traces_content || outer.traces_content,
-            abandoned: Arc::clone(&outer.abandoned),
+            abandoned_calls: Arc::clone(&outer.abandoned_calls),
         }))
     }
 
@@ -297,17 +297,17 @@ impl Pipeline {
     /// Runs `call` on the task of the caller. `tools` is the list that contains the called tool.
     ///
     /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller. To run
-    /// calls on separate tasks, use [`batch`](Self::batch).
+    /// calls on separate tasks, use [`stream_batch`](Self::stream_batch).
     ///
     /// # Cancellation
     ///
     /// Dropping the future cancels the call. Side effects may already have happened.
     pub async fn call(&self, tools: &ToolList, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
-        let (tool, own) = match find::find(tools, &call.name) {
+        let (tool, own) = match find::find_tool(tools, &call.name) {
             Ok((tool, own)) => (Ok(&**tool), own),
             Err(error) => (Err(error), None),
         };
-        self.for_tool(own).run(tool, call, cx, CallTask::Caller, Some(tools)).await
+        self.for_tool(own).run_call(tool, call, cx, CallTask::Caller, Some(tools)).await
     }
 
     /// Calls `tool` with `arguments` on the task of the caller.
@@ -317,7 +317,7 @@ impl Pipeline {
     /// Dropping the future cancels the call, as for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
-        self.run(Ok(tool), &call, cx, CallTask::Caller, None).await
+        self.run_call(Ok(tool), &call, cx, CallTask::Caller, None).await
     }
 
     /// Checks `call` without running it. The tool must be in `tools`, and the arguments must be
@@ -328,19 +328,19 @@ impl Pipeline {
     /// Fails with the error that [`call`](Self::call) would report for an unknown tool or invalid
     /// arguments.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
-        self.valid_arguments(tools, call).map(drop)
+        self.parse_arguments(tools, call).map(drop)
     }
 
     /// Returns the arguments of `call` after repair and validation.
-    fn valid_arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
-        let (tool, own) = find::find(tools, &call.name)?;
-        let (definition, repair) = (catch_definition(&**tool)?, self.for_tool(own).0.repair);
+    fn parse_arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
+        let (tool, own) = find::find_tool(tools, &call.name)?;
+        let (definition, repair) = (definition_or_panic_error(&**tool)?, self.for_tool(own).0.repair);
         let mut details = CallDetails::default();
         let arguments = arguments::parse(&call.arguments, limits::ARGUMENT_BYTES, repair, &mut details)?;
-        arguments::validate(definition, arguments, repair, &mut details)
+        arguments::repair_and_validate(definition, arguments, repair, &mut details)
     }
 
-    async fn run(
+    async fn run_call(
         &self,
         tool: Result<&dyn Tool, ToolError>,
         call: &ToolCall,
@@ -357,7 +357,7 @@ impl Pipeline {
             gen_ai.tool.call.result = field::Empty,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
-        let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| catch_definition(tool))?)));
+        let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition_or_panic_error(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
         let argument_slot = ArgumentSlot::default();
         let has_recorder = !self.0.recorders.is_empty();
@@ -389,9 +389,10 @@ impl Pipeline {
             result.repairs = std::mem::take(&mut details.repairs);
             (result.started_at, result.duration) = (started_at, started.elapsed());
             if let Some(store) = self.store() {
-                let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
+                let max_text_bytes =
+                    definition.map_or(limits::RESULT_TEXT_BYTES, |it| it.policy().output_limit);
                 let is_excerpt = definition.is_some_and(ToolDefinition::reads_results);
-                Truncator { limit, store: &**store, cx, tools, is_excerpt }.apply(result).await;
+                Truncator { max_text_bytes, store: &**store, cx, tools, is_excerpt }.truncate(result).await;
             }
             if self.0.traces_content {
                 span.record("gen_ai.tool.call.result", &*result.model_text());
@@ -416,7 +417,7 @@ impl Pipeline {
     ) -> Result<ToolResponse, ToolError> {
         let (tool, definition) = tool?;
         let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)?;
-        let arguments = arguments::validate(definition, arguments, self.0.repair, details)?;
+        let arguments = arguments::repair_and_validate(definition, arguments, self.0.repair, details)?;
         details.record_arguments(&arguments, details.repairs.is_empty());
         let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
             GateOutcome::Run { arguments, approved, is_changed } => {
@@ -446,6 +447,6 @@ impl Pipeline {
 }
 
 /// Returns the definition of `tool`. Fails if [`Tool::definition`], which is user code, panics.
-fn catch_definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
+fn definition_or_panic_error(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
     catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panic_error(&*panic))
 }

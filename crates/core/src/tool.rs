@@ -1,17 +1,17 @@
 //! The [`Tool`] trait, tool definitions, policies, and the context of a tool call.
 
-mod access;
 mod arguments;
+mod call_scope;
 mod context;
 mod definition;
 mod dynamic;
 mod into_output;
 mod name;
 mod policy;
-mod redefined;
-mod scope;
+mod redefined_tool;
 mod state;
 mod tools;
+mod touch;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -20,21 +20,21 @@ use serde_json::Value;
 
 use crate::call::{ToolError, ToolResponse};
 
-pub use access::{Access, Touch};
 pub(crate) use arguments::deserialize;
-pub use arguments::from_arguments;
+pub use arguments::parse_arguments;
+pub(crate) use call_scope::ScopeGuard;
 pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
 pub use definition::{Annotations, Deprecation, ToolDefinition};
 pub use dynamic::{DynamicTool, tool_fn};
 pub use into_output::{IntoToolOutput, Json};
 pub use name::{InvalidToolName, ToolName};
 pub use policy::ToolPolicy;
-pub use redefined::WithDefinition;
-pub(crate) use scope::ScopeGuard;
+pub use redefined_tool::RedefinedTool;
 pub use state::{HostState, StateIdentity, StateType};
 pub use tools::IntoTools;
 #[doc(hidden)]
 pub use tools::Methods;
+pub use touch::{Touch, TouchFn};
 
 /// A function that a model can call, together with its definition.
 ///

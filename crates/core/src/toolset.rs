@@ -2,18 +2,18 @@
 
 mod adaptor;
 mod approval_required;
+mod background_source;
 mod combinators;
-mod ext;
 mod external;
 mod filtered;
 mod mapped;
 mod merge;
-mod polled_source;
 mod prefixed;
-mod recent_cache;
 mod renamed;
 mod selection;
+mod small_lru;
 mod source;
+mod tool_source_ext;
 
 use std::{
     any::Any,
@@ -29,18 +29,18 @@ use serde::Serialize;
 
 pub use crate::pipeline::{Diagnostic, ToolList};
 pub use adaptor::Adaptor;
-pub use ext::ToolSourceExt;
 pub use source::{ListContext, SourceError, ToolSource};
+pub use tool_source_ext::ToolSourceExt;
 
 use crate::{
     call::{ToolCall, ToolError, ToolResult},
-    pipeline::{Pipeline, UNNAMED, block_on},
+    pipeline::{DEFAULT_LABEL, Pipeline, block_on},
     tool::{IntoTools, Tool, ToolContext, ToolDefinition, ToolName},
 };
 use adaptor::Adaptation;
+use background_source::{BackgroundSource, panic_error};
 use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
-use polled_source::{PolledSource, panic_error};
-use recent_cache::RecentCache;
+use small_lru::SmallLru;
 
 /// A collection of tools, tool sources and other toolsets. It is cheap to clone.
 ///
@@ -86,14 +86,14 @@ pub struct Toolset {
     /// pipeline of an outer toolset is used instead.
     has_own_pipeline: bool,
     /// The cached snapshot of the tools added as values.
-    own: Arc<OnceLock<ToolList>>,
-    merged: Arc<Mutex<RecentCache<MergeKey, MergedTools>>>,
+    direct_list: Arc<OnceLock<ToolList>>,
+    merged_cache: Arc<Mutex<SmallLru<MergeKey, MergedTools>>>,
 }
 
 #[derive(Clone)]
 enum Part {
     Tool(Arc<dyn Tool>),
-    Source(Arc<PolledSource>),
+    Source(Arc<BackgroundSource>),
     Set(Toolset),
     Adapted(Toolset, Arc<Adaptation>),
 }
@@ -157,7 +157,7 @@ impl Toolset {
 
     /// Returns the label of the toolset. `"the toolset"` by default.
     pub fn label(&self) -> &str {
-        self.label.as_deref().unwrap_or(UNNAMED)
+        self.label.as_deref().unwrap_or(DEFAULT_LABEL)
     }
 
     /// Adds `tool` to the toolset.
@@ -172,7 +172,7 @@ impl Toolset {
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
         let part = match (&source as &dyn Any).downcast_ref::<Self>() {
             Some(toolset) => Part::Set(toolset.clone()),
-            None => Part::Source(Arc::new(PolledSource::new(Arc::new(source)))),
+            None => Part::Source(Arc::new(BackgroundSource::new(Arc::new(source)))),
         };
         self.with_part(part)
     }
@@ -199,7 +199,7 @@ impl Toolset {
     /// Replaces the caches by empty ones after a change of the toolset. The old caches are not
     /// cleared, because clones made before the change share them.
     fn without_caches(mut self) -> Self {
-        (self.own, self.merged) = Default::default();
+        (self.direct_list, self.merged_cache) = Default::default();
         self
     }
 
@@ -212,20 +212,20 @@ impl Toolset {
     ///
     /// All adaptors are applied except [`prepared`](Self::prepared), which needs the context of a
     /// listing.
-    pub fn own_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
+    pub fn static_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         let mut tools = Vec::new();
-        self.collect_own(&mut tools);
+        self.collect_static_tools(&mut tools);
         tools.into_iter()
     }
 
-    fn collect_own(&self, tools: &mut Vec<Arc<dyn Tool>>) {
+    fn collect_static_tools(&self, tools: &mut Vec<Arc<dyn Tool>>) {
         for part in self.parts.iter() {
             match part {
                 Part::Tool(tool) => tools.push(Arc::clone(tool)),
                 Part::Source(_) => {}
-                Part::Set(inner) => inner.collect_own(tools),
+                Part::Set(inner) => inner.collect_static_tools(tools),
                 Part::Adapted(inner, adaptation) => {
-                    tools.extend(inner.own_tools().filter_map(|tool| adaptation.adapt_own(tool)));
+                    tools.extend(inner.static_tools().filter_map(|tool| adaptation.adapt_static(tool)));
                 }
             }
         }
@@ -239,7 +239,7 @@ impl Toolset {
         })
     }
 
-    /// Checks the [tools added as values](Self::own_tools) for duplicate names and defects. The
+    /// Checks the [tools added as values](Self::static_tools) for duplicate names and defects. The
     /// builder of an agent calls this method, so an explicit call is rarely needed.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl Toolset {
     /// [defect](crate::tool::ToolDefinition::defect).
     pub fn check(&self) -> Result<(), ToolsetError> {
         let mut seen = HashMap::new();
-        for (number, tool) in (1..).zip(self.own_tools()) {
+        for (number, tool) in (1..).zip(self.static_tools()) {
             let definition = tool.definition();
             let name = definition.name().clone();
             if let Some(reason) = definition.defect() {
@@ -262,32 +262,32 @@ impl Toolset {
     }
 
     /// Returns a snapshot of the available tools. If nothing has changed since the previous
-    /// listing, the snapshot is the same, with the same [id](ToolList::id).
+    /// listing, the snapshot is the same, with the same [id](ToolList::snapshot_id).
     ///
     /// If a source fails, the snapshot has a diagnostic instead of the tools of this source. If a
     /// source takes longer than one second, its previous snapshot is used until it responds. A tool
     /// is withheld if it has a [defect](ToolDefinition::defect), if an earlier tool has the same
     /// name, or if `cx` does not provide its declared host state.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
-        self.merged(cx, |merged| merged.with_state(&cx.state)).await
+        self.merge(cx, |merged| merged.list_available(&cx.state)).await
     }
 
     /// Returns a snapshot of all tools, including tools whose host state is missing from `cx`.
-    pub(super) async fn all(&self, cx: &ListContext) -> ToolList {
-        self.merged(cx, |merged| merged.all()).await
+    pub(super) async fn list_all(&self, cx: &ListContext) -> ToolList {
+        self.merge(cx, |merged| merged.all()).await
     }
 
     /// Returns a snapshot that contains the tool named `name`, if it exists. To save work, the
     /// sources are listed only if the tool was not added to this toolset as a value.
-    async fn snapshot_with(&self, name: &str, cx: &ListContext) -> ToolList {
-        let own = self.own.get_or_init(|| self.defaults().list(self.direct_tools()));
-        if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
+    async fn snapshot_for(&self, name: &str, cx: &ListContext) -> ToolList {
+        let own = self.direct_list.get_or_init(|| self.defaults().build_list(self.direct_tools()));
+        if own.get(name).is_some() { own.clone() } else { self.list_all(cx).await }
     }
 
-    async fn merged(&self, cx: &ListContext, select: impl FnOnce(&mut MergedTools) -> ToolList) -> ToolList {
+    async fn merge(&self, cx: &ListContext, select: impl FnOnce(&mut MergedTools) -> ToolList) -> ToolList {
         let listings = self.parts.iter().filter_map(|part| part.list(cx));
         let listings = join_all(listings).await;
-        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut merged = self.merged_cache.lock().unwrap_or_else(PoisonError::into_inner);
         let merge = |_: &MergeKey| MergedTools::new(self.direct_tools(), &listings, &self.defaults());
         select(merged.get_or_insert_with(merge_key(&listings), merge))
     }
@@ -298,12 +298,12 @@ impl Toolset {
 
     /// Lists all tools and returns their names, in the order of the listing.
     pub async fn names(&self) -> Vec<ToolName> {
-        self.all(&ListContext::default()).await.names().cloned().collect()
+        self.list_all(&ListContext::default()).await.names().cloned().collect()
     }
 
     /// Returns the tool named `name`. `None` if there is no such tool.
     pub async fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.snapshot_with(name, &ListContext::default()).await.get(name).cloned()
+        self.snapshot_for(name, &ListContext::default()).await.get(name).cloned()
     }
 
     /// Returns `true` if there is a tool named `name`.
@@ -339,8 +339,8 @@ impl Toolset {
             Err(error) => return ToolResult::failed(cx.call_id(), name, &ToolError::failed(error)),
         };
         let call = ToolCall::new(cx.call_id(), name, arguments);
-        let listing = ListContext { state: cx.run().state.clone(), ..ListContext::default() };
-        let tools = self.snapshot_with(name, &listing).await;
+        let listing = ListContext { state: cx.run_context().state.clone(), ..ListContext::default() };
+        let tools = self.snapshot_for(name, &listing).await;
         self.pipeline.call(&tools, &call, cx).await.into_result()
     }
 
@@ -366,7 +366,7 @@ impl Part {
             match self {
                 Self::Tool(_) => (String::new(), Ok(ToolList::default())),
                 Self::Source(source) => (source.label().to_owned(), source.list(cx).await),
-                Self::Set(inner) => (inner.label().to_owned(), Ok(Box::pin(inner.all(cx)).await)),
+                Self::Set(inner) => (inner.label().to_owned(), Ok(Box::pin(inner.list_all(cx)).await)),
                 Self::Adapted(inner, adaptation) => {
                     let listing = AssertUnwindSafe(Box::pin(adaptation.list(inner, cx))).catch_unwind().await;
                     let listing = listing.unwrap_or_else(|_panic| Err(panic_error(inner.label())));
@@ -386,7 +386,7 @@ impl ToolSource for Toolset {
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
         // Tools whose host state is missing are included, because only the outermost toolset
         // withholds them.
-        let all = self.all(cx).await;
+        let all = self.list_all(cx).await;
         let failures: Vec<_> = all.failed_sources().collect();
         match failures.as_slice() {
             [(_, reason)] if all.is_empty() => Err(SourceError::new(self.label(), *reason)),

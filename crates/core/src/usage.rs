@@ -65,7 +65,7 @@ impl Usage {
     /// [`requests`](Self::requests) becomes at least 1. If the provider reported no tokens,
     /// [`unreported_requests`](Self::unreported_requests) becomes 1.
     #[must_use]
-    pub fn normalized(self) -> Self {
+    pub fn counted_as_request(self) -> Self {
         let unreported_requests = if self.is_reported() { self.unreported_requests } else { 1 };
         Self { requests: self.requests.max(1), unreported_requests, ..self }
     }

@@ -158,7 +158,7 @@ fn turn_call(call: &ToolCall, ids: &mut CallIds) -> TurnCall {
     TurnCall {
         id: ids.get_or_assign(&call.id),
         name: call.name.clone(),
-        arguments: (*call.arguments.to_value()).clone(),
+        arguments: (*call.arguments.value_or_string()).clone(),
     }
 }
 

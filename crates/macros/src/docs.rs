@@ -29,7 +29,7 @@ impl Docs {
             .iter()
             .zip(&pieces)
             .flat_map(|(text, place)| text.split('\n').map(move |line| (line, place)));
-        let (lines, arguments) = arguments::split_list(lines);
+        let (lines, arguments) = arguments::split_argument_list(lines);
         Self { lines: Some(lines), arguments, pieces }
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Errors {
 
 impl Errors {
     /// Adds an error that points to the span of `place`.
-    pub(crate) fn at(&mut self, place: impl ToTokens, message: impl Display) {
+    pub(crate) fn add_at(&mut self, place: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(place, message));
     }
 
@@ -28,7 +28,7 @@ impl Errors {
     }
 
     /// Returns the value of `result`, or adds the error in `result` and returns `None`.
-    pub(crate) fn ok<T>(&mut self, result: Result<T>) -> Option<T> {
+    pub(crate) fn ok_or_record<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 

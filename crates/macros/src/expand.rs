@@ -7,13 +7,13 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Expr, ExprLit, Ident, Lit, Path, ext::IdentExt, spanned::Spanned};
 
-use definition::definition;
+use definition::expand_definition;
 
 use crate::{
     ownership::is_reference,
     parameter::{Argument, Constraints, DefaultValue, Parameter, Role},
     settings::Bounds,
-    tool::{Owner, Receiver, Tool},
+    tool::{ImplType, Receiver, Tool},
 };
 
 /// Generates the code for a tool that has passed all checks.
@@ -21,7 +21,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
     let tool_struct = tool_struct(tool);
     let conditions = function.cfg_attributes();
-    let implementation = implementation(tool);
+    let implementation = expand_tool_impls(tool);
     quote! {
         // The function may take its arguments by value and only read them, because the generated
         // code deserializes new values for each call.
@@ -50,16 +50,16 @@ pub(crate) fn tool_struct(tool: &Tool) -> TokenStream {
     }
 }
 
-pub(crate) fn implementation(tool: &Tool) -> TokenStream {
+pub(crate) fn expand_tool_impls(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let function = function_implementation(tool);
-    let definition = definition(tool);
+    let definition = expand_definition(tool);
     let hidden = (tool.owner.is_none()).then(|| {
-        let name = function_type(tool);
+        let name = function_type_name(tool);
         quote!(struct #name;)
     });
     let callee = match tool.owner {
-        None => function_type(tool).to_token_stream(),
+        None => function_type_name(tool).to_token_stream(),
         Some(_) => quote!(*self),
     };
     let implementation = tool_implementation(
@@ -119,7 +119,7 @@ pub(crate) fn tool_implementation(
 /// Returns the name of the type that implements `Function`. For a free function, this is a hidden
 /// type instead of the tool type. The tool type may be public, and its associated types would then
 /// expose private parameter types.
-fn function_type(tool: &Tool) -> Ident {
+fn function_type_name(tool: &Tool) -> Ident {
     let name = tool.type_name();
     match tool.owner {
         None => format_ident!("__{name}Function"),
@@ -130,9 +130,9 @@ fn function_type(tool: &Tool) -> Ident {
 /// Generates the implementation of `Function` for the tool.
 fn function_implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    let type_name = function_type(tool);
+    let type_name = function_type_name(tool);
     let name = tool.name();
-    let output = tool.output();
+    let output = tool.output_type();
     let types = nested_tuple(tool.argument_parameters().map(|(parameter, _)| parameter.ty.to_token_stream()));
     let parameters = nested_tuple(
         tool.argument_parameters()
@@ -163,12 +163,12 @@ fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStr
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
-    let name = parameter.model_name(argument);
+    let name = parameter.argument_name(argument);
     let by_hand = argument.description.as_ref().map(ToTokens::to_token_stream);
     let of_list = || tool.docs.of_argument(&parameter.name).map(|text| quote!(#text));
     let description = by_hand.or_else(|| argument.docs.text()).or_else(of_list);
     let description = description.map(|text| quote!(.describe(#text)));
-    let constraints = constraints(&krate, &argument.constraints);
+    let constraints = expand_constraints(&krate, &argument.constraints);
     let flatten = argument.flatten.as_ref().map(|_| quote!(.flatten()));
     let default = argument.default.as_ref().map(|default| {
         let make = default_value(default);
@@ -190,7 +190,7 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
 
 /// Generates the `.constrain(…)` call that adds `constraints` to the schema of a parameter. Returns
 /// `None` if there are no constraints.
-fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
+fn expand_constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
     let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));
     let keyword = |name: &str, it: &Expr| {
@@ -278,7 +278,7 @@ fn call_expression(tool: &Tool, cx: &Ident) -> TokenStream {
     let arguments = value.into_iter().chain(values);
     let call = match &tool.owner {
         None => quote!(#function(#(#arguments),*) #wait),
-        Some(Owner { ty, .. }) => quote!(<#ty>::#function(#(#arguments),*) #wait),
+        Some(ImplType { ty, .. }) => quote!(<#ty>::#function(#(#arguments),*) #wait),
     };
     let (get, borrow) = match tool.receiver() {
         None => (None, None),

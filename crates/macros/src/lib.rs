@@ -18,9 +18,9 @@
 
 mod check;
 mod docs;
+mod error_expansion;
 mod errors;
 mod expand;
-mod fallback;
 mod function;
 mod name;
 mod options;

@@ -5,7 +5,7 @@ use syn::{Expr, Ident, LitStr, Path};
 use crate::{
     errors::Errors,
     parameter::is_option_of_parameter,
-    settings::{Setting, Settings, put},
+    settings::{Setting, Settings, set_once},
 };
 
 /// The parsed options of a tool.
@@ -67,33 +67,41 @@ impl Options {
     fn set(&mut self, setting: Setting, errors: &mut Errors) {
         let key = &setting.key.clone();
         match key.to_string().as_str() {
-            "crate" => put(&mut self.krate, key, setting.path(), errors),
-            "name" => put(&mut self.name, key, setting.text(), errors),
-            "type" => put(&mut self.ty, key, setting.ident(), errors),
-            "title" => put(&mut self.title, key, setting.value(), errors),
-            "description" => put(&mut self.description, key, setting.value(), errors),
-            "schema" => put(&mut self.schema, key, setting.value(), errors),
-            "blocking" => put(&mut self.blocking, key, setting.flag(), errors),
-            "timeout" => put(&mut self.policy.timeout, key, setting.value(), errors),
-            "retries" => put(&mut self.policy.retries, key, setting.value(), errors),
-            "requires_approval" => put(&mut self.policy.requires_approval, key, setting.flag(), errors),
-            "sequential" => put(&mut self.policy.sequential, key, setting.flag(), errors),
-            "touches" => put(&mut self.policy.touches, key, setting.value(), errors),
-            "output_limit" => put(&mut self.policy.output_limit, key, setting.value(), errors),
-            "requires_scope" => self.policy.requires_scope.extend(errors.ok(setting.value())),
-            "read_only" => put(&mut self.annotations.read_only, key, Ok(setting.switch()), errors),
-            "destructive" => put(&mut self.annotations.destructive, key, Ok(setting.switch()), errors),
-            "idempotent" => put(&mut self.annotations.idempotent, key, Ok(setting.switch()), errors),
-            "open_world" => put(&mut self.annotations.open_world, key, Ok(setting.switch()), errors),
-            "deprecated" => put(&mut self.deprecated, key, Ok(setting.optional_value()), errors),
-            "replaced_by" => put(&mut self.replaced_by, key, setting.value(), errors),
+            "crate" => set_once(&mut self.krate, key, setting.path(), errors),
+            "name" => set_once(&mut self.name, key, setting.text(), errors),
+            "type" => set_once(&mut self.ty, key, setting.ident(), errors),
+            "title" => set_once(&mut self.title, key, setting.value(), errors),
+            "description" => set_once(&mut self.description, key, setting.value(), errors),
+            "schema" => set_once(&mut self.schema, key, setting.value(), errors),
+            "blocking" => set_once(&mut self.blocking, key, setting.flag(), errors),
+            "timeout" => set_once(&mut self.policy.timeout, key, setting.value(), errors),
+            "retries" => set_once(&mut self.policy.retries, key, setting.value(), errors),
+            "requires_approval" => set_once(&mut self.policy.requires_approval, key, setting.flag(), errors),
+            "sequential" => set_once(&mut self.policy.sequential, key, setting.flag(), errors),
+            "touches" => set_once(&mut self.policy.touches, key, setting.value(), errors),
+            "output_limit" => set_once(&mut self.policy.output_limit, key, setting.value(), errors),
+            "requires_scope" => self.policy.requires_scope.extend(errors.ok_or_record(setting.value())),
+            "read_only" => {
+                set_once(&mut self.annotations.read_only, key, Ok(setting.value_or_true()), errors);
+            }
+            "destructive" => {
+                set_once(&mut self.annotations.destructive, key, Ok(setting.value_or_true()), errors);
+            }
+            "idempotent" => {
+                set_once(&mut self.annotations.idempotent, key, Ok(setting.value_or_true()), errors);
+            }
+            "open_world" => {
+                set_once(&mut self.annotations.open_world, key, Ok(setting.value_or_true()), errors);
+            }
+            "deprecated" => set_once(&mut self.deprecated, key, Ok(setting.optional_value()), errors),
+            "replaced_by" => set_once(&mut self.replaced_by, key, setting.value(), errors),
             _ if is_option_of_parameter(key) => {
-                errors.at(
+                errors.add_at(
                     key,
                     format!("`{key}` is an option of a parameter: put `#[tool({key})]` before its name"),
                 );
             }
-            _ => errors.at(key, format!("a tool has no option `{key}`; it has {TOOL_OPTIONS}")),
+            _ => errors.add_at(key, format!("a tool has no option `{key}`; it has {TOOL_OPTIONS}")),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn borrows(ty: &Type) -> bool {
 
 /// Returns `true` if `ty` contains a borrow other than a `'static` reference. Unlike [`borrows`],
 /// returns `false` for `&'static str`.
-pub(crate) fn is_short_lived(ty: &Type) -> bool {
+pub(crate) fn borrows_non_static(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
@@ -88,7 +88,7 @@ fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
 }
 
 /// Returns the owned form of `ty` as source text, for example `String` for `&str`.
-pub(crate) fn owned(ty: &Type) -> String {
+pub(crate) fn owned_type_text(ty: &Type) -> String {
     source_text(&without_references(ty.clone()))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn source_text(ty: &Type) -> String {
 
 fn without_references(ty: Type) -> Type {
     match ty {
-        Type::Reference(reference) => owner_of(*reference.elem),
+        Type::Reference(reference) => owned_form(*reference.elem),
         Type::Path(path) => owned_by_cow(&path).unwrap_or_else(|| Type::Path(with_owned_arguments(path))),
         other => other,
     }
@@ -115,12 +115,12 @@ fn owned_by_cow(path: &TypePath) -> Option<Type> {
     let last = path.path.segments.last().filter(|segment| segment.ident == "Cow")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     arguments.args.iter().find_map(|argument| match argument {
-        GenericArgument::Type(borrowed) => Some(owner_of(borrowed.clone())),
+        GenericArgument::Type(borrowed) => Some(owned_form(borrowed.clone())),
         _ => None,
     })
 }
 
-fn owner_of(borrowed: Type) -> Type {
+fn owned_form(borrowed: Type) -> Type {
     match borrowed {
         Type::Slice(slice) => {
             let item = without_references(*slice.elem);

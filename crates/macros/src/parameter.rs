@@ -9,7 +9,7 @@ use crate::{
     docs::{Docs, is_doc},
     errors::Errors,
     ownership::{mentions, without_group},
-    settings::{Bounds, Setting, Settings, put},
+    settings::{Bounds, Setting, Settings, set_once},
 };
 
 /// A parameter of a tool function.
@@ -84,7 +84,7 @@ struct ParameterOptions {
     state: Option<Ident>,
     /// The first option that is only valid for an argument from the model, for example `range`. If
     /// the parameter is the context or state, the error message names this option.
-    argument_option: Option<Ident>,
+    first_argument_key: Option<Ident>,
     argument: Argument,
 }
 
@@ -117,7 +117,7 @@ impl Parameter {
                 reject_cfg(&mut parameter.attrs, errors);
                 let (docs, options) = take_attributes(&mut parameter.attrs, errors);
                 let role = options.role(docs, errors);
-                let name = errors.ok(binding_name(parameter))?;
+                let name = errors.ok_or_record(binding_name(parameter))?;
                 let is_valid = errors.count() == before;
                 Some(Self { name, ty: without_group((*parameter.ty).clone()), role, is_valid })
             }
@@ -131,7 +131,7 @@ impl Parameter {
 
 impl Parameter {
     /// Returns the name that the model uses for `argument`.
-    pub(crate) fn model_name(&self, argument: &Argument) -> String {
+    pub(crate) fn argument_name(&self, argument: &Argument) -> String {
         argument.rename.as_ref().map_or_else(|| self.name.unraw().to_string(), LitStr::value)
     }
 }
@@ -140,13 +140,13 @@ impl ParameterOptions {
     fn set(&mut self, setting: Setting, errors: &mut Errors) {
         let key = &setting.key.clone();
         match key.to_string().as_str() {
-            "context" => put(&mut self.context, key, setting.flag(), errors),
-            "state" => put(&mut self.state, key, setting.flag(), errors),
+            "context" => set_once(&mut self.context, key, setting.flag(), errors),
+            "state" => set_once(&mut self.state, key, setting.flag(), errors),
             _ if is_option_of_parameter(key) => {
-                self.argument_option.get_or_insert_with(|| key.clone());
+                self.first_argument_key.get_or_insert_with(|| key.clone());
                 self.argument.set(setting, errors);
             }
-            _ => errors.at(
+            _ => errors.add_at(
                 key,
                 format!(
                     "a parameter has no option `{key}`; it has {}",
@@ -157,15 +157,15 @@ impl ParameterOptions {
     }
 
     fn role(self, docs: Docs, errors: &mut Errors) -> Role {
-        let Self { context, state, argument_option, argument } = self;
+        let Self { context, state, first_argument_key: argument_option, argument } = self;
         if let (Some(_), Some(state)) = (&context, &state) {
-            errors.at(
+            errors.add_at(
                 state,
                 "a parameter is the context or state, not both: remove one, and give each its own",
             );
         }
         if let (true, Some(key)) = (context.is_some() || state.is_some(), &argument_option) {
-            errors.at(key, format!("`{key}` is for what the model gives: remove it"));
+            errors.add_at(key, format!("`{key}` is for what the model gives: remove it"));
         }
         match (context, state) {
             (Some(_), _) => Role::Context,
@@ -183,16 +183,16 @@ impl Argument {
         match key.to_string().as_str() {
             "default" => {
                 let value = setting.optional_value().map_or(DefaultValue::OfType, DefaultValue::Value);
-                put(&mut self.default, key, Ok(value), errors);
+                set_once(&mut self.default, key, Ok(value), errors);
             }
-            "rename" => put(&mut self.rename, key, setting.text(), errors),
-            "description" => put(&mut self.description, key, setting.value(), errors),
-            "flatten" => put(&mut self.flatten, key, setting.flag(), errors),
-            "range" => put(range, key, setting.bounds().map(|bounds| (key.clone(), bounds)), errors),
-            "length" => put(length, key, setting.bounds().map(|bounds| (key.clone(), bounds)), errors),
-            "pattern" => put(pattern, key, setting.value().map(with_key), errors),
-            "format" => put(format, key, setting.value().map(with_key), errors),
-            _examples => put(examples, key, setting.value().map(with_key), errors),
+            "rename" => set_once(&mut self.rename, key, setting.text(), errors),
+            "description" => set_once(&mut self.description, key, setting.value(), errors),
+            "flatten" => set_once(&mut self.flatten, key, setting.flag(), errors),
+            "range" => set_once(range, key, setting.bounds().map(|bounds| (key.clone(), bounds)), errors),
+            "length" => set_once(length, key, setting.bounds().map(|bounds| (key.clone(), bounds)), errors),
+            "pattern" => set_once(pattern, key, setting.value().map(with_key), errors),
+            "format" => set_once(format, key, setting.value().map(with_key), errors),
+            _examples => set_once(examples, key, setting.value().map(with_key), errors),
         }
     }
 }
@@ -206,7 +206,7 @@ fn reject_cfg(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
         attribute.path().is_ident("cfg")
             || attribute.path().is_ident("cfg_attr") && attribute.meta.require_list().is_ok_and(is_tool)
     }) {
-        errors.at(
+        errors.add_at(
             attribute,
             "the arguments of a tool are the same in every build: put `#[cfg(…)]` on two functions",
         );
@@ -219,7 +219,9 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Doc
     for attribute in
         attributes.extract_if(.., |attribute| is_doc(attribute) || attribute.path().is_ident("tool"))
     {
-        for setting in errors.ok(parse_settings(&attribute)).into_iter().flat_map(|settings| settings.0) {
+        for setting in
+            errors.ok_or_record(parse_settings(&attribute)).into_iter().flat_map(|settings| settings.0)
+        {
             options.set(setting, errors);
         }
     }

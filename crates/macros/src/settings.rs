@@ -79,7 +79,7 @@ impl Setting {
     }
 
     /// Returns the value of a boolean setting. A `key` without a value means `key = true`.
-    pub(crate) fn switch(self) -> Expr {
+    pub(crate) fn value_or_true(self) -> Expr {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
@@ -142,11 +142,11 @@ impl Parse for Settings {
 
 /// Stores the `value` of the setting `key` in `slot`. Adds an error to `errors` if parsing the
 /// value failed, or if the setting is a duplicate.
-pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
+pub(crate) fn set_once<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
     if slot.is_some() {
-        errors.at(key, format!("`{key}` is given twice: keep one"));
+        errors.add_at(key, format!("`{key}` is given twice: keep one"));
     }
-    if let Some(value) = errors.ok(value) {
+    if let Some(value) = errors.ok_or_record(value) {
         *slot = Some(value);
     }
 }

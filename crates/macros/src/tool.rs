@@ -7,8 +7,9 @@ use syn::{FnArg, Ident, Path, ReceiverKind, ReturnType, Type, ext::IdentExt, par
 use crate::{
     check,
     docs::Docs,
+    error_expansion,
     errors::Errors,
-    expand, fallback,
+    expand,
     function::Function,
     name::pascal_case,
     options::Options,
@@ -24,11 +25,11 @@ pub(crate) struct Tool {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
     /// The `impl` block of the function. `None` for a free function.
-    pub(crate) owner: Option<Owner>,
+    pub(crate) owner: Option<ImplType>,
 }
 
 /// The `impl` block of a tool method, and the struct that is generated for the method.
-pub(crate) struct Owner {
+pub(crate) struct ImplType {
     pub(crate) ty: Type,
     /// The name of the generated struct.
     pub(crate) type_name: Ident,
@@ -58,7 +59,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     check::check(&tool, &mut errors);
     match errors.finish() {
         Ok(()) => expand::expand(&tool),
-        Err(error) => fallback::expand(&tool, &error),
+        Err(error) => error_expansion::expand(&tool, &error),
     }
 }
 
@@ -66,10 +67,10 @@ impl Tool {
     pub(crate) fn read(
         options: TokenStream,
         mut function: Function,
-        owner: Option<Owner>,
+        owner: Option<ImplType>,
         errors: &mut Errors,
     ) -> Self {
-        let settings = errors.ok(syn::parse2(options)).unwrap_or_default();
+        let settings = errors.ok_or_record(syn::parse2(options)).unwrap_or_default();
         let options = Options::read(settings, errors);
         let inputs = function.signature.inputs.iter_mut();
         let parameters = inputs.filter_map(|input: &mut FnArg| Parameter::take(input, errors)).collect();
@@ -140,7 +141,7 @@ impl Tool {
     }
 
     /// Returns the return type of the function, or `()` if it declares none.
-    pub(crate) fn output(&self) -> Type {
+    pub(crate) fn output_type(&self) -> Type {
         match &self.function.signature.output {
             ReturnType::Default => parse_quote!(()),
             ReturnType::Type(_, output) => without_group((**output).clone()),

@@ -12,18 +12,18 @@ use syn::{
 };
 
 use crate::{
-    check,
+    check, error_expansion,
     errors::Errors,
-    expand, fallback,
+    expand,
     function::Function,
     name::pascal_case,
     options::Options,
     settings::Settings,
-    tool::{Owner, Tool},
+    tool::{ImplType, Tool},
 };
 
 /// A parsed `impl` block.
-struct Block {
+struct ImplBlock {
     attributes: Vec<Attribute>,
     generics: Generics,
     ty: Type,
@@ -38,7 +38,7 @@ enum Item {
 /// Expands `#[tools]` on an `impl` block: generates the block and its tools, or the compile errors
 /// and a fallback.
 pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
-    let block = match syn::parse2::<Block>(item.clone()) {
+    let block = match syn::parse2::<ImplBlock>(item.clone()) {
         Ok(block) => block,
         Err(error) => {
             let error = error.into_compile_error();
@@ -47,10 +47,12 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     let mut errors = Errors::default();
     let krate = crate_path(options, &mut errors);
-    let Block { attributes, generics, ty, items } = block;
+    let ImplBlock { attributes, generics, ty, items } = block;
     if !generics.params.is_empty() {
-        errors
-            .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
+        errors.add_at(
+            &generics.params,
+            "a model gives JSON and no types: write the types out instead of generics",
+        );
     }
     let (mut tools, mut body) = (Vec::new(), Vec::new());
     for item in items {
@@ -59,7 +61,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
             Item::Tool { options, function } => {
                 let name = pascal_case(&function.signature.ident.unraw().to_string());
                 let type_name = format_ident!("{name}{}", tools.len(), span = Span::mixed_site());
-                let owner = Owner { ty: ty.clone(), type_name };
+                let owner = ImplType { ty: ty.clone(), type_name };
                 let mut tool = Tool::read(options, *function, Some(owner), &mut errors);
                 tool.options.krate.get_or_insert_with(|| krate.clone());
                 check::check(&tool, &mut errors);
@@ -70,7 +72,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     }
     check_unique_names(&tools, &mut errors);
     if tools.is_empty() {
-        errors.at(&ty, "no function of this block is a tool: put `#[tool]` on those that are");
+        errors.add_at(&ty, "no function of this block is a tool: put `#[tool]` on those that are");
     }
     let where_clause = &generics.where_clause;
     let block = quote! {
@@ -86,7 +88,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
             let error = error.to_compile_error();
             let types = tools.iter().map(|tool| {
                 let (conditions, types) =
-                    (tool.function.cfg_attributes(), fallback::require_trait_bounds(tool));
+                    (tool.function.cfg_attributes(), error_expansion::require_trait_bounds(tool));
                 quote!(#(#conditions)* const _: () = { #types };)
             });
             let types = generics.params.is_empty().then(|| quote!(#(#types)*));
@@ -107,10 +109,10 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn crate_path(options: TokenStream, errors: &mut Errors) -> Path {
-    let settings = errors.ok(syn::parse2::<Settings>(options)).unwrap_or_default();
+    let settings = errors.ok_or_record(syn::parse2::<Settings>(options)).unwrap_or_default();
     for setting in settings.0.iter().filter(|setting| setting.key != "crate") {
         let key = &setting.key;
-        errors.at(
+        errors.add_at(
             key,
             format!("`#[tools]` has no option `{key}`, only `crate`: options of a tool go on its `#[tool]`"),
         );
@@ -123,7 +125,7 @@ fn check_unique_names(tools: &[Tool], errors: &mut Errors) {
     for tool in tools {
         let name = tool.name();
         if !seen.insert(name.clone()) {
-            errors.at(
+            errors.add_at(
                 tool.function_name(),
                 format!("two tools of this block are named `{name}`: give one another name, by `#[tool(name = \"…\")]`"),
             );
@@ -134,7 +136,7 @@ fn check_unique_names(tools: &[Tool], errors: &mut Errors) {
 fn expand_block(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> TokenStream {
     let implementations = tools.iter().map(|tool| {
         let (conditions, name) = (tool.function.cfg_attributes(), tool.type_name());
-        let implementation = expand::implementation(tool);
+        let implementation = expand::expand_tool_impls(tool);
         quote! {
             #(#conditions)*
             const _: () = { #implementation };
@@ -169,7 +171,7 @@ fn expand_block(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) ->
     }
 }
 
-impl Parse for Block {
+impl Parse for ImplBlock {
     fn parse(input: ParseStream) -> Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
         if !input.peek(Token![impl]) {
@@ -198,12 +200,12 @@ impl Parse for Block {
 /// Parses one item of an `impl` block. In the signatures and options of tools, `Self` is replaced
 /// by `ty`, the type of the block.
 fn parse_item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
-    if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool) {
+    if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool_attribute) {
         return content.parse().map(|item| Item::Other(Box::new(item)));
     }
     let mut function: Function = content.parse()?;
     let mut options = TokenStream::new();
-    for attribute in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
+    for attribute in function.attributes.extract_if(.., |attribute| is_tool_attribute(attribute)) {
         options.extend(match attribute.meta {
             Meta::Path(_) => TokenStream::new(),
             Meta::List(list) => list.tokens,
@@ -214,18 +216,18 @@ fn parse_item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
     }
     // The code that calls the function is generated outside the `impl` block, where `Self` would be
     // a different type.
-    let signature = with_self(function.signature.to_token_stream(), ty);
+    let signature = replace_self(function.signature.to_token_stream(), ty);
     function.signature = syn::parse2(signature)?;
-    Ok(Item::Tool { options: with_self(options, ty), function: Box::new(function) })
+    Ok(Item::Tool { options: replace_self(options, ty), function: Box::new(function) })
 }
 
-fn is_tool(attribute: &Attribute) -> bool {
+fn is_tool_attribute(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
 /// Replaces `Self` in `tokens` by `ty`. If `::` follows, `ty` is put in angle brackets, as in
 /// `<T<u8>>::NAME`.
-fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
+fn replace_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut replaced = TokenStream::new();
     while let Some(token) = tokens.next() {
@@ -234,7 +236,7 @@ fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
             TokenTree::Ident(name) if name == "Self" && is_path_start => quote!(<#ty>),
             TokenTree::Ident(name) if name == "Self" => ty.clone(),
             TokenTree::Group(group) => {
-                let mut inner = Group::new(group.delimiter(), with_self(group.stream(), ty));
+                let mut inner = Group::new(group.delimiter(), replace_self(group.stream(), ty));
                 inner.set_span(group.span());
                 TokenTree::Group(inner).into()
             }

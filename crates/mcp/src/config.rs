@@ -42,7 +42,7 @@ use crate::{McpSource, StdioServer};
 ///         }
 ///     }"#,
 /// )?;
-/// assert_eq!(config.names().collect::<Vec<_>>(), ["clock"]);
+/// assert_eq!(config.server_names().collect::<Vec<_>>(), ["clock"]);
 /// # Ok::<(), haft_mcp::McpConfigError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

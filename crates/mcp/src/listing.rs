@@ -63,7 +63,7 @@ pub(crate) struct ListLimits {
 
 impl Default for ListLimits {
     fn default() -> Self {
-        Self { timeout: limits::LIST_TIMEOUT, max_pages: limits::LIST_PAGES }
+        Self { timeout: limits::TOOL_LIST_TIMEOUT, max_pages: limits::TOOL_LIST_PAGES }
     }
 }
 
@@ -137,7 +137,7 @@ fn build_tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
             }
         }
     }
-    ToolList::gather(tools, diagnostics)
+    ToolList::collect(tools, diagnostics)
 }
 
 /// Parses `tool`, an entry of a tool list. Returns the name that the server uses for the tool, and
@@ -150,7 +150,7 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;
     let input_schema = match tool.get("inputSchema") {
-        Some(schema @ Value::Object(_)) => Schema::arguments(schema.clone()),
+        Some(schema @ Value::Object(_)) => Schema::for_arguments(schema.clone()),
         Some(other) => {
             return Err(format!(
                 "`inputSchema` must be an object, not {}",

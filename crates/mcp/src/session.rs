@@ -74,7 +74,7 @@ impl Session {
     /// for the next start of the same server. Fails if `closed` is cancelled.
     ///
     /// Some servers exit if the first MCP request is not `initialize`. If a server exits during
-    /// [`Handshake::Auto`], it is started a second time with [`Handshake::Initialize`].
+    /// [`HandshakeMode::Auto`], it is started a second time with [`HandshakeMode::Initialize`].
     pub(crate) async fn open(
         server: &StdioServer,
         handshake: HandshakeMode,

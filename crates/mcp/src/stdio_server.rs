@@ -23,7 +23,7 @@ use haft_core::limits;
 ///
 /// let server = StdioServer::new("npx")
 ///     .with_args(["-y", "@modelcontextprotocol/server-filesystem", "/srv/notes"])
-///     .with_inherited(["PATH", "HOME"])
+///     .with_inherited_env(["PATH", "HOME"])
 ///     .with_env("LOG_LEVEL", "warn");
 /// assert_eq!(server.to_string(), "npx -y @modelcontextprotocol/server-filesystem /srv/notes");
 /// ```
@@ -44,11 +44,13 @@ pub struct StdioServer {
     ///
     /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
-    /// The maximum time for fetching all pages of the tool list. Default: [`limits::LIST_TIMEOUT`].
+    /// The maximum time for fetching all pages of the tool list. Default:
+    /// [`limits::TOOL_LIST_TIMEOUT`].
     pub list_timeout: Duration,
-    /// The maximum number of pages in the tool list. Default: [`limits::LIST_PAGES`].
+    /// The maximum number of pages in the tool list. Default: [`limits::TOOL_LIST_PAGES`].
     pub max_list_pages: usize,
-    /// The maximum length of a message from the server, in bytes. Default: [`limits::LINE_BYTES`].
+    /// The maximum length of a message from the server, in bytes. Default:
+    /// [`limits::SERVER_MESSAGE_BYTES`].
     pub max_line_bytes: usize,
 }
 
@@ -63,9 +65,9 @@ impl StdioServer {
             cwd: None,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
             idle_timeout: limits::CALL_IDLE_TIMEOUT,
-            list_timeout: limits::LIST_TIMEOUT,
-            max_list_pages: limits::LIST_PAGES,
-            max_line_bytes: limits::LINE_BYTES,
+            list_timeout: limits::TOOL_LIST_TIMEOUT,
+            max_list_pages: limits::TOOL_LIST_PAGES,
+            max_line_bytes: limits::SERVER_MESSAGE_BYTES,
         }
     }
 

@@ -16,7 +16,7 @@ use haft_core::{
 };
 
 /// The name of the argument of an [`AgentTool`] that contains the task for the agent.
-const TASK: &str = "task";
+const TASK_ARGUMENT: &str = "task";
 
 /// An extension trait that converts an agent into a tool.
 pub trait AgentExt: Agent + Sized {
@@ -51,8 +51,8 @@ pub trait AgentExt: Agent + Sized {
     fn into_tool(self, name: &str, description: impl Into<String>) -> AgentTool<Self> {
         let schema = json!({
             "type": "object",
-            "properties": {TASK: {"type": "string", "description": "What is to be done, with all that must be known for it."}},
-            "required": [TASK],
+            "properties": {TASK_ARGUMENT: {"type": "string", "description": "What is to be done, with all that must be known for it."}},
+            "required": [TASK_ARGUMENT],
             "additionalProperties": false,
         });
         let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object())
@@ -88,9 +88,10 @@ impl<A: Agent> Tool for AgentTool<A> {
                 let SavedChild { child: checkpoint, reported } =
                     SavedChild::from_continuation(cx.continuation().cloned().unwrap_or_default());
                 reporter.reported = reported;
-                let pending = map_ids(pending, |id| child_id(cx.call_id(), id));
-                let decisions =
-                    decisions.iter().map(|(id, decision)| (child_id(cx.call_id(), id), decision.clone()));
+                let pending = map_ids(pending, |id| strip_call_id(cx.call_id(), id));
+                let decisions = decisions
+                    .iter()
+                    .map(|(id, decision)| (strip_call_id(cx.call_id(), id), decision.clone()));
                 RunInput::resume(SuspendedRun { pending, checkpoint }, decisions.collect::<Decisions>())
             }
             _ => RunInput::new(task_content(arguments)),
@@ -125,7 +126,7 @@ async fn run_agent(
     let mut events = agent.stream(input);
     while let Some(event) = events.next().await {
         match event? {
-            RunEvent::RequestFinished { usage } => reporter.report(usage.normalized()),
+            RunEvent::RequestFinished { usage } => reporter.report(usage.counted_as_request()),
             RunEvent::Done { output } => return Ok(output),
             _ => {}
         }
@@ -174,8 +175,10 @@ impl SavedChild {
 /// only argument, otherwise the JSON of all `arguments`.
 fn task_content(arguments: Value) -> Content {
     match arguments {
-        Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
-            match object.remove(TASK) {
+        Value::Object(mut object)
+            if object.len() == 1 && object.get(TASK_ARGUMENT).is_some_and(Value::is_string) =>
+        {
+            match object.remove(TASK_ARGUMENT) {
                 Some(Value::String(task)) => Content::text(task),
                 _ => Content::text(""),
             }
@@ -185,7 +188,7 @@ fn task_content(arguments: Value) -> Content {
 }
 
 fn child_context(cx: &ToolContext) -> RunContext {
-    let run = cx.run();
+    let run = cx.run_context();
     RunContext {
         run_id: if run.run_id.is_empty() {
             String::new()
@@ -234,7 +237,7 @@ fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<P
 
 /// Converts `id`, a call id of the parent run, to the call id in the child run, by removing the
 /// prefix `call_id` and a slash. `call_id` is the id of the call that started the child run.
-fn child_id(call_id: &str, id: &str) -> String {
+fn strip_call_id(call_id: &str, id: &str) -> String {
     let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(id).to_owned()
 }

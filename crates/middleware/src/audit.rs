@@ -33,7 +33,7 @@ use haft_core::{
 /// since they may repeat arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Audit {
+pub struct AuditEntry {
     /// The start time of the call.
     pub started_at: Timestamp,
     /// The duration of the call, in milliseconds.
@@ -63,7 +63,7 @@ pub struct Audit {
     pub is_resumed: bool,
 }
 
-/// The outcome of a tool call in an [`Audit`] record.
+/// The outcome of a tool call in an [`AuditEntry`] record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -100,7 +100,7 @@ pub enum PendingReason {
     Other,
 }
 
-impl Audit {
+impl AuditEntry {
     /// Creates an audit record from `record`, as passed to a [`Recorder`] by the pipeline.
     pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
@@ -140,21 +140,21 @@ impl From<&CallOutcome> for AuditOutcome {
 }
 
 /// Writes the record as one line of JSON.
-impl fmt::Display for Audit {
+impl fmt::Display for AuditEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-/// A [`Recorder`] that passes an [`Audit`] record of each call to a function. The function runs on
-/// the task of the caller, so it must return quickly. A suspended call gets another record each
-/// time it is resumed.
+/// A [`Recorder`] that passes an [`AuditEntry`] record of each call to a function. The function
+/// runs on the task of the caller, so it must return quickly. A suspended call gets another record
+/// each time it is resumed.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::sync::mpsc;
-/// use haft_middleware::{Audit, AuditLog};
+/// use haft_middleware::{AuditEntry, AuditLog};
 /// use haft_core::{Pipeline, tool, Toolset};
 /// use serde_json::json;
 ///
@@ -172,23 +172,23 @@ impl fmt::Display for Audit {
 /// let tools = Toolset::new().with_tool(Pay).with_pipeline(audited);
 /// tools.call_blocking("pay", json!({"to": "Ann", "cents": 500, "pin": "1234"}));
 ///
-/// let entry: Audit = written.recv()?;
+/// let entry: AuditEntry = written.recv()?;
 /// assert_eq!(entry.arguments, json!({"to": "Ann", "cents": 500, "pin": "[redacted]"}));
 /// assert!(entry.to_string().starts_with(r#"{"started_at":"#));
 /// # Ok::<(), mpsc::RecvError>(())
 /// ```
 pub struct AuditLog<F>(F);
 
-impl<F: Fn(Audit) + Send + Sync> AuditLog<F> {
+impl<F: Fn(AuditEntry) + Send + Sync> AuditLog<F> {
     /// Creates a recorder that calls `write` with each audit record.
     pub fn new(write: F) -> Self {
         Self(write)
     }
 }
 
-impl<F: Fn(Audit) + Send + Sync> Recorder for AuditLog<F> {
+impl<F: Fn(AuditEntry) + Send + Sync> Recorder for AuditLog<F> {
     fn record(&self, record: &CallRecord<'_>) {
-        (self.0)(Audit::from_record(record));
+        (self.0)(AuditEntry::from_record(record));
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use haft_core::{
     Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
     call::{
-        Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed,
+        Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, ResumedCall,
         ToolResponse,
     },
     pipeline::CallOutcome,
@@ -105,7 +105,7 @@ pub fn chain(name: &str, tools: impl IntoTools) -> Result<Chain, ChainError> {
     }
     for pair in tools.windows(2) {
         if let [before, after] = pair {
-            check_fit(before.definition(), after.definition())?;
+            check_schemas(before.definition(), after.definition())?;
         }
     }
     let definitions: Vec<_> = tools.iter().map(Tool::definition).collect();
@@ -140,7 +140,7 @@ pub enum ChainError {
     },
     /// The output of a tool can never be valid as the arguments of the next tool.
     #[error("the output of \"{tool}\" does not fit \"{next}\": {pointer}: {reason}")]
-    Misfit {
+    IncompatibleSchemas {
         /// The name of the tool that produces the output.
         tool: ToolName,
         /// The name of the tool that receives the output as its arguments.
@@ -178,7 +178,7 @@ impl Tool for Chain {
         // A pipeline without a result store does not truncate the results passed between the tools.
         let pipeline = Pipeline::current(cx).map_or_else(Pipeline::unbounded, |it| it.without_store());
         while let Some(tool) = self.tools.get(checkpoint.step) {
-            let mut inner = cx.nested(checkpoint.step + 1);
+            let mut inner = cx.for_nested_call(checkpoint.step + 1);
             if let Some(resumed) = resumed.take() {
                 inner = inner.with_resumed(resumed);
             }
@@ -189,7 +189,7 @@ impl Tool for Chain {
             checkpoint.warnings.extend(result.warnings);
             let output = match result.outcome {
                 Outcome::Done(output) => output,
-                Outcome::Failed(failure) => return Err(self.failure(checkpoint.step, failure)),
+                Outcome::Failed(failure) => return Err(self.to_tool_error(checkpoint.step, failure)),
             };
             checkpoint.step += 1;
             match self.tools.get(checkpoint.step) {
@@ -241,7 +241,7 @@ impl Chain {
         &self,
         arguments: Value,
         cx: &ToolContext,
-    ) -> Result<(Checkpoint, Option<Resumed>), ToolError> {
+    ) -> Result<(Checkpoint, Option<ResumedCall>), ToolError> {
         let (Some(suspended), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
             return Ok((Checkpoint { step: 0, arguments, warnings: Vec::new() }, None));
         };
@@ -269,7 +269,7 @@ impl Chain {
 
     /// Converts the failure of the tool at index `step` into the failure of the chain. The message
     /// names this tool and the tools that ran before it.
-    fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
+    fn to_tool_error(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =
             (names.clone().take(step).collect(), names.clone().nth(step));
@@ -330,13 +330,14 @@ fn single_argument(schema: &Schema) -> Option<&str> {
 }
 
 /// Fails if the output of the tool `before` can never become the arguments of the tool `after`.
-fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
+fn check_schemas(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
     let (Some(output), input) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
-    let Some(as_object) = output.incompatibility(input, None).filter(|_| input.properties().next().is_some())
+    let Some(as_object) =
+        output.find_incompatibility(input, None).filter(|_| input.properties().next().is_some())
     else {
         return Ok(());
     };
-    let as_argument = single_argument(input).map(|name| output.incompatibility(input, Some(name)));
+    let as_argument = single_argument(input).map(|name| output.find_incompatibility(input, Some(name)));
     let misfit = match as_argument {
         Some(None) => return Ok(()),
         // An output that is not an object can only be the value of the single argument, so the
@@ -346,7 +347,7 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
     };
     let (tool, next) = (before.name().clone(), after.name().clone());
     let pointer = if misfit.pointer.is_empty() { "/".to_owned() } else { misfit.pointer };
-    Err(ChainError::Misfit { tool, next, pointer, reason: misfit.reason })
+    Err(ChainError::IncompatibleSchemas { tool, next, pointer, reason: misfit.reason })
 }
 
 /// Combines `parts`, the definitions of the tools, into the definition of the chain.
@@ -395,12 +396,12 @@ fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<Tool
         definition = definition.with_output_schema(schema.clone());
     }
     let mut states = Vec::new();
-    for state in parts.iter().flat_map(|part| part.state()) {
+    for state in parts.iter().flat_map(|part| part.state_types()) {
         if !states.contains(state) {
             states.push(*state);
         }
     }
-    Ok(states.into_iter().fold(definition, ToolDefinition::with_state))
+    Ok(states.into_iter().fold(definition, ToolDefinition::with_state_type))
 }
 
 impl std::fmt::Debug for Chain {

@@ -159,18 +159,18 @@ impl FallbackModel {
 fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {
         name: format!("{} or {}", one.name, other.name),
-        native_tools: one.native_tools && other.native_tools,
-        json_schema: one.json_schema && other.json_schema,
-        images: one.images && other.images,
-        audio: one.audio && other.audio,
-        files: one.files && other.files,
+        supports_native_tools: one.supports_native_tools && other.supports_native_tools,
+        supports_json_schema: one.supports_json_schema && other.supports_json_schema,
+        supports_images: one.supports_images && other.supports_images,
+        supports_audio: one.supports_audio && other.supports_audio,
+        supports_files: one.supports_files && other.supports_files,
         context_window: one.context_window.into_iter().chain(other.context_window).min(),
     }
 }
 
 /// Sets the model name in `response` to the name of `model`, unless the provider has already set
 /// it.
-fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
+fn fill_in_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }
 
@@ -181,10 +181,10 @@ async fn start_stream<'a>(
     request: &'a ChatRequest,
 ) -> Result<BoxStream<'a, Result<ChatEvent, ModelError>>, ModelError> {
     let mut events = model.stream(request);
-    let first = events.next().await.ok_or_else(missing_reply)??;
+    let first = events.next().await.ok_or_else(missing_reply_error)??;
     let events = stream::iter([Ok(first)]).chain(events).map_ok(|mut event| {
         if let ChatEvent::Finished(response) = &mut event {
-            set_model_name(response, model);
+            fill_in_model_name(response, model);
         }
         event
     });
@@ -196,7 +196,7 @@ impl ChatModel for FallbackModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let chat = |model| async move {
             let mut response = ChatModel::chat(model, request).await?;
-            set_model_name(&mut response, model);
+            fill_in_model_name(&mut response, model);
             Ok(response)
         };
         self.try_each(|model| chat(model).boxed()).await
@@ -230,7 +230,7 @@ fn combine_errors(mut failures: Vec<ModelFailure>) -> ModelError {
 }
 
 /// Creates the error for a stream that ended without a complete reply and without an error.
-pub(crate) fn missing_reply() -> ModelError {
+pub(crate) fn missing_reply_error() -> ModelError {
     let reason = "the stream ended before the reply".to_owned();
     ModelError::Truncated { reason, partial: Box::default() }
 }

@@ -3,7 +3,7 @@
 mod agent_tool;
 mod audit;
 mod chain;
-mod ext;
+mod extension_traits;
 mod fallback;
 mod lint;
 mod model_layer;
@@ -18,9 +18,9 @@ mod tool_layer;
 mod ttl_lru;
 
 pub use agent_tool::{AgentExt, AgentTool};
-pub use audit::{Audit, AuditLog, AuditOutcome, PendingReason};
+pub use audit::{AuditEntry, AuditLog, AuditOutcome, PendingReason};
 pub use chain::{Chain, ChainError, chain};
-pub use ext::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
+pub use extension_traits::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
 pub use fallback::FallbackModel;
 pub use lint::{Lint, LintKind, lint};
 pub use model_layer::{ChatService, ChatStream, LayeredModel, ModelService};

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use haft_core::{ToolDefinition, ToolName, toolset::ToolList};
 
-use choices::choices;
+use choices::find_choices;
 
 /// A weakness in the name, the description or the input schema of a tool. The tool works, but
 /// models use it less reliably.
@@ -60,7 +60,7 @@ pub enum LintKind {
     MissingDescription,
     /// The description only repeats the name of the tool or argument. Articles are ignored. For an
     /// argument, this is reported only if it accepts any text.
-    RepeatedName,
+    DescriptionRepeatsName,
     /// An earlier tool, or an earlier argument in the same object, has the same description.
     /// Contains the name of the earlier tool or argument.
     DuplicateDescription(String),
@@ -104,14 +104,14 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     if !text.is_empty()
         && let Some(first) = seen.insert(text, name)
     {
-        linter.add("", LintKind::DuplicateDescription(first.to_string()));
+        linter.report("", LintKind::DuplicateDescription(first.to_string()));
     }
     linter.check_properties("", definition.input_schema().as_value(), 0);
     linter.found
 }
 
 /// The maximum nesting depth of checked arguments. Deeper arguments are ignored.
-const MAX_DEPTH: usize = 5;
+const MAX_PROPERTY_DEPTH: usize = 5;
 
 struct Linter<'a> {
     tool: &'a ToolName,
@@ -119,14 +119,14 @@ struct Linter<'a> {
 }
 
 impl Linter<'_> {
-    fn add(&mut self, argument: &str, kind: LintKind) {
+    fn report(&mut self, argument: &str, kind: LintKind) {
         self.found.push(Lint { tool: self.tool.clone(), argument: argument.to_owned(), kind });
     }
 
     fn check_name(&mut self, argument: &str, name: &str) {
         let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '_' || it == '-');
         if bare.is_empty() || VAGUE_NAMES.contains(&bare.to_ascii_lowercase().as_str()) {
-            self.add(argument, LintKind::VagueName);
+            self.report(argument, LintKind::VagueName);
         }
     }
 
@@ -137,13 +137,13 @@ impl Linter<'_> {
         let text = split_words(description);
         let articles = ["the", "a", "an"];
         if text.is_empty() {
-            self.add(argument, LintKind::MissingDescription);
+            self.report(argument, LintKind::MissingDescription);
         } else if name.is_some_and(|name| {
             text.iter().filter(|it| !articles.contains(&it.as_str())).eq(&split_words(name))
         }) {
-            self.add(argument, LintKind::RepeatedName);
+            self.report(argument, LintKind::DescriptionRepeatsName);
         } else if description.chars().count() > MAX_DESCRIPTION_CHARS {
-            self.add(argument, LintKind::LongDescription(MAX_DESCRIPTION_CHARS));
+            self.report(argument, LintKind::LongDescription(MAX_DESCRIPTION_CHARS));
         }
     }
 
@@ -160,7 +160,7 @@ impl Linter<'_> {
             if !text.is_empty()
                 && let Some(first) = seen.insert(text, name)
             {
-                self.add(&pointer, LintKind::DuplicateDescription(first.clone()));
+                self.report(&pointer, LintKind::DuplicateDescription(first.clone()));
             }
             if description.is_empty() {
                 self.check_name(&pointer, name);
@@ -170,11 +170,11 @@ impl Linter<'_> {
     }
 
     fn check_value(&mut self, pointer: &str, schema: &Value, description: &str, depth: usize) {
-        let choices = if accepts_any_text(schema) { choices(description) } else { Vec::new() };
+        let choices = if accepts_any_text(schema) { find_choices(description) } else { Vec::new() };
         if !choices.is_empty() {
-            self.add(pointer, LintKind::MissingEnum(choices));
+            self.report(pointer, LintKind::MissingEnum(choices));
         }
-        if depth < MAX_DEPTH {
+        if depth < MAX_PROPERTY_DEPTH {
             self.check_properties(pointer, schema, depth + 1);
             if let Some(items) = schema.get("items") {
                 self.check_properties(&format!("{pointer}/-"), items, depth + 1);
@@ -208,7 +208,7 @@ impl fmt::Display for Lint {
             (LintKind::MissingDescription, false) => {
                 write!(f, ": has no description: say what it is, and in what form")
             }
-            (LintKind::RepeatedName, _) => {
+            (LintKind::DescriptionRepeatsName, _) => {
                 write!(f, ": its description only repeats the name: say what the name does not")
             }
             (LintKind::DuplicateDescription(other), _) => {

@@ -21,7 +21,7 @@ use haft_core::{
 };
 
 use crate::{
-    fallback::missing_reply,
+    fallback::missing_reply_error,
     service::{LayerError, ServiceTemplate},
 };
 
@@ -131,12 +131,12 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
                 return Ok(*response);
             }
         }
-        Err(missing_reply())
+        Err(missing_reply_error())
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let started = self.service.call(request.clone()).map_err(|error| match error {
-            LayerError::Typed(error) => error,
+            LayerError::Expected(error) => error,
             LayerError::TimedOut(after) => ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after },
             LayerError::Other(error) => ModelError::failed(error),
         });

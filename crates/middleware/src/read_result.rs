@@ -11,12 +11,12 @@ use haft_core::{
     call::ToolResponse,
     limits,
     pipeline::ResultStore,
-    schema::reference::join,
-    tool::{Annotations, ToolPolicy, from_arguments},
+    schema::reference::join_pointer,
+    tool::{Annotations, ToolPolicy, parse_arguments},
 };
 
 /// The default name of [`ReadResult`].
-const NAME: &str = "read_result";
+const TOOL_NAME: &str = "read_result";
 
 /// The maximum number of handles listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
@@ -27,7 +27,7 @@ const MAX_LISTED_HANDLES: usize = 10;
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
 /// only by the principal of the call that produced it, or, if that call has no principal, only in
 /// the same run. If the model can call this tool, the note at the end of a truncated result
-/// contains the arguments for the next page. A page has at most [`limits::READ_CHARACTERS`]
+/// contains the arguments for the next page. A page has at most [`limits::READ_RESULT_CHARACTERS`]
 /// characters.
 ///
 /// # Examples
@@ -80,7 +80,7 @@ impl ReadResult {
                 "handle": {"type": "string", "description": "The name under which the result is stored."},
                 "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "The character to begin at, from 0."},
                 "limit": {
-                    "type": "integer", "minimum": 1, "maximum": limits::READ_CHARACTERS, "default": limits::READ_CHARACTERS,
+                    "type": "integer", "minimum": 1, "maximum": limits::READ_RESULT_CHARACTERS, "default": limits::READ_RESULT_CHARACTERS,
                     "description": "How many characters to read.",
                 },
                 "find": {"type": "string", "minLength": 1, "description": "A text to look for: begins where it occurs first, at the offset or after it."},
@@ -88,7 +88,7 @@ impl ReadResult {
             "required": ["handle"],
             "additionalProperties": false,
         });
-        let definition = ToolDefinition::new(ToolName::sanitize(NAME), Schema::object())
+        let definition = ToolDefinition::new(ToolName::sanitize(TOOL_NAME), Schema::object())
             .with_input_schema(schema)
             .with_description("Reads a part of a stored result: one that was too long to be shown whole.")
             .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() })
@@ -110,13 +110,13 @@ impl Tool for ReadResult {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        let arguments: Arguments = from_arguments(arguments)?;
+        let arguments: Arguments = parse_arguments(arguments)?;
         let pipeline = Pipeline::current(cx);
         let store = pipeline.as_ref().and_then(Pipeline::store);
         let store = store.ok_or_else(|| ToolError::failed("no results are stored here"))?;
         match store.get(&arguments.handle, cx).await.map_err(store_error)? {
             Some(output) => Ok(read_page(&output.text(), &arguments)?.into()),
-            None => Err(unknown_handle(&**store, &arguments.handle, cx).await),
+            None => Err(unknown_handle_error(&**store, &arguments.handle, cx).await),
         }
     }
 }
@@ -127,7 +127,7 @@ fn store_error(error: haft_core::call::BoxError) -> ToolError {
 
 /// Returns the error for a `handle` without a result in `store`. The error text lists the newest
 /// handles of the caller, if any.
-async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
+async fn unknown_handle_error(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
         [] => "the end of a long result says how it is stored".to_owned(),
@@ -145,7 +145,7 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {
-        let reason = format!("{}: the result has {all} characters", join("", "offset"));
+        let reason = format!("{}: the result has {all} characters", join_pointer("", "offset"));
         return Err(ToolError::InvalidArguments(Cow::Owned(reason)));
     };
     let mut start = arguments.offset;
@@ -156,7 +156,9 @@ fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
         start += before.chars().count();
         rest = rest.get(before.len()..).unwrap_or_default();
     }
-    let limit = arguments.limit.map_or(limits::READ_CHARACTERS, |limit| limit.min(limits::READ_CHARACTERS));
+    let limit = arguments
+        .limit
+        .map_or(limits::READ_RESULT_CHARACTERS, |limit| limit.min(limits::READ_RESULT_CHARACTERS));
     let read = skip_characters(rest, limit).map_or(rest, |after| rest.strip_suffix(after).unwrap_or(rest));
     let end = start + read.chars().count();
     Ok(format!("[characters {start} to {end} of {all}]\n{read}"))

@@ -69,7 +69,7 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
     // redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secret_members();
-    if secrets.all {
+    if secrets.is_whole_value {
         return redact_all(arguments);
     }
     let names = definition.policy().redacted.iter().chain(&secrets.names);

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use haft_core::{
     Tool, ToolSource,
-    pipeline::unknown_tool,
+    pipeline::unknown_tool_message,
     toolset::{ListContext, SourceError, ToolList, ToolsetError},
 };
 
@@ -46,11 +46,11 @@ pub struct ToolRegistry(Arc<Shared>);
 
 struct Shared {
     label: String,
-    entries: Mutex<Entries>,
+    entries: Mutex<RegisteredTools>,
 }
 
 #[derive(Default)]
-struct Entries {
+struct RegisteredTools {
     tools: Vec<Arc<dyn Tool>>,
     /// The cached snapshot of the tools. `None` after a change, until the tools are listed again.
     list: Option<ToolList>,
@@ -70,12 +70,12 @@ impl ToolRegistry {
     /// [defect](haft_core::ToolDefinition::defect). The registry is then unchanged.
     pub fn register(&self, tool: impl Tool + 'static) -> Result<(), ToolsetError> {
         check_defect(&tool)?;
-        let mut entries = self.entries();
+        let mut entries = self.lock_entries();
         let name = tool.definition().name().clone();
         if entries.position(name.as_str()).is_some() {
             return Err(ToolsetError::AlreadyRegistered { name });
         }
-        entries.tools_mut().push(Arc::new(tool));
+        entries.change_tools().push(Arc::new(tool));
         Ok(())
     }
 
@@ -88,9 +88,9 @@ impl ToolRegistry {
     /// unchanged.
     pub fn replace(&self, tool: impl Tool + 'static) -> Result<Option<Arc<dyn Tool>>, ToolsetError> {
         check_defect(&tool)?;
-        let mut entries = self.entries();
+        let mut entries = self.lock_entries();
         let position = entries.position(tool.definition().name().as_str());
-        let tools = entries.tools_mut();
+        let tools = entries.change_tools();
         let tool: Arc<dyn Tool> = Arc::new(tool);
         match position.and_then(|position| tools.get_mut(position)) {
             Some(slot) => Ok(Some(std::mem::replace(slot, tool))),
@@ -107,33 +107,33 @@ impl ToolRegistry {
     ///
     /// Fails if the registry contains no tool with this name. The error lists the registered names.
     pub fn unregister(&self, name: &str) -> Result<Arc<dyn Tool>, ToolsetError> {
-        let mut entries = self.entries();
+        let mut entries = self.lock_entries();
         match entries.position(name) {
-            Some(position) => Ok(entries.tools_mut().remove(position)),
-            None => Err(ToolsetError::UnknownTool(unknown_tool(name, &entries.list(&self.0.label)))),
+            Some(position) => Ok(entries.change_tools().remove(position)),
+            None => Err(ToolsetError::UnknownTool(unknown_tool_message(name, &entries.list(&self.0.label)))),
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn lock_entries(&self) -> MutexGuard<'_, RegisteredTools> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
+impl RegisteredTools {
     fn position(&self, name: &str) -> Option<usize> {
         self.tools.iter().position(|tool| tool.definition().name() == name)
     }
 
     /// Returns a mutable reference to the tools, for changes. Discards the cached snapshot, since
     /// it becomes obsolete.
-    fn tools_mut(&mut self) -> &mut Vec<Arc<dyn Tool>> {
+    fn change_tools(&mut self) -> &mut Vec<Arc<dyn Tool>> {
         self.list = None;
         &mut self.tools
     }
 
     fn list(&mut self, label: &str) -> ToolList {
         let tools = &self.tools;
-        let gather = || ToolList::gather(tools.iter().map(|tool| (label, Arc::clone(tool))), Vec::new());
+        let gather = || ToolList::collect(tools.iter().map(|tool| (label, Arc::clone(tool))), Vec::new());
         self.list.get_or_insert_with(gather).clone()
     }
 }
@@ -152,13 +152,13 @@ impl ToolSource for ToolRegistry {
     }
 
     async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
-        Ok(self.entries().list(&self.0.label))
+        Ok(self.lock_entries().list(&self.0.label))
     }
 }
 
 impl fmt::Debug for ToolRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.entries();
+        let entries = self.lock_entries();
         let names = entries.tools.iter().map(|tool| tool.definition().name());
         f.debug_struct("ToolRegistry")
             .field("label", &self.0.label)

@@ -14,7 +14,7 @@ use haft_core::{
     usage::{Cost, Usage},
 };
 
-use crate::ttl_lru::{Ticket, TtlLru};
+use crate::ttl_lru::{InsertTicket, TtlLru};
 
 /// An LRU cache of model replies, for streamed and non-streamed requests. Clones share the cached
 /// replies.
@@ -92,7 +92,7 @@ use crate::ttl_lru::{Ticket, TtlLru};
 #[derive(Clone, Debug)]
 pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
-/// The cache key of a reply. `model` is the `owner` number of the [`CachedModel`], and `request` is
+/// The cache key of a reply. `model` is the `owner_id` of the [`CachedModel`], and `request` is
 /// the SHA-256 digest of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
@@ -102,22 +102,22 @@ struct Key {
 
 impl ReplyCache {
     /// Creates a cache in which replies expire after `time_to_live`. By default, it holds at most
-    /// [`limits::CACHED_REPLIES`] replies with a total size of [`limits::CACHED_REPLY_BYTES`]
+    /// [`limits::CACHED_REPLIES`] replies with a total size of [`limits::REPLY_CACHE_BYTES`]
     /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
-        Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES))
+        Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::REPLY_CACHE_BYTES))
     }
 
     /// Sets the maximum number of cached replies.
     #[must_use]
-    pub fn with_entries(self, entries: usize) -> Self {
+    pub fn with_max_entries(self, entries: usize) -> Self {
         Self(self.0.with_max_entries(entries))
     }
 
     /// Sets the maximum total size of the cached replies, in bytes of JSON. A single reply above
     /// this size is not cached.
     #[must_use]
-    pub fn with_bytes(self, bytes: usize) -> Self {
+    pub fn with_max_bytes(self, bytes: usize) -> Self {
         Self(self.0.with_max_bytes(bytes))
     }
 
@@ -138,7 +138,7 @@ impl ReplyCache {
         Some(response)
     }
 
-    fn insert(&self, key: Key, response: &ChatResponse, ticket: Ticket) {
+    fn insert(&self, key: Key, response: &ChatResponse, ticket: InsertTicket) {
         let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
         if !is_done || response.message.refusal.is_some() || response.message.is_empty() {
             return;
@@ -155,24 +155,24 @@ pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
     /// A number that identifies this model in the cache.
-    owner: u64,
+    owner_id: u64,
 }
 
 impl<M: ChatModel> CachedModel<M> {
     pub(super) fn new(model: M, cache: &ReplyCache) -> Self {
-        Self { model, cache: cache.clone(), owner: cache.0.next_owner() }
+        Self { model, cache: cache.clone(), owner_id: cache.0.next_owner() }
     }
 
     fn cache_key(&self, request: &ChatRequest) -> Key {
         let text = json!([request.to_canonical_json(), provider_parts(request)]).to_string();
-        Key { model: self.owner, request: Sha256::digest(text).into() }
+        Key { model: self.owner_id, request: Sha256::digest(text).into() }
     }
 
     /// Returns the cached reply to `request`. If there is none, the `Err` contains the key and the
     /// ticket with which a new reply is inserted.
-    fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
+    fn look_up(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, InsertTicket)> {
         let key = self.cache_key(request);
-        self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
+        self.cache.get(&key).ok_or_else(|| (key, self.cache.0.issue_ticket()))
     }
 }
 
@@ -194,7 +194,7 @@ fn provider_parts(request: &ChatRequest) -> Vec<Value> {
 #[async_trait]
 impl<M: ChatModel> ChatModel for CachedModel<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.get(request) {
+        match self.look_up(request) {
             Ok(response) => Ok(response),
             Err((key, ticket)) => {
                 let response = self.model.chat(request).await?;
@@ -205,7 +205,7 @@ impl<M: ChatModel> ChatModel for CachedModel<M> {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let events = move || match self.get(request) {
+        let events = move || match self.look_up(request) {
             Ok(response) => stream::iter(response.into_events().map(Ok).collect::<Vec<_>>()).boxed(),
             Err((key, ticket)) => {
                 let insert = move |event: &Result<ChatEvent, ModelError>| {

@@ -14,13 +14,13 @@ use tower_service::Service;
 
 use crate::{
     tool_layer::CallRequest,
-    ttl_lru::{Ticket, TtlLru},
+    ttl_lru::{InsertTicket, TtlLru},
 };
 use haft_core::{
     ToolOutput,
     call::ToolResponse,
     limits,
-    schema::canonical,
+    schema::canonical_json,
     tool::{Principal, StateIdentity},
 };
 
@@ -40,7 +40,7 @@ use haft_core::{
 /// - the arguments: the order of object keys is ignored, and `3` and `3.0` differ
 /// - the principal, with its scopes
 /// - the values of the [state](haft_core::tool::HostState) that the tool
-///   [declares](haft_core::ToolDefinition::with_state)
+///   [declares](haft_core::ToolDefinition::with_state_type)
 ///
 /// Since the principal is part of the key, results are never shared between principals. Cached
 /// results expire after the time to live, counted from the start of the call.
@@ -93,7 +93,7 @@ pub struct ResultCache(TtlLru<Key, ToolOutput>);
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     /// A number that identifies the tool instance in the cache.
-    tool: u64,
+    tool_id: u64,
     arguments: String,
     principal: Option<Principal>,
     state: StateIdentity,
@@ -101,22 +101,22 @@ struct Key {
 
 impl ResultCache {
     /// Creates a cache in which results expire after `time_to_live`. By default, it holds at most
-    /// [`limits::CACHED_RESULTS`] results with a total size of [`limits::CACHED_RESULT_BYTES`]
+    /// [`limits::CACHED_RESULTS`] results with a total size of [`limits::RESULT_CACHE_BYTES`]
     /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
-        Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES))
+        Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::RESULT_CACHE_BYTES))
     }
 
     /// Sets the maximum number of cached results.
     #[must_use]
-    pub fn with_entries(self, entries: usize) -> Self {
+    pub fn with_max_entries(self, entries: usize) -> Self {
         Self(self.0.with_max_entries(entries))
     }
 
     /// Sets the maximum total size of the cached results and their arguments, in bytes. A single
     /// result above this size is not cached.
     #[must_use]
-    pub fn with_bytes(self, bytes: usize) -> Self {
+    pub fn with_max_bytes(self, bytes: usize) -> Self {
         Self(self.0.with_max_bytes(bytes))
     }
 
@@ -132,7 +132,7 @@ impl ResultCache {
         Some(output.with_warning(format!("from the result cache, {} s old", age.as_secs())))
     }
 
-    fn insert(&self, key: Key, output: &ToolOutput, ticket: Ticket) {
+    fn insert(&self, key: Key, output: &ToolOutput, ticket: InsertTicket) {
         let bytes = output.byte_len().saturating_add(key.arguments.len());
         self.0.insert_if_current(key, bytes, ticket, || output.clone());
     }
@@ -159,15 +159,15 @@ impl<S> CachedService<S> {
     /// tool is not idempotent, the call is resumed, or reads of host state cannot be detected.
     fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
-        let state = &context.run().state;
+        let state = &context.run_context().state;
         // Outside a pipeline, reads of undeclared host state are not detected. A result is then
         // cached only if the context contains no host state.
         let is_tracked = context.is_in_pipeline() || state.is_empty();
         (definition.policy().idempotent && context.resumed().is_none() && is_tracked).then(|| Key {
-            tool: self.tool,
-            arguments: canonical(arguments),
+            tool_id: self.tool,
+            arguments: canonical_json(arguments),
             principal: context.principal().cloned(),
-            state: state.identity(definition.state()),
+            state: state.identity(definition.state_types()),
         })
     }
 }
@@ -197,7 +197,7 @@ where
                 return Ok(ToolResponse::Done(found));
             }
             let (definition, context) = (request.definition.clone(), request.context.clone());
-            let ticket = cache.0.ticket();
+            let ticket = cache.0.issue_ticket();
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolResponse::Done(output)) = (key, &outcome) {

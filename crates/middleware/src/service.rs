@@ -18,7 +18,7 @@ pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 /// An error returned by a layered service. `E` is the error type of the tool or model.
 pub(crate) enum LayerError<E> {
     /// An error of type `E`, returned by the tool or model, or by a layer.
-    Typed(E),
+    Expected(E),
     /// The timeout error of `tower` or tokio. Contains the time since the start of the call or, if
     /// the service was not ready yet, since the start of the wait for readiness.
     TimedOut(Duration),
@@ -57,7 +57,7 @@ impl<S> ServiceTemplate<S> {
 impl<E: Error + 'static> LayerError<E> {
     fn new(error: BoxError, started: Instant) -> Self {
         match error.downcast::<E>() {
-            Ok(error) => Self::Typed(*error),
+            Ok(error) => Self::Expected(*error),
             Err(error) if is_timeout(&*error) => Self::TimedOut(started.elapsed()),
             Err(error) => Self::Other(error),
         }

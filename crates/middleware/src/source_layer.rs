@@ -41,7 +41,7 @@ impl<L: Layer<ToolService>> LayerAdaptor<L> {
         if let Some(service) = known.and_then(|(_, service)| service.upgrade()) {
             return service;
         }
-        let service = Arc::new(ServiceTemplate::new(self.layer.layer(ToolService::shared())));
+        let service = Arc::new(ServiceTemplate::new(self.layer.layer(ToolService::without_tool())));
         of_name.push((definition.clone(), Arc::downgrade(&service)));
         service
     }
@@ -55,6 +55,6 @@ where
     /// Otherwise a rate limit, for example, would restart when the list of tools changes.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
-        Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))
+        Some(Arc::new(LayeredTool::with_shared_service(Arc::clone(tool), service)))
     }
 }

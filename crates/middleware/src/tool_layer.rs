@@ -75,7 +75,7 @@ impl ToolService {
 
     /// Creates a service without a tool. Each request contains the tool to call, so several tools
     /// can share the service.
-    pub(crate) fn shared() -> Self {
+    pub(crate) fn without_tool() -> Self {
         Self(None)
     }
 }
@@ -146,8 +146,8 @@ impl<S: CallService> LayeredTool<S> {
     }
 
     /// Creates a tool that calls `tool` through `service`, which other tools
-    /// [share](ToolService::shared).
-    pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
+    /// [share](ToolService::without_tool).
+    pub(crate) fn with_shared_service(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }
 }
@@ -163,7 +163,7 @@ impl<S: CallService> Tool for LayeredTool<S> {
         let request = CallRequest { tool: self.tool.clone(), ..request };
         let in_flight = Arc::clone(&request.in_flight);
         self.service.call(request).await.map_err(|error| match error {
-            LayerError::Typed(error) => error,
+            LayerError::Expected(error) => error,
             LayerError::TimedOut(after) => {
                 let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                 ToolError::TimedOut { after: Duration::from_millis(millis) }

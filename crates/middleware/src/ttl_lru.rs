@@ -39,7 +39,7 @@ struct Entry<V> {
 /// A ticket for the insertion of a value: the start time of its computation, and the generation of
 /// the cache at this time.
 #[derive(Clone, Copy)]
-pub(crate) struct Ticket {
+pub(crate) struct InsertTicket {
     started: Instant,
     generation: u64,
 }
@@ -78,8 +78,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
     }
 
     /// Creates the ticket for a value. Call this method before the computation of the value starts.
-    pub(crate) fn ticket(&self) -> Ticket {
-        Ticket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
+    pub(crate) fn issue_ticket(&self) -> InsertTicket {
+        InsertTicket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
     }
 
     /// Returns the value for `key`, and the time since the start of its computation. `None` if the
@@ -101,7 +101,13 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
     ///
     /// If `bytes` alone exceeds the limit, `value` is not called. The output is discarded if
     /// `ticket` is invalid, or if the computation of the existing value for `key` started later.
-    pub(crate) fn insert_if_current(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
+    pub(crate) fn insert_if_current(
+        &self,
+        key: K,
+        bytes: usize,
+        ticket: InsertTicket,
+        value: impl FnOnce() -> V,
+    ) {
         if bytes > self.max_bytes {
             return;
         }

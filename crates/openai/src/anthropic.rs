@@ -47,7 +47,7 @@ use serde_json::{Value, json};
 
 use crate::{
     format::provider_schema,
-    tool_json::{is_image, required_string, result_content, with_description},
+    tool_json::{encode_result_content, is_image, required_string, with_description},
 };
 
 /// Encodes a tool for the Messages API. Alternatives such as `anyOf` at the root of the input
@@ -100,7 +100,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Va
 }
 
 fn tool_result(result: &ToolResult) -> Value {
-    let content = result_content(result, is_image, |piece| match piece {
+    let content = encode_result_content(result, is_image, |piece| match piece {
         Content::Image { data, media_type } => {
             let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});
             json!({"type": "image", "source": source})

@@ -1,6 +1,6 @@
 //! Conversion of error responses into a [`ModelError`].
 
-mod delay;
+mod retry_delay;
 #[cfg(all(test, feature = "client"))]
 mod tests;
 
@@ -10,7 +10,7 @@ use haft_core::{model::ModelError, text::truncate_with_ellipsis};
 use serde_json::Value;
 
 #[cfg(feature = "client")]
-pub(crate) use delay::duration_from_secs;
+pub(crate) use retry_delay::duration_from_secs;
 
 /// The maximum length of an excerpt of a server's message, in bytes, without the ellipsis.
 const EXCERPT_BYTES: usize = 1000;
@@ -39,7 +39,7 @@ impl ApiError {
     pub(crate) fn of_body(body: &str) -> Self {
         let parsed = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
         parsed.unwrap_or_else(|| {
-            let delay = delay::retry_delay(&Value::Null, body);
+            let delay = retry_delay::retry_delay(&Value::Null, body);
             Self { message: excerpt(body), delay, ..Self::default() }
         })
     }
@@ -62,12 +62,12 @@ impl ApiError {
         if message.is_none() && code.is_none() && kind.is_none() {
             return None;
         }
-        let delay = delay::retry_delay(error, message.unwrap_or_default());
+        let delay = retry_delay::retry_delay(error, message.unwrap_or_default());
         let message = message.map_or_else(|| excerpt(&error.to_string()), excerpt);
         Some(Self {
             message,
             delay,
-            is_retryable: delay::is_daily(error).then_some(false),
+            is_retryable: retry_delay::is_daily_quota(error).then_some(false),
             code: code.unwrap_or_default(),
             kind: kind.unwrap_or_default(),
             param: field("param").unwrap_or_default(),
@@ -119,7 +119,7 @@ impl ApiError {
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
-            None if self.is_about_length() => ModelError::ContextTooLong(self.message),
+            None if self.is_context_too_long() => ModelError::ContextTooLong(self.message),
             None => ModelError::Server { status: None, body: self.message, retry_after: self.delay },
         }
     }
@@ -127,7 +127,7 @@ impl ApiError {
     /// Derives the HTTP status from the `code` or `type` field. `None` if neither implies a status.
     fn status(&self) -> Option<u16> {
         let number = self.code.parse().ok().filter(|status| (400..600).contains(status));
-        number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
+        number.or_else(|| status_of_code(&self.code)).or_else(|| status_of_code(&self.kind))
     }
 
     /// Converts an error with the HTTP status `status`. The status determines the variant of the
@@ -139,13 +139,13 @@ impl ApiError {
         let retry_after = retry_after.or(self.delay);
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
-            429 if self.is_larger_than_its_limit() => ModelError::ContextTooLong(self.message),
+            429 if self.exceeds_rate_limit() => ModelError::ContextTooLong(self.message),
             429 => {
                 let permanent = is_permanent || self.is_about_quota();
                 ModelError::RateLimited { message: self.message, retry_after, permanent }
             }
-            400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
-            _ if is_permanent && !self.is_about_length() => {
+            400 | 413 | 422 if self.is_context_too_long() => ModelError::ContextTooLong(self.message),
+            _ if is_permanent && !self.is_context_too_long() => {
                 ModelError::Rejected { status, body: self.message }
             }
             // These errors are transient: 408 Request Timeout, 409 Conflict, 425 Too Early (RFC
@@ -159,7 +159,7 @@ impl ApiError {
             // 501 Not Implemented and 505 HTTP Version Not Supported are permanent, unlike the
             // other 5xx statuses.
             300..=499 | 501 | 505 => ModelError::Rejected { status, body: self.message },
-            _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
+            _ if self.is_context_too_long() => ModelError::ContextTooLong(self.message),
             _ => ModelError::Server { status: Some(status), body: self.message, retry_after },
         }
     }
@@ -176,14 +176,14 @@ impl ApiError {
 
     /// Returns `true` if the rejected request alone exceeds the token limit per minute. A retry
     /// cannot succeed, because waiting does not make the request smaller.
-    fn is_larger_than_its_limit(&self) -> bool {
+    fn exceeds_rate_limit(&self) -> bool {
         self.message.starts_with("Request too large")
     }
 
     /// Returns `true` if the request exceeds the context length of the model. OpenAI and llama.cpp
     /// send an error code in this case. Most other servers only describe the problem in the
     /// message.
-    fn is_about_length(&self) -> bool {
+    fn is_context_too_long(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",
             "exceed_context_size_error",
@@ -231,7 +231,7 @@ impl ApiError {
 
 /// Returns the HTTP status that OpenAI uses for `word`, an error `code` or `type`. `None` for an
 /// unknown word.
-fn status_of(word: &str) -> Option<u16> {
+fn status_of_code(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),
         "invalid_api_key" | "authentication_error" => Some(401),

@@ -5,9 +5,8 @@
 
 mod builder;
 mod chat_completions;
-mod clock;
 mod endpoint;
-mod events;
+mod event_parser;
 mod http_reply;
 mod profile;
 mod provider;
@@ -15,7 +14,8 @@ mod reply_stream;
 mod responses;
 mod retry;
 mod secrets;
-pub(crate) mod structured;
+pub(crate) mod structured_output;
+mod timeouts;
 mod tls;
 mod transport;
 mod unsupported_params;
@@ -31,16 +31,17 @@ use serde::Serialize;
 use tracing::{Instrument as _, Span, field};
 
 use self::{
-    clock::Clock, profile::RequestDefaults, reply_stream::ReplyStream, retry::RetryPolicy,
-    structured::Structured, transport::Transport, unsupported_params::ApiRejection,
+    profile::RequestDefaults, reply_stream::ReplyStream, retry::RetryPolicy,
+    structured_output::StructuredOutput, timeouts::RequestTimer, transport::Transport,
+    unsupported_params::ApiRejection,
 };
 use crate::{format::EncodingOptions, reply::StreamAccumulator};
 
 pub use builder::{BuildError, ModelBuilder};
 pub use chat_completions::{ChatCompletions, ChatCompletionsBuilder};
-pub use clock::Timeouts;
 pub use provider::{Provider, UnknownProvider};
 pub use responses::{Responses, ResponsesBuilder};
+pub use timeouts::Timeouts;
 pub use transport::HttpService;
 #[cfg(feature = "async-openai")]
 pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE_WAIT, secrets::Secrets};
@@ -51,7 +52,7 @@ trait Api: Sized + Send + Sync {
     const PATH: &'static str;
 
     /// The fields that this client may send in a request body. `extra_body` must not contain them.
-    const FIELDS: &'static [&'static str];
+    const BODY_FIELDS: &'static [&'static str];
 
     /// The settings of one HTTP request, such as streaming and the parameters to omit. A rejection
     /// by the server changes them.
@@ -65,7 +66,11 @@ trait Api: Sized + Send + Sync {
 
     /// Returns `variant` without the parameter that caused `rejection`, or with a replacement for
     /// it. `None` if no optional parameter caused `rejection`.
-    fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
+    fn variant_without_rejected(
+        &self,
+        variant: &Self::Variant,
+        rejection: &ApiRejection,
+    ) -> Option<Self::Variant>;
 
     /// Remembers the parameters that the request `accepted` omitted and the request `rejected`
     /// contained. Later requests omit these parameters from the start.
@@ -94,8 +99,8 @@ struct Client<A> {
 
 impl<A: Api> Client<A> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let span = self.span();
-        let clock = Clock::start(&self.timeouts);
+        let span = self.start_span();
+        let clock = RequestTimer::start(&self.timeouts);
         let send_and_read = || async {
             let mut reply = self.send(request, false, &clock).await?;
             reply.read_reply().await
@@ -104,11 +109,11 @@ impl<A: Api> Client<A> {
         // future.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
-        let response = match Structured::new(request, self.defaults.quirks.response_schemas()) {
+        let response = match StructuredOutput::new(request, self.defaults.quirks.response_schema_options()) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
-                structured.restore(&mut reply);
+                structured.restore_reply(&mut reply);
                 reply
             }
         };
@@ -117,23 +122,23 @@ impl<A: Api> Client<A> {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let span = self.span();
-        let clock = Clock::start(&self.timeouts);
+        let span = self.start_span();
+        let clock = RequestTimer::start(&self.timeouts);
         let reading = span.clone();
         let opening = async move {
             let attempt = || Box::pin(self.open(request, &clock).map_err(|error| self.redact(error)));
             let reply = self.retry.run(&clock, attempt).await?;
-            Ok(self.events(reply, reading))
+            Ok(self.stream_events(reply, reading))
         };
         let events = opening.instrument(span).try_flatten_stream();
-        match Structured::new(request, self.defaults.quirks.response_schemas()) {
+        match StructuredOutput::new(request, self.defaults.quirks.response_schema_options()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }
     }
 
     /// Returns the events of `reply`. The reply is read and dropped inside `span`.
-    fn events<'a>(
+    fn stream_events<'a>(
         &'a self,
         reply: ReplyStream<A::Accumulator>,
         span: Span,
@@ -162,7 +167,7 @@ impl<A: Api> Client<A> {
         &self,
         request: &ChatRequest,
         is_streamed: bool,
-        clock: &Clock,
+        clock: &RequestTimer,
     ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
         let mut variant = self.api.first_variant(is_streamed);
         let mut rejected: Option<A::Variant> = None;
@@ -177,7 +182,7 @@ impl<A: Api> Client<A> {
                 }
                 Err(rejection) => rejection,
             };
-            let Some(next) = self.api.without_rejected(&variant, &rejection) else {
+            let Some(next) = self.api.variant_without_rejected(&variant, &rejection) else {
                 return Err(rejection.error);
             };
             let error = self.redact(rejection.error);
@@ -191,7 +196,7 @@ impl<A: Api> Client<A> {
     async fn open(
         &self,
         request: &ChatRequest,
-        clock: &Clock,
+        clock: &RequestTimer,
     ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
         let mut reply = self.send(request, true, clock).await?;
         reply.wait_for_event().await?;
@@ -203,13 +208,13 @@ impl<A: Api> Client<A> {
         self.transport.endpoint().redact(error)
     }
 
-    fn span(&self) -> Span {
+    fn start_span(&self) -> Span {
         // An unknown server is assumed to implement OpenAI's API.
         let provider = self.defaults.provider.unwrap_or(Provider::OpenAi);
-        chat_span(provider.traced_name(), &self.profile.name, self.transport.endpoint().address())
+        chat_span(provider.telemetry_name(), &self.profile.name, self.transport.endpoint().address())
     }
 
-    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
             .field("model", &self.profile.name)
             .field("endpoint", &self.transport.endpoint().address())

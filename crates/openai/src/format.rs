@@ -25,12 +25,12 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::origin::Origin;
 
-pub(crate) use input::{Input, encode_output};
+pub(crate) use input::{Input, encode_tool_result};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
-pub use message::{message, messages};
+pub use message::{encode_message, messages};
 #[cfg(feature = "client")]
-pub(crate) use response_schema::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
+pub(crate) use response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
 pub use tool::{EncodedTools, strict_tool, strict_tools, tool, tool_for_target, tools, tools_for_target};
 #[cfg(feature = "client")]
 pub(crate) use tool::{ToolFormat, cached_tools};
@@ -40,22 +40,22 @@ pub(crate) use tool::{provider_schema, provider_schemas};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EncodingOptions {
     /// If `true`, images are sent to the model. Otherwise, each image is replaced by a description.
-    pub(crate) images: bool,
+    pub(crate) sends_images: bool,
     /// If `true`, audio is sent to the model. Otherwise, it is replaced by a description.
-    pub(crate) audio: bool,
+    pub(crate) sends_audio: bool,
     /// If `true`, PDF documents are sent to the model. Otherwise, each document is replaced by a
     /// description.
-    pub(crate) files: bool,
+    pub(crate) sends_documents: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
-    pub(crate) reasoning: ReasoningField,
+    pub(crate) reasoning_field: ReasoningField,
     /// `true` if the server stores reasoning. The server then accepts a reasoning item without
     /// content as a reference to the stored reasoning.
-    pub(crate) stores_reasoning: bool,
+    pub(crate) server_stores_reasoning: bool,
     /// `true` if the first call of a reply gets a fixed thought signature when it has no signature
     /// of its own. Gemini 3 rejects a call without a signature.
-    pub(crate) signatures: bool,
+    pub(crate) needs_signatures: bool,
     /// The format of tool call ids that the server accepts.
-    pub(crate) call_ids: CallIds,
+    pub(crate) call_ids: CallIdFormat,
     /// The server that receives the messages. Provider data from other servers is omitted.
     pub(crate) origin: Origin,
     /// The flag for the warning about unsupported media, which is logged only once.
@@ -69,7 +69,7 @@ pub(crate) struct WarnOnce(Arc<AtomicBool>);
 
 impl WarnOnce {
     /// Returns `true` on the first call and `false` on all later calls.
-    fn is_first(&self) -> bool {
+    fn take_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
 }
@@ -99,18 +99,18 @@ pub(crate) enum ReasoningField {
 /// The format of tool call ids that a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
-pub(crate) enum CallIds {
+pub(crate) enum CallIdFormat {
     /// Any string is a valid id.
     #[default]
     Any,
     /// An id must consist of nine ASCII letters or digits (Mistral).
-    NineLetters,
+    NineAlphanumerics,
 }
 
-impl CallIds {
+impl CallIdFormat {
     /// Maps the call id `id` to an id that the server accepts. The mapping is deterministic, so a
     /// call and its result get the same id.
-    pub(crate) fn map(self, id: &str) -> Cow<'_, str> {
+    pub(crate) fn to_valid_id(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self == Self::Any || is_short {
             return Cow::Borrowed(id);
@@ -125,13 +125,13 @@ impl CallIds {
 impl Default for EncodingOptions {
     fn default() -> Self {
         Self {
-            images: true,
-            audio: true,
-            files: true,
-            reasoning: ReasoningField::default(),
-            stores_reasoning: true,
-            signatures: false,
-            call_ids: CallIds::default(),
+            sends_images: true,
+            sends_audio: true,
+            sends_documents: true,
+            reasoning_field: ReasoningField::default(),
+            server_stores_reasoning: true,
+            needs_signatures: false,
+            call_ids: CallIdFormat::default(),
             origin: Origin::default(),
             media_warning: WarnOnce::default(),
         }

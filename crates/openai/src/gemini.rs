@@ -54,32 +54,32 @@ use crate::tool_json::{required_string, with_description};
 /// Encodes a tool as a function declaration, with the unchanged schema in the field
 /// `parametersJsonSchema`.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
+    function_declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
 /// Encodes the tools of `list` as a single element of the list `tools` in a request.
 pub fn tools(list: &ToolList) -> Value {
-    declarations(list, tool)
+    function_declarations(list, tool)
 }
 
 /// Encodes a tool with its schema in the field `parameters`, for models and services without
 /// support for `parametersJsonSchema`. The schema is reduced to the [subset](SchemaTarget::Gemini)
 /// of JSON Schema that this field supports, and the changes are logged.
-pub fn subset_tool(definition: &ToolDefinition) -> Value {
-    declaration(definition, "parameters", || provider_schema(definition, SchemaTarget::Gemini).value)
+pub fn openapi_tool(definition: &ToolDefinition) -> Value {
+    function_declaration(definition, "parameters", || provider_schema(definition, SchemaTarget::Gemini).value)
 }
 
-/// Encodes a list of tools like [`tools`], but uses [`subset_tool`] for each tool.
+/// Encodes a list of tools like [`tools`], but uses [`openapi_tool`] for each tool.
 pub fn subset_tools(list: &ToolList) -> Value {
-    declarations(list, subset_tool)
+    function_declarations(list, openapi_tool)
 }
 
-fn declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
+fn function_declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
     let declarations: Vec<_> = list.tools().iter().map(|it| form(it.definition())).collect();
     json!({"functionDeclarations": declarations})
 }
 
-fn declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> Value) -> Value {
+fn function_declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> Value) -> Value {
     let mut declaration = json!({"name": definition.name()});
     // The API expects no schema for a function without parameters.
     if let (false, Value::Object(declaration)) = (has_no_parameters(definition), &mut declaration) {

@@ -29,7 +29,7 @@ impl Origin {
 
     /// Returns the provider data that `adapter` stored in `message`. `None` if there is no such
     /// data, or if it came from another server. Data of unknown origin is returned.
-    pub(crate) fn own_data<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
+    pub(crate) fn data_for<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(ORIGIN_KEY).and_then(Value::as_str);
         let is_foreign = from.zip(self.0.as_deref()).is_some_and(|(from, own)| from != own);

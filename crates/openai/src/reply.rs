@@ -1,11 +1,11 @@
 //! Decoding of assistant messages and replies.
 
 mod accumulator;
-mod call;
-mod chat;
+mod call_accumulator;
+mod chat_accumulator;
 mod extras;
-mod finish_state;
-mod items;
+mod finish_reason;
+mod responses_accumulator;
 #[cfg(feature = "client")]
 mod stream_accumulator;
 #[cfg(all(test, feature = "client"))]
@@ -24,11 +24,11 @@ use crate::{
     wire::{Completion, WireMessage},
 };
 
-pub(crate) use chat::ChatAccumulator;
-pub(crate) use extras::ADAPTER as CHAT_ADAPTER;
-pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ResponsesAccumulator, SEPARATOR};
+pub(crate) use chat_accumulator::ChatAccumulator;
+pub(crate) use extras::PROVIDER_DATA_KEY as CHAT_ADAPTER;
+pub(crate) use responses_accumulator::{ADAPTER as ITEMS_ADAPTER, ResponsesAccumulator, TEXT_SEPARATOR};
 #[cfg(feature = "client")]
-pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
+pub(crate) use stream_accumulator::{StreamAccumulator, decode_error};
 
 /// Decodes the message of a Chat Completions reply (`choices[0].message`).
 ///
@@ -40,7 +40,7 @@ pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 /// ```
 /// use serde_json::json;
 ///
-/// let message = haft_openai::assistant_message(&json!({"role": "assistant", "content": "Hi"}))?;
+/// let message = haft_openai::decode_message(&json!({"role": "assistant", "content": "Hi"}))?;
 /// assert_eq!(message.text(), "Hi");
 /// # Ok::<(), haft_core::model::ModelError>(())
 /// ```
@@ -49,7 +49,7 @@ pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 ///
 /// Returns [`ModelError::InvalidResponse`] if `message` is not a message, for example if it is a
 /// whole reply.
-pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError> {
+pub fn decode_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
         let reason = "it is a whole reply: use `response`, or pass its `choices[0].message`";
         return Err(ModelError::InvalidResponse(reason.to_owned()));
@@ -70,15 +70,15 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
 /// let message = json!({"role": "assistant", "content": null, "tool_calls": [
 ///     {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{\"x\":1}"}},
 /// ]});
-/// assert_eq!(haft_openai::tool_calls(&message)?, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
+/// assert_eq!(haft_openai::decode_tool_calls(&message)?, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
 /// # Ok::<(), haft_core::model::ModelError>(())
 /// ```
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`assistant_message`].
-pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
-    assistant_message(message).map(|message| message.tool_calls)
+/// Returns the same errors as [`decode_message`].
+pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
+    decode_message(message).map(|message| message.tool_calls)
 }
 
 /// Decodes a non-streamed Chat Completions reply.
@@ -87,16 +87,16 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 ///
 /// Returns an error if the server sent an error instead of a reply, or if the reply is empty,
 /// malformed or ends inside a tool call.
-pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
+pub fn decode_response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
     build_chat_response(ChatAccumulator::default(), deserialize::<Completion>(reply)?, || reply.clone())
 }
 
 /// Decodes a non-streamed response of the Responses API.
-pub(crate) fn decode_items_response(response: &Value) -> Result<ChatResponse, ModelError> {
+pub(crate) fn decode_responses_body(response: &Value) -> Result<ChatResponse, ModelError> {
     let accumulator = ResponsesAccumulator::default();
-    build_items_response(accumulator, response.clone())
+    build_responses_reply(accumulator, response.clone())
 }
 
 /// Builds a response from `reply`, a parsed Chat Completions reply. The function `json` returns the
@@ -108,22 +108,22 @@ fn build_chat_response(
 ) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
     accumulator.add(reply, true, &mut None)?;
-    if has_choices { accumulator.finish(&mut None) } else { Err(missing_reply(&json(), "choices")) }
+    if has_choices { accumulator.finish(&mut None) } else { Err(missing_field_error(&json(), "choices")) }
 }
 
-fn build_items_response(
+fn build_responses_reply(
     mut accumulator: ResponsesAccumulator,
     response: Value,
 ) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     let other = (!has_output).then(|| response.clone());
-    accumulator.add_whole(response)?;
-    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_reply(&other, "output")))
+    accumulator.add_response_object(response)?;
+    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_field_error(&other, "output")))
 }
 
 /// Returns the error for `json`, which is not a reply, because its field `missing` is absent or not
 /// a list.
-fn missing_reply(json: &Value, missing: &str) -> ModelError {
+fn missing_field_error(json: &Value, missing: &str) -> ModelError {
     if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;
     }

@@ -50,8 +50,8 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    format::{EncodingOptions, Input, encode_output, provider_schema, provider_schemas},
-    reply::decode_items_response,
+    format::{EncodingOptions, Input, encode_tool_result, provider_schema, provider_schemas},
+    reply::decode_responses_body,
     tool_json::{required_string, with_description},
 };
 
@@ -114,7 +114,7 @@ pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// Encodes tool results as items for the `input` of the next request.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
     let encoding = EncodingOptions::default();
-    results.into_iter().map(|result| encode_output(result, &encoding)).collect()
+    results.into_iter().map(|result| encode_tool_result(result, &encoding)).collect()
 }
 
 /// Encodes a conversation as the `input` field of a Responses request.
@@ -132,5 +132,5 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
 /// Returns an error if the response contains an error, is empty or malformed, or ends inside a tool
 /// call.
 pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
-    decode_items_response(response)
+    decode_responses_body(response)
 }

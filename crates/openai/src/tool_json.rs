@@ -15,7 +15,7 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
 
 /// Encodes the content of `result` as a list of parts if `is_readable` accepts at least one piece,
 /// or else as text. `form` encodes one piece as a part.
-pub(crate) fn result_content(
+pub(crate) fn encode_result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
     form: impl Fn(&Content) -> Value,

@@ -8,13 +8,13 @@
 #[cfg(feature = "client")]
 mod event;
 #[cfg(feature = "client")]
-mod lenient;
+mod invalid_items;
 mod lenient_string;
-mod lists;
 pub(crate) mod surrogates;
 #[cfg(all(test, feature = "client"))]
 mod tests;
 mod usage;
+mod wire_calls;
 
 use std::mem;
 
@@ -23,32 +23,32 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[cfg(feature = "client")]
-pub(crate) use event::Event;
-pub(crate) use lenient_string::{LenientString, Object};
-use lists::WireCalls;
+pub(crate) use event::ResponsesEvent;
+pub(crate) use lenient_string::{LenientObject, LenientValue};
 pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, merge_usage, parse_usage};
+use wire_calls::WireCalls;
 
 /// A whole Chat Completions reply, or a chunk of a stream. Both have the same type, because some
 /// servers send a chunk in place of a reply, or a reply in place of a chunk.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Completion {
-    pub(crate) id: LenientString,
-    pub(crate) model: LenientString,
+    pub(crate) id: LenientValue,
+    pub(crate) model: LenientValue,
     /// The choices of the reply. `None` if the body is not a reply, for example an error.
     pub(crate) choices: Option<Vec<Choice>>,
-    usage: Object<WireUsage>,
+    usage: LenientObject<WireUsage>,
     /// Groq sends the usage of a stream in this field.
-    x_groq: Object<Groq>,
-    error: LenientString,
+    x_groq: LenientObject<GroqFields>,
+    error: LenientValue,
     /// The error code. Some servers send the code in this field if `error` is a string.
-    code: LenientString,
+    code: LenientValue,
     #[serde(rename = "type")]
-    kind: LenientString,
+    kind: LenientValue,
     /// The error message, from servers that send neither `error` nor `choices`.
-    message: LenientString,
-    detail: LenientString,
+    message: LenientValue,
+    detail: LenientValue,
     /// `true` if strings may contain private-use characters in place of lone surrogates: see
     /// [`SurrogateJoiner`].
     #[serde(skip)]
@@ -60,7 +60,7 @@ impl Completion {
     /// with one element.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut reply, has_stand_ins) = surrogates::read(data, Self::read_json)?;
+        let (mut reply, has_stand_ins) = surrogates::parse_with_stand_ins(data, Self::read_json)?;
         reply.has_stand_ins = has_stand_ins;
         Ok(reply)
     }
@@ -80,7 +80,9 @@ impl Completion {
             // `Value` accepts duplicate keys, and `without_invalid_items` removes values of the
             // wrong type.
             let value: Option<Value> = serde_json::from_slice(data).ok();
-            value.and_then(|value| Self::deserialize(lenient::without_invalid_items(value)).ok()).ok_or(error)
+            value
+                .and_then(|value| Self::deserialize(invalid_items::without_invalid_items(value)).ok())
+                .ok_or(error)
         })
     }
 
@@ -98,12 +100,12 @@ impl Completion {
 
     fn take_any_error(&mut self, whole: bool) -> Option<Value> {
         match mem::take(&mut self.error) {
-            LenientString::Text(text) if !text.is_empty() => {
+            LenientValue::Text(text) if !text.is_empty() => {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.kind));
                 Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
             }
-            LenientString::Json(error) if !is_no_error(&error) => Some(*error),
-            LenientString::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
+            LenientValue::Json(error) if !is_no_error(&error) => Some(*error),
+            LenientValue::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
             _ if self.choices.is_none() => {
                 let detail = mem::take(&mut self.detail).into_non_empty();
                 let message = mem::take(&mut self.message).into_non_empty();
@@ -140,39 +142,39 @@ fn is_no_error(error: &Value) -> bool {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Groq {
-    usage: Object<WireUsage>,
+struct GroqFields {
+    usage: LenientObject<WireUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Choice {
-    pub(crate) index: LenientString,
-    pub(crate) message: Object<WireMessage>,
-    pub(crate) delta: Object<WireMessage>,
-    pub(crate) finish_reason: LenientString,
+    pub(crate) index: LenientValue,
+    pub(crate) message: LenientObject<WireMessage>,
+    pub(crate) delta: LenientObject<WireMessage>,
+    pub(crate) finish_reason: LenientValue,
     /// OpenRouter sends the error of a choice in this field.
-    error: LenientString,
+    error: LenientValue,
     /// Moonshot sends the usage of a stream in this field.
-    usage: Object<WireUsage>,
+    usage: LenientObject<WireUsage>,
 }
 
 impl Choice {
     /// Returns the index of the choice, or 0 if it is missing.
-    pub(crate) fn number(&self) -> i64 {
+    pub(crate) fn index_or_zero(&self) -> i64 {
         self.index.to_number().unwrap_or(0)
     }
 
     pub(crate) fn take_error(&mut self) -> Option<Value> {
         match mem::take(&mut self.error) {
-            LenientString::Text(error) if !error.is_empty() => Some(error.into()),
-            LenientString::Json(error) if !is_no_error(&error) => Some(*error),
+            LenientValue::Text(error) if !error.is_empty() => Some(error.into()),
+            LenientValue::Json(error) if !is_no_error(&error) => Some(*error),
             _ => None,
         }
     }
 
     /// Removes everything from the message and the delta, except for the calls.
-    pub(crate) fn clear_text(&mut self) {
+    pub(crate) fn keep_only_calls(&mut self) {
         for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);
             let function_call = mem::take(&mut message.function_call);
@@ -185,24 +187,24 @@ impl Choice {
 #[serde(default)]
 pub(crate) struct WireMessage {
     /// The content: a string, null, or a list of parts.
-    pub(crate) content: LenientString,
+    pub(crate) content: LenientValue,
     /// The reasoning, as sent by DeepSeek, vLLM and llama.cpp.
-    pub(crate) reasoning_content: LenientString,
+    pub(crate) reasoning_content: LenientValue,
     /// The reasoning, as sent by Ollama and OpenRouter.
-    pub(crate) reasoning: LenientString,
-    pub(crate) refusal: LenientString,
+    pub(crate) reasoning: LenientValue,
+    pub(crate) refusal: LenientValue,
     /// Reasoning blocks from OpenRouter, which must be sent back unchanged.
-    pub(crate) reasoning_details: LenientString,
+    pub(crate) reasoning_details: LenientValue,
     /// Reasoning blocks from gateways to Anthropic, which must be sent back unchanged.
-    pub(crate) thinking_blocks: LenientString,
+    pub(crate) thinking_blocks: LenientValue,
     /// Extension fields from Gemini, such as a thought signature.
-    pub(crate) extra_content: LenientString,
+    pub(crate) extra_content: LenientValue,
     pub(crate) tool_calls: WireCalls,
     /// The only call of the message, in the predecessor of `tool_calls`. Some servers still send
     /// this field.
-    pub(crate) function_call: Object<WireFunction>,
+    pub(crate) function_call: LenientObject<WireFunction>,
     /// The speech output of an audio model. Only its transcript is used.
-    pub(crate) audio: Object<WireAudio>,
+    pub(crate) audio: LenientObject<WireAudio>,
 }
 
 impl WireMessage {
@@ -217,7 +219,7 @@ impl WireMessage {
     /// Returns `true` if Gemini has marked the content as reasoning.
     pub(crate) fn is_thought(&self) -> bool {
         match &self.extra_content {
-            LenientString::Json(extra) => extra.pointer("/google/thought").is_some_and(|it| it == true),
+            LenientValue::Json(extra) => extra.pointer("/google/thought").is_some_and(|it| it == true),
             _ => false,
         }
     }
@@ -226,14 +228,14 @@ impl WireMessage {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireAudio {
-    pub(crate) transcript: LenientString,
+    pub(crate) transcript: LenientValue,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireCall {
-    pub(crate) index: LenientString,
-    pub(crate) id: LenientString,
+    pub(crate) index: LenientValue,
+    pub(crate) id: LenientValue,
     pub(crate) extra_content: Option<Box<Value>>,
     pub(crate) function: Option<WireFunction>,
 }
@@ -241,7 +243,7 @@ pub(crate) struct WireCall {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireFunction {
-    pub(crate) name: LenientString,
+    pub(crate) name: LenientValue,
     /// The arguments as JSON text. Some servers send the JSON object itself, or null.
-    pub(crate) arguments: LenientString,
+    pub(crate) arguments: LenientValue,
 }

@@ -1,17 +1,17 @@
 //! The ReAct agent, which drives a [`Run`] on a tokio runtime.
 
-mod build;
+mod build_agent;
 mod builder;
-mod chat;
 mod clock;
-mod content;
-mod deprecated;
+mod deprecation_warnings;
 mod drive;
 mod events;
 mod hooks;
-mod inputs;
-mod mailbox;
-mod signature;
+mod input_output_fields;
+mod model_request;
+mod run_handle;
+mod step_inputs;
+mod trace_content;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -27,12 +27,12 @@ use haft_core::{
 
 use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::ExtensionSet, run::set_timestamps};
 
-pub use build::AgentBuildError;
+pub use build_agent::AgentBuildError;
 pub use builder::ReactAgentBuilder;
-pub use mailbox::RunHandle;
+pub use run_handle::RunHandle;
 pub(crate) use {
     events::{EventSink, event_stream},
-    mailbox::Mailbox,
+    run_handle::Mailbox,
 };
 
 /// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
@@ -55,7 +55,7 @@ pub(crate) use {
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let tools = Toolset::new().with_tool(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
-/// let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
+/// let model = ScriptedModel::new().reply_calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).reply_text("It is 42.");
 ///
 /// let agent = ReactAgent::new(model, tools)?;
 /// let output = agent.run("What is 17 plus 25?").await?;
@@ -157,7 +157,7 @@ impl ReactAgent {
 
     /// Wraps the agent in a [`BlockingAgent`] for synchronous code. The wrapper owns its tokio
     /// runtimes.
-    pub fn blocking(&self) -> BlockingAgent<Self> {
+    pub fn to_blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }
 
@@ -167,7 +167,7 @@ impl ReactAgent {
     /// # Errors
     ///
     /// Fails in the same cases as [`Run::new`].
-    pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
+    pub fn create_run(&self, mut input: RunInput) -> Result<Run, AgentError> {
         if let RunStart::New { messages, .. } = &mut input.start {
             set_timestamps(messages);
         }
@@ -196,7 +196,7 @@ impl ReactAgent {
 impl AgentInner {
     /// Wraps `model` so that the usage in its replies includes the cost. Returns `model` unchanged
     /// if the agent has no prices.
-    fn priced(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
+    fn with_prices(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
         match &self.prices {
             Some(prices) => Arc::new(model.priced(prices.clone())),
             None => model,
@@ -210,7 +210,7 @@ impl Agent for ReactAgent {
         let agent = self.clone();
         event_stream(|events| async move {
             let context = input.context.clone();
-            let mut run = agent.begin(input)?;
+            let mut run = agent.create_run(input)?;
             agent.drive_to_end(&mut run, context, &events).await
         })
     }
@@ -219,7 +219,7 @@ impl Agent for ReactAgent {
     /// [`stream`](ChatModel::stream), since no caller reads deltas.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
-        let mut run = self.begin(input)?;
+        let mut run = self.create_run(input)?;
         self.drive_to_end(&mut run, context, &EventSink::unobserved()).await
     }
 }

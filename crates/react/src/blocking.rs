@@ -31,8 +31,8 @@ use runtime::{AgentRuntime, SharedRuntime};
 /// use haft_testing::ScriptedModel;
 /// use haft_react::ReactAgent;
 ///
-/// let model = ScriptedModel::new().text("Hello!").text("You said \"Hi\".");
-/// let agent = ReactAgent::new(model, Toolset::new())?.blocking();
+/// let model = ScriptedModel::new().reply_text("Hello!").reply_text("You said \"Hi\".");
+/// let agent = ReactAgent::new(model, Toolset::new())?.to_blocking();
 ///
 /// let answer = agent.run("Hi")?.into_answer().unwrap();
 /// assert_eq!(answer.text, "Hello!");
@@ -66,7 +66,7 @@ impl<A: Agent> BlockingAgent<A> {
     /// [`AgentErrorKind::StartRuntime`] if the runtime cannot be created.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
         let mut input = input.into();
-        let runtime = self.runtime("run(…).await").map_err(|kind| start_error(kind, &input))?;
+        let runtime = self.get_runtime("run(…).await").map_err(|kind| start_error(kind, &input))?;
         set_call_runtime(&runtime, &mut input);
         runtime.block_on("run(…).await", self.agent.run(input).boxed())?
     }
@@ -81,7 +81,7 @@ impl<A: Agent> BlockingAgent<A> {
     /// call may have had side effects.
     pub fn stream(&self, input: impl Into<RunInput>) -> BlockingEvents {
         let mut input = input.into();
-        match self.runtime("stream(…)") {
+        match self.get_runtime("stream(…)") {
             Ok(runtime) => {
                 set_call_runtime(&runtime, &mut input);
                 let events = runtime.enter(|| self.agent.stream(input));
@@ -91,7 +91,7 @@ impl<A: Agent> BlockingAgent<A> {
         }
     }
 
-    fn runtime(&self, method: &'static str) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
+    fn get_runtime(&self, method: &'static str) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
         runtime::check_can_block(method)?;
         self.runtime.get_or_start()
     }
@@ -126,7 +126,7 @@ impl Iterator for BlockingEvents {
         let event = runtime.block_on("stream(…)", events.next()).map_err(AgentError::from).transpose();
         let event = event.map(Result::flatten);
         if !matches!(event, Some(Ok(_))) {
-            self.end();
+            self.drop_run();
         }
         event
     }
@@ -135,7 +135,7 @@ impl Iterator for BlockingEvents {
 impl BlockingEvents {
     /// Drops the run in the context of its runtime, since destructors may need a runtime, for
     /// example to notify a server.
-    fn end(&mut self) {
+    fn drop_run(&mut self) {
         if let Some((runtime, events)) = self.run.take() {
             runtime.enter(|| drop(events));
         }
@@ -144,7 +144,7 @@ impl BlockingEvents {
 
 impl Drop for BlockingEvents {
     fn drop(&mut self) {
-        self.end();
+        self.drop_run();
     }
 }
 
@@ -165,7 +165,7 @@ fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
 fn start_error(kind: AgentErrorKind, input: &RunInput) -> AgentError {
     match &input.start {
         RunStart::New { transcript, .. } => {
-            AgentError::from(kind).with_run(transcript.clone(), Usage::default())
+            AgentError::from(kind).with_transcript_and_usage(transcript.clone(), Usage::default())
         }
         RunStart::Resume { .. } => kind.into(),
     }

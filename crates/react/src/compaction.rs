@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 
 use haft_core::{
     ChatModel, Message,
-    message::{MessageBody, View},
+    message::{MessageBody, TranscriptView},
     model::{ChatRequest, ChatResponse, ModelError},
     text::truncate_with_ellipsis,
 };
 
-use crate::run::summarized;
+use crate::run::unsummarized_count;
 
 /// The lowest and the highest value of the length limit for a text in a [`record`], in bytes.
 /// Between these values, the limit is the size of the record divided by the number of its messages
@@ -49,13 +49,13 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let messages: Transcript = [Message::user("My name is Ada."), Message::assistant("Hello.")].into_iter().collect();
-/// let model = ScriptedModel::new().text("The user is Ada.");
+/// let model = ScriptedModel::new().reply_text("The user is Ada.");
 /// let summary = summarize(&model, &messages.view()).await?;
 /// assert_eq!(summary.message.text(), "The user is Ada.");
 /// # Ok::<(), haft_core::model::ModelError>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub async fn summarize(model: &dyn ChatModel, part: &View) -> Result<ChatResponse, ModelError> {
+pub async fn summarize(model: &dyn ChatModel, part: &TranscriptView) -> Result<ChatResponse, ModelError> {
     let window = model.profile().context_window;
     let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());
     let mut request = ChatRequest::new([Message::user(record(part, size.unwrap_or(DEFAULT_RECORD_BYTES)))]);
@@ -66,12 +66,12 @@ pub async fn summarize(model: &dyn ChatModel, part: &View) -> Result<ChatRespons
 /// Formats the messages in `part` as a record: text of about `size` bytes that the model
 /// summarizes. An earlier summary is never truncated, since its end lists the open work. Other
 /// messages are truncated, and the oldest messages are omitted if necessary.
-fn record(part: &View, size: usize) -> String {
+fn record(part: &TranscriptView, size: usize) -> String {
     let count: usize = part.iter().map(|message| 1 + message.tool_calls().len()).sum();
     let (min, max) = MESSAGE_BYTES.into_inner();
     let max_len = (size / count.max(1)).clamp(min, max);
     let (summaries, others): (Vec<_>, Vec<_>) =
-        part.iter().partition(|message| summarized(message).is_some());
+        part.iter().partition(|message| unsummarized_count(message).is_some());
     let summary: String = summaries.iter().map(|message| format!("user: {}\n", message.text())).collect();
     let mut left = size.saturating_sub(summary.len());
     let latest = others.iter().rev().map(|message| lines(message, max_len));

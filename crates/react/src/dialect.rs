@@ -10,14 +10,14 @@ use std::{mem, sync::Arc};
 
 use haft_core::{
     Message, Schema,
-    message::{AssistantMessage, View},
+    message::{AssistantMessage, TranscriptView},
     model::{ChatEvent, ChatRequest, ChatResponse, ChatSettings, ModelProfile, ToolChoice},
     schema::JsonText,
     toolset::ToolList,
 };
 
 pub use json::JsonReact;
-pub(crate) use json::json_object;
+pub(crate) use json::find_json_object;
 pub use native::NativeCalls;
 pub use reply::Reply;
 pub use text::TextReact;
@@ -90,7 +90,7 @@ pub const FINISH: &str = "finish";
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let model = ScriptedModel::new().text("42<|im_end|>");
+/// let model = ScriptedModel::new().reply_text("42<|im_end|>");
 /// let agent = ReactAgent::builder(model).tools(Toolset::new()).dialect(MarkedCalls).build()?;
 /// assert_eq!(agent.run("What is 17 plus 25?").await?.text()?, "42");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -141,7 +141,7 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
 /// The content of a model request, before a [`Dialect`] formats it.
 pub struct Prompt<'a> {
     /// The messages of the conversation that are sent to the model.
-    pub messages: View,
+    pub messages: TranscriptView,
     /// The tools that the model can call.
     pub tools: &'a ToolList,
     /// The system message that precedes the conversation.
@@ -230,7 +230,7 @@ fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
 /// [`JsonReact`] if only its replies can be constrained to a JSON schema, and [`TextReact`] if it
 /// supports neither.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
-    match (profile.native_tools, profile.json_schema) {
+    match (profile.supports_native_tools, profile.supports_json_schema) {
         (true, _) => Arc::new(NativeCalls),
         (false, true) => Arc::new(JsonReact::new()),
         (false, false) => Arc::new(TextReact),

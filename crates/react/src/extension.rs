@@ -1,13 +1,13 @@
 //! Extensions. An extension bundles tools, instructions, hooks, limits and saved entries for an
 //! agent.
 
-mod calls;
-mod context;
+mod call_hook;
 mod entries;
 mod hook;
 mod inputs;
-mod request;
 mod set;
+mod step_context;
+mod step_request;
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -20,14 +20,14 @@ use haft_core::{
 use serde_json::Value;
 
 use crate::{Output, OutputError, dialect::Reply};
-use calls::{AroundCalls, CallHook};
+use call_hook::{AroundCalls, CallHook};
 
-pub use calls::NextCall;
-pub use context::StepContext;
+pub use call_hook::Next;
 pub use entries::{Entries, SavedEntries};
 pub use inputs::StepInputs;
-pub use request::StepRequest;
 pub use set::ExtensionSet;
+pub use step_context::StepContext;
+pub use step_request::StepRequest;
 
 type Hook<In, Out, E> = Arc<dyn Fn(In, StepContext) -> BoxFuture<'static, Result<Out, E>> + Send + Sync>;
 type InstructionsHook =
@@ -87,7 +87,7 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let model = ScriptedModel::new().calls([("a", "plan", r#"{"task":"book a flight"}"#)]).text("Planned.");
+/// let model = ScriptedModel::new().reply_calls([("a", "plan", r#"{"task":"book a flight"}"#)]).reply_text("Planned.");
 /// let agent = ReactAgent::builder(model.clone()).extension(todo()).build()?;
 /// agent.run("To Rome!").await?;
 /// let instructions = model.requests()[1].instructions.as_ref().unwrap().text();
@@ -103,9 +103,9 @@ pub struct Extension {
     tool_adaptors: Vec<ToolsAdaptor>,
     model_adaptors: Vec<ModelAdaptor>,
     paragraphs: Vec<String>,
-    instructions: Vec<InstructionsHook>,
+    instruction_hooks: Vec<InstructionsHook>,
     prepare: Vec<Hook<StepRequest, StepRequest, BoxError>>,
-    replies: Vec<Hook<Reply, Reply, BoxError>>,
+    reply_hooks: Vec<Hook<Reply, Reply, BoxError>>,
     validators: Vec<Hook<Output, Output, OutputError>>,
     limits: RunLimits,
 }
@@ -120,9 +120,9 @@ impl Extension {
             tool_adaptors: Vec::new(),
             model_adaptors: Vec::new(),
             paragraphs: Vec::new(),
-            instructions: Vec::new(),
+            instruction_hooks: Vec::new(),
             prepare: Vec::new(),
-            replies: Vec::new(),
+            reply_hooks: Vec::new(),
             validators: Vec::new(),
             limits: RunLimits::NONE,
         }
@@ -178,7 +178,7 @@ impl Extension {
     /// ```
     pub fn around_calls<F, Fut>(self, hook: F) -> Self
     where
-        F: Fn(Value, NextCall) -> Fut + Send + Sync + 'static,
+        F: Fn(Value, Next) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ToolResponse, ToolError>> + Send + 'static,
     {
         let hook: Arc<CallHook> = Arc::new(move |arguments, next| hook(arguments, next).boxed());
@@ -208,7 +208,7 @@ impl Extension {
         F: Fn(StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
     {
-        self.instructions.push(Arc::new(move |cx| instructions(cx).boxed()));
+        self.instruction_hooks.push(Arc::new(move |cx| instructions(cx).boxed()));
         self
     }
 
@@ -238,7 +238,7 @@ impl Extension {
         F: Fn(Reply, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Reply, BoxError>> + Send + 'static,
     {
-        self.replies.push(Arc::new(move |reply, cx| hook(reply, cx).boxed()));
+        self.reply_hooks.push(Arc::new(move |reply, cx| hook(reply, cx).boxed()));
         self
     }
 

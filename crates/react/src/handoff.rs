@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use crate::{
     AgentBuildError, ReactAgent, Run,
     agent::{EventSink, Mailbox, event_stream},
-    router::{RouteTable, RouterError},
+    router::{RouteTable, RouteTableError},
 };
-use transfer::{HandoffSlot, Transfer};
+use transfer::{HandoffSlot, TransferTool};
 
 /// A group of agents that can hand off the conversation to one another. An agent has one tool
 /// `transfer_to_NAME` for each agent to which it can hand off.
@@ -38,26 +38,26 @@ use transfer::{HandoffSlot, Transfer};
 /// - Each agent that starts or takes over is reported as [`RunEvent::Routed`].
 ///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent) is the agent that answers.
 ///
-/// A [`Router`](crate::Router) selects an agent once, before the run. With `Handoffs`, the agents
-/// decide during the run.
+/// A [`Router`](crate::Router) selects an agent once, before the run. With `HandoffGroup`, the
+/// agents decide during the run.
 ///
 /// # Examples
 ///
 /// ```
 /// use haft_core::Toolset;
 /// use haft_testing::ScriptedModel;
-/// use haft_react::{Handoffs, ReactAgent, router::{Route, RouteTable}};
+/// use haft_react::{HandoffGroup, ReactAgent, router::{Route, RouteTable}};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let table = RouteTable::new([
 ///     Route::new("reception", "Finds out what a guest wants."),
 ///     Route::new("kitchen", "Takes orders for food."),
 /// ]);
-/// let model = ScriptedModel::new().calls([("1", "transfer_to_kitchen", r#"{"reason": "an order"}"#)]);
+/// let model = ScriptedModel::new().reply_calls([("1", "transfer_to_kitchen", r#"{"reason": "an order"}"#)]);
 /// let reception = ReactAgent::new(model, Toolset::new())?;
-/// let kitchen = ReactAgent::new(ScriptedModel::new().text("One soup, coming."), Toolset::new())?;
+/// let kitchen = ReactAgent::new(ScriptedModel::new().reply_text("One soup, coming."), Toolset::new())?;
 ///
-/// let agents = Handoffs::new(table, [("reception", reception), ("kitchen", kitchen)])?;
+/// let agents = HandoffGroup::new(table, [("reception", reception), ("kitchen", kitchen)])?;
 /// let answer = agents.run("I would like a soup.").await?.into_answer().unwrap();
 /// assert_eq!(answer.text, "One soup, coming.");
 /// assert_eq!(answer.agent.as_deref(), Some("kitchen"));
@@ -65,14 +65,14 @@ use transfer::{HandoffSlot, Transfer};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Handoffs(Arc<HandoffsInner>);
+pub struct HandoffGroup(Arc<HandoffsInner>);
 
 #[derive(Clone)]
 struct HandoffsInner {
     table: RouteTable,
     agents: HashMap<String, ReactAgent>,
     history: HandoffHistory,
-    limit: u32,
+    max_handoffs: u32,
 }
 
 /// The part of the conversation that the model of the next agent receives after a hand-off. The
@@ -89,16 +89,16 @@ pub enum HandoffHistory {
     Question,
 }
 
-/// An error of [`Handoffs::new`].
+/// An error of [`HandoffGroup::new`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
     /// The route table is invalid, or its routes do not match the agents.
     #[error(transparent)]
-    Table(#[from] RouterError),
+    InvalidTable(#[from] RouteTableError),
     /// The hand-off tools of an agent conflict with other tools of the agent.
     #[error("the agent {agent:?} cannot hand off")]
-    Agent {
+    ToolConflict {
         /// The name of the agent with the conflicting tools.
         agent: String,
         /// The error that occurred when the hand-off tools were added to the agent.
@@ -106,7 +106,7 @@ pub enum HandoffError {
     },
     /// The agent with this name declares structured inputs, which a hand-off cannot provide.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
-    Inputs(String),
+    StructuredInputs(String),
 }
 
 /// The hand-off state of a run. It is saved with a suspended run.
@@ -122,7 +122,7 @@ struct HandoffState {
     checkpoint: Value,
 }
 
-impl Handoffs {
+impl HandoffGroup {
     /// Creates a group in which each agent can hand off to every other agent. The descriptions of
     /// the routes are sent to the models.
     ///
@@ -149,21 +149,25 @@ impl Handoffs {
         is_allowed: impl Fn(&str, &str) -> bool,
     ) -> Result<Self, HandoffError> {
         let agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name.into(), agent)).collect();
-        table.check(agents.iter().map(|(name, _)| name.as_str()))?;
+        table.check_agents(agents.iter().map(|(name, _)| name.as_str()))?;
         if let Some((name, _)) = agents.iter().find(|(_, agent)| agent.config().inputs.is_some()) {
-            return Err(HandoffError::Inputs(name.clone()));
+            return Err(HandoffError::StructuredInputs(name.clone()));
         }
         let with_transfers = |(name, agent): (String, ReactAgent)| {
             let others =
                 table.routes.iter().filter(|route| route.name != name && is_allowed(&name, &route.name));
-            match agent.with_transfers(others.map(Transfer::to)) {
+            match agent.with_transfers(others.map(TransferTool::new)) {
                 Ok(agent) => Ok((name, agent)),
-                Err(source) => Err(HandoffError::Agent { agent: name, source }),
+                Err(source) => Err(HandoffError::ToolConflict { agent: name, source }),
             }
         };
         let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
-        let inner =
-            HandoffsInner { table, agents, history: HandoffHistory::default(), limit: limits::HAND_OFFS };
+        let inner = HandoffsInner {
+            table,
+            agents,
+            history: HandoffHistory::default(),
+            max_handoffs: limits::HAND_OFFS,
+        };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -193,8 +197,8 @@ impl Handoffs {
     /// Sets the maximum number of hand-offs per run. Further hand-offs are denied, so the current
     /// agent must answer. Default: [`limits::HAND_OFFS`] (8).
     #[must_use]
-    pub fn with_limit(mut self, times: u32) -> Self {
-        Arc::make_mut(&mut self.0).limit = times;
+    pub fn with_max_handoffs(mut self, times: u32) -> Self {
+        Arc::make_mut(&mut self.0).max_handoffs = times;
         self
     }
 
@@ -232,13 +236,13 @@ impl Handoffs {
                 handoff
             }
         };
-        let run = self.agent(&handoff.agent)?.begin(input)?;
+        let run = self.agent(&handoff.agent)?.create_run(input)?;
         Ok((handoff, run))
     }
 
     /// Returns the name of the agent to which the tool named `tool` hands off, or `None` if it is
     /// not a hand-off tool.
-    fn target(&self, tool: &str) -> Option<&str> {
+    fn target_agent(&self, tool: &str) -> Option<&str> {
         let routes = self.0.table.routes.iter().map(|route| &*route.name);
         routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
     }
@@ -264,16 +268,16 @@ impl Handoffs {
             tracing::info!(agent = handoff.agent, reason, "an agent takes over the conversation");
             events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
             let agent = self.agent(&handoff.agent)?;
-            let slot = HandoffSlot::new(self.0.limit, handoff.count);
+            let slot = HandoffSlot::new(self.0.max_handoffs, handoff.count);
             let context = RunContext { state: context.state.clone().with_value(slot), ..context.clone() };
             let has_handoff = |run: &Run| transfer::pending_handoff(run, agent.transfers()).is_some();
             let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
             if let Some(output) = output {
-                return Ok(handoff.finish(output));
+                return Ok(handoff.add_to_output(output));
             }
             let result =
                 transfer::pending_handoff(run, agent.transfers()).ok_or(AgentErrorKind::Incomplete)?;
-            let to = self.target(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
+            let to = self.target_agent(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
             reason = transfer::handoff_reason(&handoff.agent, run.transcript(), &result);
             self.hand_off(run, &to, &reason)?;
             handoff = HandoffState { agent: to, count: handoff.count + 1, checkpoint: Value::Null };
@@ -293,9 +297,9 @@ impl Handoffs {
 impl HandoffState {
     /// Adds the name of the current agent to an answer, or saves the hand-off state in a suspended
     /// run.
-    fn finish(self, output: RunOutput) -> RunOutput {
+    fn add_to_output(self, output: RunOutput) -> RunOutput {
         match output {
-            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.with_agent(&self.agent))),
+            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.prepend_agent(&self.agent))),
             RunOutput::Suspended(SuspendedRun { pending, checkpoint }) => {
                 RunOutput::Suspended(SuspendedRun { pending, checkpoint: json!(Self { checkpoint, ..self }) })
             }
@@ -304,7 +308,7 @@ impl HandoffState {
 }
 
 #[async_trait]
-impl Agent for Handoffs {
+impl Agent for HandoffGroup {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agents = self.clone();
         event_stream(|events| agents.drive(input, events))
@@ -315,8 +319,8 @@ impl Agent for Handoffs {
     }
 }
 
-impl fmt::Debug for Handoffs {
+impl fmt::Debug for HandoffGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handoffs").field("table", &self.0.table).finish_non_exhaustive()
+        f.debug_struct("HandoffGroup").field("table", &self.0.table).finish_non_exhaustive()
     }
 }

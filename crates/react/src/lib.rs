@@ -15,7 +15,7 @@ pub mod trajectory;
 pub use agent::{AgentBuildError, ReactAgent, ReactAgentBuilder, RunHandle};
 pub use dialect::{Dialect, JsonReact, NativeCalls, TextReact};
 pub use extension::Extension;
-pub use handoff::Handoffs;
+pub use handoff::HandoffGroup;
 pub use queue::{PendingQueue, QueueHandle};
 pub use router::Router;
 pub use run::{Effect, LimitAction, Output, OutputError, OutputStrategy, Run, RunConfig, Step};

@@ -7,7 +7,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
     Timestamp, ToolCall, ToolResult,
-    call::{Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed},
+    call::{
+        Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, ResumedCall,
+    },
     toolset::ToolList,
 };
 use serde::{Deserialize, Serialize};
@@ -32,13 +34,13 @@ enum CallState {
     /// before.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resumed: Option<Resumed>,
+        resumed: Option<ResumedCall>,
     },
     /// The driver is executing the call. `retries` is the retry budget of its tool. `resumed` is
     /// kept, because the call needs it again if it is repeated after a crash.
     InProgress {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resumed: Option<Resumed>,
+        resumed: Option<ResumedCall>,
         retries: u32,
     },
     /// The call is suspended until a decision arrives.
@@ -89,7 +91,7 @@ impl OpenCalls {
     }
 
     /// Returns the calls that wait for a decision.
-    pub(crate) fn pending(&self) -> Vec<PendingCall> {
+    pub(crate) fn pending_calls(&self) -> Vec<PendingCall> {
         let pending = self.0.iter().filter_map(|open| match &open.state {
             CallState::Waiting { pending } => {
                 Some(PendingCall { call: open.call.clone(), pending: pending.clone() })
@@ -101,7 +103,7 @@ impl OpenCalls {
 
     /// Returns the first result with a [fatal](FailureKind::Fatal) failure, which ends the run.
     /// `None` if no call failed fatally.
-    pub(crate) fn fatal(&self) -> Option<&ToolResult> {
+    pub(crate) fn fatal_result(&self) -> Option<&ToolResult> {
         let is_fatal =
             |result: &&ToolResult| result.failure().is_some_and(|failure| failure.kind == FailureKind::Fatal);
         self.results().map(|result| &**result).find(is_fatal)
@@ -176,11 +178,11 @@ impl OpenCalls {
     /// Fails if no call with this id waits for a decision, or if the decision does not fit the
     /// call.
     pub(crate) fn decide(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
-        let pending = self.pending();
-        let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
+        let pending = self.pending_calls();
+        let leaves = pending.iter().flat_map(PendingCall::innermost_calls).map(|leaf| leaf.call.id.as_str());
         let waiting = leaves.collect::<Vec<_>>().join(", ");
-        let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
-        let open = self.0.iter_mut().find(|open| open.covers(id)).ok_or_else(not_waiting.clone())?;
+        let not_waiting = || RunError::CallNotWaiting { id: id.to_owned(), waiting };
+        let open = self.0.iter_mut().find(|open| open.contains_call(id)).ok_or_else(not_waiting.clone())?;
         let inside = |mut decisions: Decisions, decision| {
             decisions.insert(id.to_owned(), decision);
             Decision::Nested { decisions }
@@ -197,7 +199,7 @@ impl OpenCalls {
             },
             _ => return Err(not_waiting()),
         };
-        let wrong = |source| RunError::DecisionError { id: id.to_owned(), source };
+        let wrong = |source| RunError::WrongDecision { id: id.to_owned(), source };
         let resumed = pending.clone().resume(decision).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
         Ok(())
@@ -215,7 +217,9 @@ impl OpenCalls {
             } else {
                 let message =
                     "unconfirmed, it may or may not have happened: the process that made the call is gone";
-                CallState::Finished { result: not_run(&open.call, FailureKind::Unconfirmed, message, now) }
+                CallState::Finished {
+                    result: failure_result(&open.call, FailureKind::Unconfirmed, message, now),
+                }
             };
         }
     }
@@ -224,14 +228,14 @@ impl OpenCalls {
     pub(crate) fn time_out(&mut self, now: Timestamp) {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::InProgress { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
-            let result = not_run(&open.call, FailureKind::TimedOut, message, now);
+            let result = failure_result(&open.call, FailureKind::TimedOut, message, now);
             open.state = CallState::Finished { result };
         }
     }
 
     /// Closes the batch, and returns one result per call, in call order. The result of an
     /// unfinished call is a failure with the kind `kind` and the message `why`.
-    pub(crate) fn close(
+    pub(crate) fn into_results(
         self,
         kind: FailureKind,
         why: &str,
@@ -239,7 +243,7 @@ impl OpenCalls {
     ) -> impl Iterator<Item = Arc<ToolResult>> {
         self.0.into_iter().map(move |OpenCall { call, state }| match state {
             CallState::Finished { result } => result,
-            _ => not_run(&call, kind, why, now),
+            _ => failure_result(&call, kind, why, now),
         })
     }
 }
@@ -247,7 +251,7 @@ impl OpenCalls {
 impl OpenCall {
     /// Returns `true` if `id` is the id of this call or of a call nested in it, for example in the
     /// run of an agent used as a tool.
-    fn covers(&self, id: &str) -> bool {
+    fn contains_call(&self, id: &str) -> bool {
         let pending = match &self.state {
             CallState::Waiting { pending } => Some(pending),
             CallState::Ready { resumed: Some(resumed) } => Some(resumed.pending()),
@@ -261,7 +265,12 @@ impl OpenCall {
 
 /// Creates the result of a call that was not executed or has an unknown outcome: a failure with the
 /// kind `kind` and the message `why`.
-pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
+pub(crate) fn failure_result(
+    call: &ToolCall,
+    kind: FailureKind,
+    why: &str,
+    now: Timestamp,
+) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),

@@ -2,7 +2,7 @@
 //! calls are executed later, and their results then replace the placeholders.
 //!
 //! This module uses only public items of [`run`](crate::run).
-//! [`Run::add_calls`](crate::Run::add_calls) executes the calls in an agent. [`Placeholders`]
+//! [`Run::add_calls`](crate::Run::add_calls) executes the calls in an agent. [`QueueResolver`]
 //! implements [`Resolver`](crate::run::Resolver) and inserts their results.
 
 mod call_queues;
@@ -10,8 +10,8 @@ mod handle;
 mod placeholder_resolver;
 mod placeholders;
 mod results;
-mod saved;
 mod selection;
+mod serialization;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -25,21 +25,21 @@ use haft_core::{
 };
 
 use crate::{
-    open_calls::{OpenCalls, not_run},
-    run::{CallBatch, RunError, Selection},
+    open_calls::{OpenCalls, failure_result},
+    run::{CallBatch, CallSelection, RunError},
 };
 use handle::{PushedCalls, Quota};
-use selection::select;
+use selection::select_calls;
 
 pub use call_queues::CallQueues;
 pub use handle::{QueueError, QueueHandle};
-pub use placeholders::Placeholders;
+pub use placeholders::QueueResolver;
 pub use results::{QueuedOutcome, QueuedResults};
 
 /// A queue of tool calls from synchronous code, such as a template or a script.
 ///
-/// 1. [`QueueHandle::push`] validates a call and returns a placeholder: a short, unguessable text
-///    (128 bits).
+/// 1. [`QueueHandle::push_call`] validates a call and returns a placeholder: a short, unguessable
+///    text (128 bits).
 /// 2. [`execute`](Self::execute) later runs the queued calls through the pipeline of the tools.
 /// 3. [`QueuedResults::resolve_text`] replaces the placeholders in a text with the results or
 ///    failures.
@@ -75,7 +75,7 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// let calls = queue.handle(&tools, &run).await;
 ///
 /// // Synchronous code.
-/// let render = |item: &str| calls.push("price", json!({"item": item}));
+/// let render = |item: &str| calls.push_call("price", json!({"item": item}));
 /// let text = format!("A pen is {}, a horse {}.", render("pen")?, render("horse")?);
 ///
 /// queue.execute(&tools, run).await;
@@ -95,15 +95,15 @@ pub struct PendingQueue {
 }
 
 impl PendingQueue {
-    /// Creates a queue that accepts at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS) calls
-    /// in total.
+    /// Creates a queue that accepts at most
+    /// [`QUEUE_CALLS_TOTAL`](haft_core::limits::QUEUE_CALLS_TOTAL) calls in total.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Creates a queue that accepts at most `calls` calls in total.
-    pub fn with_capacity(calls: usize) -> Self {
-        Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
+    pub fn with_max_calls(calls: usize) -> Self {
+        Self { pushed: Arc::new(PushedCalls::new(&Quota::new(calls))), ..Self::default() }
     }
 
     /// Returns a handle for pushing calls to this queue. The handle accepts calls to the tools in
@@ -133,9 +133,14 @@ impl PendingQueue {
                 break;
             }
             let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-            let batch =
-                Batch { tools: list.clone(), calls, resumed, run: Arc::clone(&run), ..Batch::default() };
-            let mut outcomes = tools.pipeline().batch(batch).boxed();
+            let batch = Batch {
+                tools: list.clone(),
+                calls,
+                resumed,
+                run_context: Arc::clone(&run),
+                ..Batch::default()
+            };
+            let mut outcomes = tools.pipeline().stream_batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };
                 // Each call is in progress and has only one outcome, so reporting the outcome
@@ -164,17 +169,17 @@ impl PendingQueue {
                 if !open.are_finished() {
                     return None;
                 }
-                self.close(FailureKind::Cancelled, "cancelled");
+                self.close_open_calls(FailureKind::Cancelled, "cancelled");
             }
             self.waiting.extend(self.pushed.take());
             if self.waiting.is_empty() {
                 return None;
             }
-            let Selection { ready, waiting, failed } =
-                select(std::mem::take(&mut self.waiting), &self.results);
+            let CallSelection { ready, waiting, failed } =
+                select_calls(std::mem::take(&mut self.waiting), &self.results);
             self.waiting = waiting;
             let now = Timestamp::now();
-            let failed = failed.iter().map(|(call, why)| not_run(call, FailureKind::Failed, why, now));
+            let failed = failed.iter().map(|(call, why)| failure_result(call, FailureKind::Failed, why, now));
             self.results.extend(failed);
             self.open = (!ready.is_empty()).then(|| OpenCalls::new(ready));
         }
@@ -210,13 +215,13 @@ impl PendingQueue {
     ///
     /// Fails if no call with this id is suspended, or if the call needs another kind of decision.
     pub fn on_decision(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
-        let none = || RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
+        let none = || RunError::CallNotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
         self.open.as_mut().ok_or_else(none)?.decide(id, decision)
     }
 
     /// Returns the calls that wait for a decision.
     pub fn pending_calls(&self) -> Vec<PendingCall> {
-        self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
+        self.open.as_ref().map(OpenCalls::pending_calls).unwrap_or_default()
     }
 
     /// Prepares the queue for a new driver after the previous driver stopped. Interrupted calls to
@@ -231,22 +236,22 @@ impl PendingQueue {
     /// Cancels all calls without a result. Their results are then failures of the kind
     /// [`Cancelled`](FailureKind::Cancelled).
     pub fn cancel(&mut self) {
-        self.close(FailureKind::Cancelled, "cancelled");
+        self.close_open_calls(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());
         let open = OpenCalls::new(std::mem::take(&mut self.waiting));
-        self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
+        self.results.extend(open.into_results(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
     /// Closes the handles of the queue, and returns the calls that were not selected for execution
     /// yet. A driver can [add](crate::Run::add_calls) these calls to its run.
-    pub fn into_calls(mut self) -> Vec<ToolCall> {
+    pub fn into_waiting_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting
     }
 
-    fn close(&mut self, kind: FailureKind, why: &str) {
+    fn close_open_calls(&mut self, kind: FailureKind, why: &str) {
         if let Some(open) = self.open.take() {
-            self.results.extend(open.close(kind, why, Timestamp::now()));
+            self.results.extend(open.into_results(kind, why, Timestamp::now()));
         }
     }
 

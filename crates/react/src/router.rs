@@ -2,8 +2,8 @@
 
 mod clarify;
 mod classifier;
-mod keywords;
-mod model;
+mod keyword_classifier;
+mod model_classifier;
 mod table;
 
 use std::{collections::HashMap, fmt, sync::Arc};
@@ -23,12 +23,12 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::run::{conversation, set_timestamps};
+use crate::run::{append_to_conversation, set_timestamps};
 
 pub use classifier::{Classifier, RouteChoice};
-pub use keywords::Keywords;
-pub use model::ModelClassifier;
-pub use table::{Keyword, Route, RouteTable, RouterError};
+pub use keyword_classifier::KeywordClassifier;
+pub use model_classifier::ModelClassifier;
+pub use table::{Keyword, Route, RouteTable, RouteTableError};
 
 /// An agent that passes each task, together with the conversation so far, to one of several agents.
 ///
@@ -50,7 +50,7 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// ]}"#)?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let sequence = ReactAgent::new(ScriptedModel::new(), Toolset::new())?;
-/// let architecture = ReactAgent::new(ScriptedModel::new().text("[ ]"), Toolset::new())?;
+/// let architecture = ReactAgent::new(ScriptedModel::new().reply_text("[ ]"), Toolset::new())?;
 /// let router = Router::new(table, [("sequence", sequence), ("architecture", architecture)])?;
 ///
 /// let answer = router.run("Draw the architecture of my system.").await?.into_answer().unwrap();
@@ -85,7 +85,7 @@ struct RouterState {
 }
 
 impl Router {
-    /// Creates a router with one agent per route. Tasks are classified by [`Keywords`].
+    /// Creates a router with one agent per route. Tasks are classified by [`KeywordClassifier`].
     ///
     /// # Errors
     ///
@@ -94,28 +94,33 @@ impl Router {
     pub fn new<A: Agent + 'static>(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, A)>,
-    ) -> Result<Self, RouterError> {
+    ) -> Result<Self, RouteTableError> {
         let agents = agents.into_iter().map(|(name, agent)| (name.into(), Arc::new(agent) as Arc<dyn Agent>));
         let agents: Vec<_> = agents.collect();
-        table.check(agents.iter().map(|(name, _)| name.as_str()))?;
+        table.check_agents(agents.iter().map(|(name, _)| name.as_str()))?;
         let agents = agents.into_iter().collect();
-        Ok(Self(Arc::new(RouterInner { table, agents, classifier: Arc::new(Keywords), fallback: None })))
+        Ok(Self(Arc::new(RouterInner {
+            table,
+            agents,
+            classifier: Arc::new(KeywordClassifier),
+            fallback: None,
+        })))
     }
 
-    /// Sets the classifier, for example a [`ModelClassifier`]. Default: [`Keywords`].
+    /// Sets the classifier, for example a [`ModelClassifier`]. Default: [`KeywordClassifier`].
     #[must_use]
     pub fn with_classifier(self, classifier: impl Classifier + 'static) -> Self {
-        self.with(|inner| inner.classifier = Arc::new(classifier))
+        self.modify(|inner| inner.classifier = Arc::new(classifier))
     }
 
     /// Sets the agent for tasks without a clear route. By default, there is no such agent, and the
     /// answer is a clarifying question.
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
-        self.with(|inner| inner.fallback = Some(Arc::new(agent)))
+        self.modify(|inner| inner.fallback = Some(Arc::new(agent)))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut RouterInner)) -> Self {
+    fn modify(mut self, change: impl FnOnce(&mut RouterInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -131,18 +136,18 @@ impl Router {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 set_timestamps(messages);
-                let conversation = conversation(transcript, messages.clone())?;
-                let choice = self.choose(&conversation, &input.context).await;
+                let conversation = append_to_conversation(transcript, messages.clone())?;
+                let choice = self.classify_task(&conversation, &input.context).await;
                 // No agent has started yet, so the router adds the conversation to the error.
                 let choice = choice.map_err(|error| {
                     let usage = error.usage;
-                    error.with_run(conversation.clone(), usage)
+                    error.with_transcript_and_usage(conversation.clone(), usage)
                 })?;
                 let (routed, dispatch) = self.dispatch(choice, input, conversation)?;
                 Ok((Some(routed), dispatch))
             }
             RunStart::Resume { suspended, .. } => {
-                let (route, usage) = self.restore(suspended)?;
+                let (route, usage) = self.restore_route(suspended)?;
                 let agent = self.agent(route.as_deref())?;
                 Ok((
                     None,
@@ -152,7 +157,7 @@ impl Router {
         }
     }
 
-    async fn choose(
+    async fn classify_task(
         &self,
         conversation: &Transcript,
         context: &RunContext,
@@ -208,7 +213,7 @@ impl Router {
     /// Replaces the checkpoint of the router in `suspended` with the checkpoint of the selected
     /// agent. Returns the name of the route, or `None` for the fallback agent, and the usage of the
     /// classifier.
-    fn restore(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
+    fn restore_route(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());
         let saved = RouterState::deserialize(suspended.checkpoint.take()).map_err(foreign)?;
@@ -258,7 +263,7 @@ impl RouteInfo {
             RunOutput::Answer(mut answer) => {
                 answer.usage += self.usage;
                 RunOutput::Answer(match &self.route {
-                    Some(route) => Box::new(answer.with_agent(route)),
+                    Some(route) => Box::new(answer.prepend_agent(route)),
                     None => answer,
                 })
             }
@@ -316,8 +321,8 @@ impl Agent for Router {
         opened.try_flatten_stream().boxed()
     }
 
-    /// Runs the selected agent without streaming: its model returns complete replies, and no events
-    /// are emitted.
+    /// Routes `input` and runs the selected agent without streaming: its model returns complete
+    /// replies, and no events are emitted.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let (_, dispatch) = self.route(input).await?;
         dispatch.run().await

@@ -2,28 +2,28 @@
 
 mod added_calls;
 mod answer;
+mod call_ids;
 mod compaction;
 mod config;
 mod context;
 mod conversation;
 mod effect;
 mod enqueue;
-mod entries;
 mod error;
-mod guard;
+mod extension_entries;
 mod head;
-mod ids;
-mod inputs;
+mod input_validation;
 mod limits;
-mod marks;
+mod message_metadata;
 mod output;
-mod outputs;
+mod parse_answer;
 mod reconfigure;
+mod repetition;
 mod reply;
 mod request;
 mod resolver;
-mod saved;
 mod segments;
+mod serialization;
 mod state;
 mod steps;
 mod suspend;
@@ -38,27 +38,28 @@ use haft_core::{
     usage::Usage,
 };
 
-use guard::CallHistory;
-use head::Head;
-use ids::CallIds;
+use call_ids::CallIds;
+use head::RunData;
+use repetition::CallHistory;
 use state::State;
 
 pub use config::{LimitAction, OutputStrategy, RunConfig};
 pub use context::ContextConfig;
-pub use conversation::{conversation, set_timestamps};
+pub use conversation::{append_to_conversation, set_timestamps};
 pub use effect::{CallBatch, Effect, Step};
-pub use enqueue::{Delivery, check_enqueued};
+pub use enqueue::{Delivery, check_enqueueable};
 pub use error::RunError;
-pub use marks::{
-    call_results, call_results_message, hint, is_enqueued, is_hint, is_rejected, is_unusable, summarized,
+pub use message_metadata::{
+    call_results, call_results_message, hint_message, is_enqueued, is_hint, is_rejected, is_unusable,
+    unsummarized_count,
 };
 pub use output::{Output, OutputError};
 pub use request::is_broken_reply;
-pub use resolver::{Resolver, Selection};
-pub use saved::RunHead;
+pub use resolver::{CallSelection, Resolver};
 pub use segments::is_from_user;
+pub use serialization::RunHead;
 pub use state::RunState;
-pub use steps::{reasoning, steps};
+pub use steps::{agent_steps, reasoning_or_text};
 
 /// A run of an agent, as a serializable sans-I/O state machine.
 ///
@@ -116,7 +117,7 @@ pub use steps::{reasoning, steps};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     transcript: Transcript,
-    head: Head,
+    head: RunData,
     ids: CallIds,
     history: CallHistory,
 }
@@ -141,7 +142,7 @@ impl Run {
         if let Some(limits) = input.limits {
             run.set_limits(limits);
         }
-        let Head { overrides, config, .. } = &mut run.head;
+        let RunData { overrides, config, .. } = &mut run.head;
         overrides.tool_choice = input.tool_choice.or(overrides.tool_choice.take());
         overrides.stop_on = input.stop_on.or(overrides.stop_on.take());
         overrides.apply(config);
@@ -150,21 +151,21 @@ impl Run {
 
     fn begin(config: RunConfig, new: Vec<Message>, earlier: &Transcript) -> Result<Self, AgentError> {
         let first_message = earlier.len();
-        let transcript = conversation(earlier, new)?;
-        inputs::check(config.inputs.as_ref(), transcript.messages(), first_message)
+        let transcript = append_to_conversation(earlier, new)?;
+        input_validation::validate_input(config.inputs.as_ref(), transcript.messages(), first_message)
             .map_err(|kind| conversation::start_error(kind, earlier))?;
-        let head = Head::new(config, transcript.messages(), first_message);
+        let head = RunData::new(config, transcript.messages(), first_message);
         Ok(Self::from_parts(head, transcript))
     }
 
-    fn from_parts(head: Head, transcript: Transcript) -> Self {
-        let ids = CallIds::of(transcript.messages(), &head);
+    fn from_parts(head: RunData, transcript: Transcript) -> Self {
+        let ids = CallIds::collect(transcript.messages(), &head);
         Self { transcript, head, ids, history: CallHistory::default() }
     }
 
     /// Returns the current state of the run, without the data of the state.
     pub fn state(&self) -> RunState {
-        self.head.state.state().name()
+        self.head.state.state().run_state()
     }
 
     /// Returns the conversation so far. The results of a batch are added at once, when every call
@@ -180,7 +181,7 @@ impl Run {
         let mut transcript = self.transcript.clone();
         if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
             let message = Message::assistant((**message).clone());
-            transcript.push(marks::mark_rejected(message).with_created_at(self.head.now()));
+            transcript.push(message_metadata::mark_rejected(message).with_created_at(self.head.now()));
         }
         transcript
     }
@@ -223,7 +224,7 @@ impl Run {
 
     /// Returns the output schema, or `None` if the reply to a request with this `purpose` cannot
     /// contain structured output.
-    fn outputs_of(&self, purpose: state::Purpose) -> Option<&Schema> {
+    fn outputs_of(&self, purpose: state::RequestPurpose) -> Option<&Schema> {
         let config = &self.head.config;
         let is_requested = config.output_strategy == OutputStrategy::Finish || purpose.must_answer();
         config.outputs.as_ref().filter(|_| is_requested)
@@ -259,16 +260,16 @@ impl Run {
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
-            State::Preparing { .. } => self.request(step),
-            State::Compacting { .. } => Ok(self.compact(step.resolver)),
+            State::Preparing { .. } => self.build_request(step),
+            State::Compacting { .. } => Ok(self.compact_effect(step.resolver)),
             State::AwaitingReply(_) => Err(RunError::RequestInProgress.into()),
             State::ReplyReceived { .. } => self.apply_reply(step.resolver).map(|()| None),
-            State::CallingTools(_) => self.call(step.tools),
+            State::CallingTools(_) => self.next_calls(step.tools),
             State::Suspended(batch) => Ok(Some(if batch.calls.has_ready() {
                 self.head.state.resume_calls();
                 Effect::Prepare
             } else {
-                Effect::Wait(batch.calls.pending())
+                Effect::Wait(batch.calls.pending_calls())
             })),
             State::StoppedByTool { result } => {
                 let result = *result;

@@ -14,11 +14,11 @@ use serde_json::json;
 use crate::{
     dialect::FINISH,
     queue::QueuedResults,
-    run::{is_enqueued, is_from_user, is_unusable, steps},
+    run::{agent_steps, is_enqueued, is_from_user, is_unusable},
 };
 
 /// The text of the observation in the step that contains the answer. It is the same as in DSPy.
-const COMPLETED: &str = "Completed.";
+const COMPLETED_OBSERVATION: &str = "Completed.";
 
 /// A ReAct trajectory. It has one step per tool call, and a last step for the answer.
 ///
@@ -85,21 +85,21 @@ impl Trajectory {
         let resolved = |message: &Arc<Message>| {
             results.resolve_message(message).map_or_else(|| Arc::clone(message), Arc::new)
         };
-        let messages: Vec<_> = last_run(transcript.messages()).iter().map(resolved).collect();
+        let messages: Vec<_> = last_run_messages(transcript.messages()).iter().map(resolved).collect();
         let messages = messages.as_slice();
-        let calls = steps(messages).into_iter().map(|step| TrajectoryStep {
+        let calls = agent_steps(messages).into_iter().map(|step| TrajectoryStep {
             thought: step.reasoning.unwrap_or_default(),
             tool_name: step.tool_name,
             tool_args: Arc::unwrap_or_clone(step.tool_args),
             observation: step.result.model_text().into_owned(),
         });
-        Self { steps: calls.chain(answer(messages)).collect() }
+        Self { steps: calls.chain(answer_step(messages)).collect() }
     }
 }
 
 /// Returns the messages of the last run in a conversation, starting with the input of the run.
 /// Messages that the user enqueued during the run are not its input.
-fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
+fn last_run_messages(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages
         .iter()
         .rposition(|message| is_from_user(message) && !is_enqueued(message))
@@ -107,14 +107,14 @@ fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     messages.get(start..).unwrap_or_default()
 }
 
-fn answer(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
+fn answer_step(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
     let last = messages.last().filter(|message| !is_unusable(message))?;
     let MessageBody::Assistant(reply) = last.body() else { return None };
     (reply.tool_calls.is_empty() && reply.refusal.is_none()).then(|| TrajectoryStep {
         thought: reply.reasoning.clone().unwrap_or_default(),
         tool_name: FINISH.to_owned(),
         tool_args: answer_arguments(reply),
-        observation: COMPLETED.to_owned(),
+        observation: COMPLETED_OBSERVATION.to_owned(),
     })
 }
 

@@ -13,12 +13,12 @@ use super::reference;
 
 /// Keywords whose subschemas may declare properties. A schema with one of these keywords does not
 /// get an empty `properties`, because a model could conclude that the tool has no parameters.
-const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
+const COMPOSING_KEYWORDS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /// Returns a copy of `root` with the type `object`, or `None` if `root` needs no change. An empty
-/// `properties` is added if `root` has neither `properties` nor one of the [`COMBINATORS`]. Fails
-/// if `root` does not allow objects.
-pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
+/// `properties` is added if `root` has neither `properties` nor one of the [`COMPOSING_KEYWORDS`].
+/// Fails if `root` does not allow objects.
+pub(super) fn to_object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(keywords) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);
     if !allows_object(root) || !allows_object(target) {
@@ -27,10 +27,10 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
     // Draft-07 ignores all keywords beside a `$ref`, so a `type` there would have no effect.
     let is_alone = draft == Draft::Draft7 && keywords.contains_key("$ref");
     if is_alone && (std::ptr::eq(target, root) || target.get("$ref").is_some() || !is_object(target)) {
-        return Ok(Some(object_beside_reference(keywords)));
+        return Ok(Some(move_reference_into_all_of(keywords)));
     }
     let lists_properties =
-        keywords.contains_key("properties") || COMBINATORS.iter().any(|it| keywords.contains_key(*it));
+        keywords.contains_key("properties") || COMPOSING_KEYWORDS.iter().any(|it| keywords.contains_key(*it));
     if is_object(root) && lists_properties {
         return Ok(None);
     }
@@ -47,7 +47,7 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
 /// Returns a copy of the schema `keywords` with `"type": "object"`. Its `$ref` is moved into an
 /// `allOf`, because draft-07 ignores a `type` beside a `$ref`. Other assertions are dropped:
 /// draft-07 ignored them, and they must not take effect now.
-fn object_beside_reference(keywords: &Map<String, Value>) -> Value {
+fn move_reference_into_all_of(keywords: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
     for (key, value) in keywords {
         match key.as_str() {

@@ -12,12 +12,12 @@ use serde_json::Value;
 /// # Examples
 ///
 /// ```
-/// use haft_schema::canonical;
+/// use haft_schema::canonical_json;
 /// use serde_json::json;
 ///
-/// assert_eq!(canonical(&json!({"b": [1, 2], "a": null})), r#"{"a":null,"b":[1,2]}"#);
+/// assert_eq!(canonical_json(&json!({"b": [1, 2], "a": null})), r#"{"a":null,"b":[1,2]}"#);
 /// ```
-pub fn canonical(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
     text

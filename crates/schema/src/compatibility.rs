@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Schema, reference, text};
+use super::{Schema, reference, wording};
 
 /// The maximum nesting of the compared schemas, in levels. Deeper subschemas are assumed to be
 /// compatible.
@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 16;
 const MAX_PAIRS: usize = 2_000;
 
 /// A location where no value of a producer's schema can be valid for the schema of its consumer,
-/// found by [`Schema::incompatibility`].
+/// found by [`Schema::find_incompatibility`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incompatibility {
     /// The JSON pointer of the location in the consumed value, such as `/x`. The pointer of the
@@ -39,17 +39,17 @@ impl Schema {
     ///
     /// let text = Schema::new(json!({"type": "string"}))?;
     /// let number = Schema::new(json!({"type": "number"}))?;
-    /// assert!(text.incompatibility(&number, None).is_some());
-    /// assert!(number.incompatibility(&number, None).is_none());
+    /// assert!(text.find_incompatibility(&number, None).is_some());
+    /// assert!(number.find_incompatibility(&number, None).is_none());
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
-    pub fn incompatibility(&self, consumer: &Self, property: Option<&str>) -> Option<Incompatibility> {
+    pub fn find_incompatibility(&self, consumer: &Self, property: Option<&str>) -> Option<Incompatibility> {
         let root = consumer.as_value();
         let consumed = match property {
             None => root,
             Some(name) => consumer.properties().find(|it| it.name == name)?.schema,
         };
-        let pointer = property.map_or_else(String::new, |name| reference::join("", name));
+        let pointer = property.map_or_else(String::new, |name| reference::join_pointer("", name));
         let (produced, is_closed) = (self.as_value(), self.0.is_closed);
         let mut comparison = Comparison { produced, consumed: root, is_closed, remaining_pairs: MAX_PAIRS };
         comparison.compare(
@@ -68,8 +68,7 @@ struct Comparison<'s> {
     /// `true` if the producer never writes undeclared properties, because its schema was derived
     /// from a Rust type.
     is_closed: bool,
-    /// The number of pairs of subschemas that this comparison is still allowed to compare,
-    /// initially [`MAX_PAIRS`].
+    /// The number of pairs of subschemas that may still be compared. Initially [`MAX_PAIRS`].
     remaining_pairs: usize,
 }
 
@@ -106,8 +105,8 @@ impl<'s> Comparison<'s> {
         let Pair { produced, consumed, .. } = pair;
         for keyword in ["anyOf", "oneOf"] {
             let by_produced =
-                branches(produced, keyword).map(|produced| Pair { produced, is_partial: true, ..pair });
-            let by_consumed = branches(consumed, keyword).map(|consumed| Pair { consumed, ..pair });
+                keyword_items(produced, keyword).map(|produced| Pair { produced, is_partial: true, ..pair });
+            let by_consumed = keyword_items(consumed, keyword).map(|consumed| Pair { consumed, ..pair });
             let incompatibility = self
                 .compare_any(by_produced, pointer, depth)
                 .or_else(|| self.compare_any(by_consumed, pointer, depth));
@@ -116,8 +115,8 @@ impl<'s> Comparison<'s> {
             }
         }
         let produced =
-            branches(produced, "allOf").map(|produced| Pair { produced, is_partial: true, ..pair });
-        let consumed = branches(consumed, "allOf").map(|consumed| Pair { consumed, ..pair });
+            keyword_items(produced, "allOf").map(|produced| Pair { produced, is_partial: true, ..pair });
+        let consumed = keyword_items(consumed, "allOf").map(|consumed| Pair { consumed, ..pair });
         produced.chain(consumed).find_map(|pair| self.compare(pair, pointer, depth))
     }
 
@@ -139,7 +138,9 @@ impl<'s> Comparison<'s> {
         let (produced_types, consumed_types) = (allowed_types(produced), allowed_types(consumed)?);
         let common: Vec<_> = match &produced_types {
             None => consumed_types.clone(),
-            Some(produced) => produced.iter().copied().filter(|it| is_one_of(it, &consumed_types)).collect(),
+            Some(produced) => {
+                produced.iter().copied().filter(|it| is_compatible_type(it, &consumed_types)).collect()
+            }
         };
         let incompatibility = |reason: String| Some(Incompatibility { pointer: pointer.to_owned(), reason });
         match common.as_slice() {
@@ -152,7 +153,7 @@ impl<'s> Comparison<'s> {
             ["array"] => {
                 let item = |schema: &'s Value| schema.get("items").filter(|it| it.is_object());
                 let pair = Pair { produced: item(produced)?, consumed: item(consumed)?, is_partial: false };
-                self.compare(pair, &reference::join(pointer, "0"), depth)
+                self.compare(pair, &reference::join_pointer(pointer, "0"), depth)
             }
             _ => {
                 let (produced, consumed) = (listed_values(produced)?, listed_values(consumed)?);
@@ -175,7 +176,10 @@ impl<'s> Comparison<'s> {
         let (produced_members, consumed_members) =
             (declared_properties(produced), declared_properties(consumed));
         let incompatibility = |name: &str, reason: &str| {
-            Some(Incompatibility { pointer: reference::join(pointer, name), reason: reason.to_owned() })
+            Some(Incompatibility {
+                pointer: reference::join_pointer(pointer, name),
+                reason: reason.to_owned(),
+            })
         };
         let is_complete =
             is_closed(produced) || self.is_closed && !pair.is_partial && declares_all_members(produced);
@@ -199,12 +203,12 @@ impl<'s> Comparison<'s> {
         })
         .find_map(|(name, produced, consumed)| {
             let pair = Pair { produced, consumed, is_partial: false };
-            self.compare(pair, &reference::join(pointer, name), depth)
+            self.compare(pair, &reference::join_pointer(pointer, name), depth)
         })
     }
 }
 
-fn branches<'s>(schema: &'s Value, keyword: &str) -> impl Iterator<Item = &'s Value> + use<'s> {
+fn keyword_items<'s>(schema: &'s Value, keyword: &str) -> impl Iterator<Item = &'s Value> + use<'s> {
     schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -213,7 +217,7 @@ fn declared_properties(schema: &Value) -> Option<&Map<String, Value>> {
 }
 
 fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
-    branches(schema, "required").filter_map(Value::as_str)
+    keyword_items(schema, "required").filter_map(Value::as_str)
 }
 
 /// Returns `true` if `schema` rejects undeclared properties: it has `additionalProperties: false`
@@ -254,7 +258,7 @@ fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
         _ => {
-            let mut types: Vec<_> = listed_values(schema)?.into_iter().map(text::kind).collect();
+            let mut types: Vec<_> = listed_values(schema)?.into_iter().map(wording::type_name).collect();
             types.dedup();
             Some(types)
         }
@@ -263,7 +267,7 @@ fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
 
 /// Returns `true` if a value of the type `produced` may have one of the types in `consumed`. The
 /// types `number` and `integer` match each other, because a `number` may be an integer.
-fn is_one_of(produced: &str, consumed: &[&str]) -> bool {
+fn is_compatible_type(produced: &str, consumed: &[&str]) -> bool {
     let is_number = |name: &str| matches!(name, "number" | "integer");
     consumed.iter().any(|consumed| *consumed == produced || (is_number(consumed) && is_number(produced)))
 }

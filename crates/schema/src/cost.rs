@@ -8,11 +8,12 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::preflight::{child_count, pattern};
+use super::preflight::{child_count, regex_size};
 
 /// The minimum cost of checking a value against a subschema, without its nested subschemas.
 const VISIT_COST: u64 = 100;
-/// The cost per unit of [`extent`] for each keyword that reads the complete value, such as `enum`.
+/// The cost per unit of [`value_size`] for each keyword that reads the complete value, such as
+/// `enum`.
 const READ_COST: u64 = 8;
 /// The maximum number of backtracks in one match of a regular expression with look-around or
 /// back-references.
@@ -26,13 +27,13 @@ const VALUE_READING_KEYWORDS: [&str; 7] =
 
 /// The cost of checking a value against one subschema, without its nested subschemas.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cost {
+pub(super) struct ValidationCost {
     /// The cost of a visit to the subschema, independent of the size of the value.
     fixed: u64,
-    /// The cost per unit of [`extent`] of the value.
+    /// The cost per unit of [`value_size`] of the value.
     per_unit: u64,
     /// The number of regular expressions in the subschema that need backtracking.
-    backtracking: u64,
+    backtracking_patterns: u64,
     /// `true` if the subschema has `uniqueItems: true`.
     compares_items: bool,
     /// `true` if the subschema has `unevaluatedProperties` or `unevaluatedItems`. These keywords
@@ -40,7 +41,7 @@ pub(super) struct Cost {
     reevaluates: bool,
 }
 
-impl Cost {
+impl ValidationCost {
     pub(super) fn of(schema: &Value) -> Self {
         let mut cost = Self { fixed: VISIT_COST, ..Self::default() };
         for (keyword, value) in schema.as_object().into_iter().flatten() {
@@ -64,27 +65,27 @@ impl Cost {
 
     fn add_patterns<'p>(&mut self, patterns: impl Iterator<Item = &'p str>) {
         for pattern in patterns {
-            self.per_unit = self.per_unit.saturating_add(pattern::count_states(pattern) as u64);
-            self.backtracking += u64::from(pattern::backtracks(pattern));
+            self.per_unit = self.per_unit.saturating_add(regex_size::estimate_states(pattern) as u64);
+            self.backtracking_patterns += u64::from(regex_size::needs_backtracking(pattern));
         }
     }
 
-    /// Returns the cost per unit of [`extent`] of the value. Returns `None` if the cost does not
-    /// grow linearly with the value, for example because of `uniqueItems`.
-    pub(super) fn linear_rate(&self) -> Option<u64> {
-        let is_linear = self.backtracking == 0 && !self.compares_items && !self.reevaluates;
+    /// Returns the cost per unit of [`value_size`] of the value. Returns `None` if the cost does
+    /// not grow linearly with the value, for example because of `uniqueItems`.
+    pub(super) fn cost_per_unit(&self) -> Option<u64> {
+        let is_linear = self.backtracking_patterns == 0 && !self.compares_items && !self.reevaluates;
         is_linear.then(|| self.fixed.saturating_add(self.per_unit))
     }
 
     /// Returns the cost of checking `value` against the subschema, without its nested subschemas.
     pub(super) fn of_value(&self, value: &Value) -> u64 {
         let reads = self.per_unit > 0 || self.compares_items;
-        let size = if reads { extent(value) } else { 0 };
+        let size = if reads { value_size(value) } else { 0 };
         let mut cost = self.fixed + child_count(value) as u64 + self.per_unit.saturating_mul(size);
-        if self.backtracking > 0 && size > 0 {
+        if self.backtracking_patterns > 0 && size > 0 {
             // A match is attempted at each character, and each attempt may read the whole text.
             let text = size.saturating_mul(size).max(MAX_BACKTRACKS as u64 * BACKTRACK_COST);
-            cost = cost.saturating_add(self.backtracking.saturating_mul(text));
+            cost = cost.saturating_add(self.backtracking_patterns.saturating_mul(text));
         }
         if let (true, Value::Array(items)) = (self.compares_items, value) {
             // `uniqueItems` compares items with equal hashes in pairs. Nested arrays with the same
@@ -125,12 +126,12 @@ pub(super) fn spend(cost: u64) -> bool {
 /// Returns the size of `value`: the number of JSON values in it, including `value` itself, plus the
 /// length of all strings and property names in bytes. The caller must limit the depth of `value`,
 /// because this function is recursive.
-pub(super) fn extent(value: &Value) -> u64 {
+pub(super) fn value_size(value: &Value) -> u64 {
     1 + match value {
         Value::String(text) => text.len() as u64,
-        Value::Array(items) => items.iter().map(extent).sum(),
+        Value::Array(items) => items.iter().map(value_size).sum(),
         Value::Object(members) => {
-            members.iter().map(|(name, member)| name.len() as u64 + extent(member)).sum()
+            members.iter().map(|(name, member)| name.len() as u64 + value_size(member)).sum()
         }
         _ => 0,
     }

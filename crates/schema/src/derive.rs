@@ -16,12 +16,12 @@ const NUMBER_FORMATS: [&str; 14] = [
 ];
 
 /// Derives the schema of the JSON from which `T` is deserialized.
-pub(super) fn input<T: JsonSchema + ?Sized>() -> Value {
+pub(super) fn derive_input_schema<T: JsonSchema + ?Sized>() -> Value {
     derive::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
 /// Derives the schema of the JSON to which `T` is serialized.
-pub(super) fn output<T: JsonSchema + ?Sized>() -> Value {
+pub(super) fn derive_output_schema<T: JsonSchema + ?Sized>() -> Value {
     derive::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 

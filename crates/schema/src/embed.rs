@@ -8,7 +8,7 @@ mod tests;
 use serde_json::{Value, json};
 
 use super::Schema;
-use super::reference::join;
+use super::reference::join_pointer;
 
 /// A copy of a schema whose references are valid at a location in a larger document, created by
 /// [`Schema::embedded_at`].
@@ -23,7 +23,7 @@ pub struct EmbeddedSchema {
     pub has_references: bool,
     /// `true` if the schema defines or references anchors. An anchor may collide with an anchor in
     /// the rest of the larger document.
-    pub has_names: bool,
+    pub has_anchors: bool,
 }
 
 impl Schema {
@@ -42,11 +42,11 @@ impl Schema {
     /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
     /// let embedded = tree.embedded_at("#/$defs/tree");
     /// assert_eq!(embedded.schema, json!({"type": "array", "items": {"$ref": "#/$defs/tree"}}));
-    /// assert!(embedded.has_references && !embedded.has_names);
+    /// assert!(embedded.has_references && !embedded.has_anchors);
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn embedded_at(&self, place: &str) -> EmbeddedSchema {
-        let mut embedded = EmbeddedSchema { schema: Value::Null, has_references: false, has_names: false };
+        let mut embedded = EmbeddedSchema { schema: Value::Null, has_references: false, has_anchors: false };
         let mut schema = self.as_value().clone();
         embedded.rewrite_keywords(&mut schema, place);
         EmbeddedSchema { schema, ..embedded }
@@ -80,7 +80,7 @@ impl Schema {
         // without a rewrite.
         let mut inner = match self.as_value().get("$id") {
             Some(_) => self.as_value().clone(),
-            None => self.embedded_at(&join("#/properties", property)).schema,
+            None => self.embedded_at(&join_pointer("#/properties", property)).schema,
         };
         let dialect = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema"));
         let mut outer = json!({"type": "object", "properties": {property: inner}, "required": [property]});
@@ -107,10 +107,10 @@ impl EmbeddedSchema {
                         *reference = format!("{place}{pointer}");
                         self.has_references = true;
                     }
-                    None => self.has_names = true,
+                    None => self.has_anchors = true,
                 }
             }
-            ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
+            ("$anchor" | "$dynamicAnchor", _) => self.has_anchors = true,
             // The values of these keywords are data, so a `$ref` in them is not a reference.
             ("const" | "enum" | "default" | "examples", _) => {}
             // The keys are names of properties or definitions. A name may be equal to a keyword

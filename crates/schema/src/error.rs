@@ -33,7 +33,8 @@ pub enum SchemaFault {
     #[error("its references expand to more than {0} subschemas for one value")]
     TooExpansive(usize),
     /// The regular expressions of the schema have more states than
-    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns) in total. Contains this limit.
+    /// [`SchemaLimits::pattern_states`](crate::SchemaLimits::pattern_states) in total. Contains
+    /// this limit.
     #[error("its regular expressions take more than {0} states")]
     PatternsTooLarge(usize),
     /// A reference leads back to itself without moving to a nested value, as in `{"$ref": "#"}`.

@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Value};
 
-use super::cost::Cost;
-use super::preflight::{self, Graph, InstanceLocation};
+use super::cost::ValidationCost;
+use super::preflight::{self, InstanceLocation, SchemaGraph};
 
 /// The maximum number of subschema visits for which all errors are listed. Each visit may produce
 /// an error, and an error takes about a hundred times the memory of a JSON value.
@@ -30,7 +30,7 @@ pub(super) enum ErrorPlan {
 /// Decides which errors of `value` the validator may list. Subtracts the cost of this decision from
 /// `budget`.
 pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
-    let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
+    let Some(graph) = preflight::build_graph(schema) else { return ErrorPlan::None };
     let costs = vec![None; graph.nodes().len()];
     let mut walk = Walk { graph: &graph, costs, visits: 0, has_union: false, budget };
     match walk.visit_all(0, value) {
@@ -42,10 +42,10 @@ pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan
 }
 
 struct Walk<'g, 's> {
-    graph: &'g Graph<'s>,
+    graph: &'g SchemaGraph<'s>,
     /// The costs of the subschemas, in the order of the nodes in `graph`. `None` until the first
     /// visit to the subschema.
-    costs: Vec<Option<Cost>>,
+    costs: Vec<Option<ValidationCost>>,
     visits: usize,
     /// `true` if the walk visited a subschema with `anyOf` or `oneOf`. The error of a union
     /// contains the errors of all alternatives, so even a single error may be large.
@@ -87,9 +87,9 @@ impl Walk<'_, '_> {
         names.map(|name| self.visit_all(node, &Value::from(name.as_str()))).collect()
     }
 
-    fn spend_visit(&mut self, node: usize, value: &Value) -> Option<Cost> {
+    fn spend_visit(&mut self, node: usize, value: &Value) -> Option<ValidationCost> {
         let schema = self.graph.node_at(node)?.schema;
-        let cost = *self.costs.get_mut(node)?.get_or_insert_with(|| Cost::of(schema));
+        let cost = *self.costs.get_mut(node)?.get_or_insert_with(|| ValidationCost::of(schema));
         *self.budget = self.budget.checked_sub(cost.of_value(value))?;
         self.visits += 1;
         Some(cost)

@@ -11,7 +11,7 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Value};
 
 use super::violation::{MAX_LISTED, Violation, Violations};
-use super::{reference, text, union_guards};
+use super::{reference, union_guards, wording};
 
 /// The minimum Jaro-Winkler similarity, from 0 to 1, at which a declared property is suggested in
 /// place of an unknown property.
@@ -43,32 +43,32 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
             omitted += explainer.violation_count(error);
             continue;
         }
-        let found = explainer.violations(error);
-        omitted += found.omitted();
+        let found = explainer.explain_error(error);
+        omitted += found.omitted_count();
         violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
     // `errors` may be empty for an invalid value: `is_valid` and `iter_errors` of the `jsonschema`
     // crate disagree if a subschema declares another dialect than the root.
     if violations.is_empty() {
-        violations.push(unlisted(value));
+        violations.push(unspecified_violation(value));
     }
     Violations::new(violations, omitted)
 }
 
 /// Creates the violation for a value that is nested deeper than `levels` levels.
-pub(super) fn too_deep(levels: usize) -> Violation {
+pub(super) fn too_deep_violation(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
 
 /// Creates the violation for a `value` that cannot be checked within the cost budget.
-pub(super) fn too_costly(value: &Value) -> Violation {
+pub(super) fn too_costly_violation(value: &Value) -> Violation {
     let expected = "a value that can be validated in reasonable time".to_owned();
-    Violation::mismatch("", expected, text::received(value))
+    Violation::mismatch("", expected, wording::describe_value(value))
 }
 
 /// Creates a violation without details, for an invalid `value` whose errors cannot be listed.
-pub(super) fn unlisted(value: &Value) -> Violation {
-    Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
+pub(super) fn unspecified_violation(value: &Value) -> Violation {
+    Violation::mismatch("", "a value that fits the schema".to_owned(), wording::describe_value(value))
 }
 
 /// A converter from the validation errors of `value` to violations. The descriptions of properties
@@ -91,34 +91,35 @@ impl Explainer<'_> {
         }
     }
 
-    fn violations(&self, error: &ValidationError<'_>) -> Violations {
+    fn explain_error(&self, error: &ValidationError<'_>) -> Violations {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-                self.unknown_properties(error, unexpected.iter())
+                self.explain_unknown_properties(error, unexpected.iter())
             }
             Kind::FalseSchema if self.rejects_names(error) => {
-                self.unknown_properties(error, self.members(error).into_iter().flat_map(Map::keys))
+                self.explain_unknown_properties(error, self.members(error).into_iter().flat_map(Map::keys))
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.explain_union(error, context),
-            Kind::PropertyNames { error: inner } => self.property_names(error, inner),
-            kind => Violations::new(vec![self.violation(error, kind)], 0),
+            Kind::PropertyNames { error: inner } => self.explain_property_names(error, inner),
+            kind => Violations::new(vec![self.explain_single(error, kind)], 0),
         }
     }
 
     /// Converts `error`, a failure of the keyword `kind`, to a single violation.
-    fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
+    fn explain_single(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                let described =
-                    self.declared_schema(error, name).map(|schema| text::schema(self.schema, schema));
-                Violation::missing(pointer, name, described.as_deref())
+                let described = self
+                    .declared_schema(error, name)
+                    .map(|schema| wording::describe_schema(self.schema, schema));
+                Violation::missing_property(pointer, name, described.as_deref())
             }
             // `SchemaValidator::AnyObject` creates the only custom error. The error does not
             // contain the invalid value, which is always the root.
             Kind::Custom { message, .. } => {
-                Violation::mismatch(pointer, message.clone(), text::received(self.value))
+                Violation::mismatch(pointer, message.clone(), wording::describe_value(self.value))
             }
             kind => Violation::mismatch(
                 pointer,
@@ -128,25 +129,25 @@ impl Explainer<'_> {
         }
     }
 
-    fn property_names(&self, error: &ValidationError<'_>, inner: &ValidationError<'_>) -> Violations {
+    fn explain_property_names(&self, error: &ValidationError<'_>, inner: &ValidationError<'_>) -> Violations {
         let pointer = error.instance_path().as_str();
-        let inner = self.violations(inner);
+        let inner = self.explain_error(inner);
         let name = |it: &Violation| {
             let expected = format!("property names to be {}", it.expected);
             Violation::mismatch(pointer, expected, it.received.clone())
         };
-        Violations::new(inner.iter().map(name).collect(), inner.omitted())
+        Violations::new(inner.iter().map(name).collect(), inner.omitted_count())
     }
 
     /// Describes the values that the failed keyword `kind` allows, for example `at least 1`.
     fn describe_expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
         match kind {
             Kind::Type { kind } => describe_types(kind),
-            Kind::Enum { options } => {
-                options.as_array().map_or_else(|| text::literal(options), |all| text::one_of(all))
-            }
-            Kind::Constant { expected_value } => text::literal(expected_value),
-            Kind::Format { format } => text::format(format),
+            Kind::Enum { options } => options
+                .as_array()
+                .map_or_else(|| wording::describe_constant(options), |all| wording::describe_one_of(all)),
+            Kind::Constant { expected_value } => wording::describe_constant(expected_value),
+            Kind::Format { format } => wording::describe_format(format),
             Kind::Pattern { pattern } => format!("string that matches the pattern {pattern}"),
             Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
                 "string that can be matched with its pattern in reasonable time".to_owned()
@@ -156,17 +157,19 @@ impl Explainer<'_> {
             Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
             Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
             Kind::MultipleOf { multiple_of } => format!("multiple of {multiple_of}"),
-            Kind::MinLength { limit } => format!("at least {}", text::count(*limit, "character")),
-            Kind::MaxLength { limit } => format!("at most {}", text::count(*limit, "character")),
-            Kind::MinItems { limit } => format!("at least {}", text::count(*limit, "item")),
-            Kind::MaxItems { limit } => format!("at most {}", text::count(*limit, "item")),
-            Kind::AdditionalItems { limit } => format!("at most {}", text::count(*limit as u64, "item")),
-            Kind::MinProperties { limit } => format!("at least {}", text::count(*limit, "property")),
-            Kind::MaxProperties { limit } => format!("at most {}", text::count(*limit, "property")),
+            Kind::MinLength { limit } => format!("at least {}", wording::pluralize(*limit, "character")),
+            Kind::MaxLength { limit } => format!("at most {}", wording::pluralize(*limit, "character")),
+            Kind::MinItems { limit } => format!("at least {}", wording::pluralize(*limit, "item")),
+            Kind::MaxItems { limit } => format!("at most {}", wording::pluralize(*limit, "item")),
+            Kind::AdditionalItems { limit } => {
+                format!("at most {}", wording::pluralize(*limit as u64, "item"))
+            }
+            Kind::MinProperties { limit } => format!("at least {}", wording::pluralize(*limit, "property")),
+            Kind::MaxProperties { limit } => format!("at most {}", wording::pluralize(*limit, "property")),
             Kind::UniqueItems => "array of items that all differ".to_owned(),
             Kind::UnevaluatedItems { .. } => "array without further items".to_owned(),
             Kind::Contains => self.describe_contains(error),
-            Kind::Not { schema } => format!("anything but {}", text::schema(self.schema, schema)),
+            Kind::Not { schema } => format!("anything but {}", wording::describe_schema(self.schema, schema)),
             Kind::OneOfMultipleValid { .. } => "value that fits exactly one alternative".to_owned(),
             Kind::FalseSchema => "no value here".to_owned(),
             Kind::ContentEncoding { content_encoding } => format!("text encoded as {content_encoding}"),
@@ -188,13 +191,14 @@ impl Explainer<'_> {
     fn describe_contains(&self, error: &ValidationError<'_>) -> String {
         let schema = self.failed_schema(error);
         let keyword = |name| schema.and_then(|schema| schema.get(name));
-        let item = keyword("contains").map_or_else(|| "value".to_owned(), |it| text::schema(self.schema, it));
+        let item = keyword("contains")
+            .map_or_else(|| "value".to_owned(), |it| wording::describe_schema(self.schema, it));
         let least = keyword("minContains").map_or_else(|| "1".to_owned(), Value::to_string);
         let most = keyword("maxContains").map(|most| format!(" and at most {most}")).unwrap_or_default();
         format!("array with at least {least}{most} of: {item}")
     }
 
-    fn unknown_properties<'n>(
+    fn explain_unknown_properties<'n>(
         &self,
         error: &ValidationError<'_>,
         names: impl Iterator<Item = &'n String>,
@@ -204,11 +208,12 @@ impl Explainer<'_> {
             self.failed_schema(error).map(|schema| known_names(self.schema, schema)).unwrap_or_default();
         let words = match known.len() {
             0 => "no properties are known".to_owned(),
-            _ => format!("known properties: {}", text::names(known.iter().copied())),
+            _ => format!("known properties: {}", wording::join_names(known.iter().copied())),
         };
         let mut names = names;
         let listed = names.by_ref().take(MAX_LISTED);
-        let listed = listed.map(|name| Violation::unknown(pointer, name, nearest(name, &known), &words));
+        let listed =
+            listed.map(|name| Violation::unknown_property(pointer, name, nearest_name(name, &known), &words));
         let listed = listed.collect();
         Violations::new(listed, names.count())
     }
@@ -251,10 +256,10 @@ impl Explainer<'_> {
 }
 
 fn describe_received(error: &ValidationError<'_>, kind: &Kind) -> String {
-    let words = text::received(error.instance());
+    let words = wording::describe_value(error.instance());
     match (kind, error.instance().as_ref()) {
         (Kind::MinLength { .. }, Value::String(text)) => {
-            format!("{words} ({})", text::count(text.chars().count() as u64, "character"))
+            format!("{words} ({})", wording::pluralize(text.chars().count() as u64, "character"))
         }
         (Kind::OneOfMultipleValid { .. }, _) => format!("{words}, which fits several"),
         _ => words,
@@ -267,14 +272,14 @@ fn describe_types(kind: &TypeKind) -> String {
         TypeKind::Multiple(several) => {
             // `integer or null` reads better than `null or integer`.
             let (null, others): (Vec<_>, Vec<_>) = several.iter().partition(|it| *it == JsonType::Null);
-            text::either(others.into_iter().chain(null).map(|it| it.as_str().to_owned()))
+            wording::join_with_or(others.into_iter().chain(null).map(|it| it.as_str().to_owned()))
         }
     }
 }
 
 /// Returns the name in `known` that is most similar to `name`, or `None` if no name reaches
 /// [`MIN_SIMILARITY`]. Names longer than [`MAX_COMPARED_BYTES`] are not compared.
-fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
+fn nearest_name<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     let comparable = |it: &str| it.len() <= MAX_COMPARED_BYTES;
     let known = known.iter().filter(|it| comparable(name) && comparable(it));
     let alike = known.map(|it| (strsim::jaro_winkler(name, it), it.as_str()));

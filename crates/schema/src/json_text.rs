@@ -56,7 +56,7 @@ impl JsonText {
     }
 
     /// Returns the parsed JSON value. A text that is not valid JSON is returned as a JSON string.
-    pub fn to_value(&self) -> Arc<Value> {
+    pub fn value_or_string(&self) -> Arc<Value> {
         self.parsed().clone().unwrap_or_else(|_| Arc::new(Value::from(self.as_str())))
     }
 

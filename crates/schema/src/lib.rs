@@ -20,21 +20,21 @@ mod schema;
 mod secret_members;
 #[cfg(test)]
 mod tests;
-mod text;
 mod type_aliases;
 mod union_guards;
 mod validator;
+mod wording;
 #[doc = include_str!("../docs/threat-model.md")]
 pub mod threat_model {}
 mod provider;
 mod violation;
 
-pub use self::canonical::canonical;
+pub use self::canonical::canonical_json;
 pub use self::compatibility::Incompatibility;
 pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};
 pub use self::json_text::{JsonText, NotJson};
-pub use self::preflight::{SchemaLimits, VALUE_DEPTH, exceeds_depth};
+pub use self::preflight::{MAX_VALUE_DEPTH, SchemaLimits, exceeds_depth};
 pub use self::provider::{ProviderSchema, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::schema::{Property, Schema};

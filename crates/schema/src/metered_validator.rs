@@ -8,8 +8,8 @@
 use jsonschema::{Draft, FancyRegex, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
-use super::cost::{self, Cost, MAX_BACKTRACKS};
-use super::preflight::{self, Graph, InstanceLocation, Node};
+use super::cost::{self, MAX_BACKTRACKS, ValidationCost};
+use super::preflight::{self, InstanceLocation, Node, SchemaGraph};
 
 /// An internal keyword that subtracts the cost of a subschema from the budget. The value of the
 /// keyword is the index of the subschema in the graph. A keyword with this name in the original
@@ -19,24 +19,25 @@ const COST_KEYWORD: &str = "haft:cost";
 /// Compiles `schema`, which must have passed the preflight, to a validator with a budget. Returns
 /// `None` if the rewritten schema cannot be compiled.
 pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
-    let graph = preflight::graph(schema)?;
-    let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();
+    let graph = preflight::build_graph(schema)?;
+    let costs: Vec<_> = graph.nodes().iter().map(|node| ValidationCost::of(node.schema)).collect();
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
-    let options = options.with_pattern_options(patterns()).with_keyword(COST_KEYWORD, move |_, number, _| {
-        let number = number.as_u64().and_then(|number| usize::try_from(number).ok());
-        let cost = number.and_then(|number| costs.get(number)).copied().unwrap_or_default();
-        Ok(Box::new(CostKeyword(cost)))
-    });
+    let options =
+        options.with_pattern_options(pattern_options()).with_keyword(COST_KEYWORD, move |_, number, _| {
+            let number = number.as_u64().and_then(|number| usize::try_from(number).ok());
+            let cost = number.and_then(|number| costs.get(number)).copied().unwrap_or_default();
+            Ok(Box::new(CostKeyword(cost)))
+        });
     options.build(&flatten(&graph, draft)).ok()
 }
 
 /// Returns the options of the regular expression engine, which limit a match to [`MAX_BACKTRACKS`]
 /// backtracks.
-pub(super) fn patterns() -> PatternOptions<FancyRegex> {
+pub(super) fn pattern_options() -> PatternOptions<FancyRegex> {
     PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)
 }
 
-struct CostKeyword(Cost);
+struct CostKeyword(ValidationCost);
 
 impl<'i> Keyword<'i> for CostKeyword {
     fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
@@ -52,26 +53,31 @@ impl<'i> Keyword<'i> for CostKeyword {
 /// definition in `$defs`, guarded by the keyword [`COST_KEYWORD`]. Unreachable subschemas are
 /// omitted, because the compiler ignores them in the original schema, but might reject them as
 /// definitions.
-fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
+fn flatten(graph: &SchemaGraph<'_>, draft: Draft) -> Value {
     let mut all = Map::new();
     let mut open = vec![0];
     while let Some(number) = open.pop() {
         let Some(node) = graph.node_at(number).filter(|_| !all.contains_key(&number.to_string())) else {
             continue;
         };
-        let then = without_nesting(graph, node, draft, &mut open).unwrap_or_else(|| node.schema.clone());
+        let then = flatten_node(graph, node, draft, &mut open).unwrap_or_else(|| node.schema.clone());
         all.insert(number.to_string(), json!({"if": {COST_KEYWORD: number}, "then": then, "else": false}));
     }
-    json!({"$ref": path(0), "$defs": all})
+    json!({"$ref": definition_reference(0), "$defs": all})
 }
 
 /// Returns a copy of the subschema `node`. References to definitions replace its nested subschemas,
 /// and the numbers of these definitions are appended to `open`. Returns `None` if the subschema is
 /// a boolean.
-fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut Vec<usize>) -> Option<Value> {
+fn flatten_node(
+    graph: &SchemaGraph<'_>,
+    node: &Node<'_>,
+    draft: Draft,
+    open: &mut Vec<usize>,
+) -> Option<Value> {
     let mut to = |number| {
         open.push(number);
-        json!({"$ref": path(number)})
+        json!({"$ref": definition_reference(number)})
     };
     let mut keywords = Map::new();
     for (keyword, value) in node.schema.as_object()?.iter().filter(|(keyword, _)| is_known(draft, keyword)) {
@@ -83,7 +89,7 @@ fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut 
             }
             continue;
         };
-        let mut place = |schema: &Value| graph.number_of(schema).map_or_else(|| schema.clone(), &mut to);
+        let mut place = |schema: &Value| graph.node_index(schema).map_or_else(|| schema.clone(), &mut to);
         let value = match value {
             _ if first.location == InstanceLocation::None => continue,
             Value::Object(_) if std::ptr::eq(first.schema, value) => place(value),
@@ -120,6 +126,6 @@ fn is_known(draft: Draft, keyword: &str) -> bool {
     }
 }
 
-fn path(number: usize) -> String {
+fn definition_reference(number: usize) -> String {
     format!("#/$defs/{number}")
 }

@@ -4,24 +4,24 @@
 //! The checks recurse to a limited depth, so no schema overflows the stack.
 
 mod graph;
-mod measure;
-pub(super) mod pattern;
+pub(super) mod regex_size;
 mod subschema;
+mod survey;
 #[cfg(test)]
 mod tests;
 
 use jsonschema::Draft;
 use serde_json::Value;
 
-pub(super) use self::graph::{Graph, Node};
-pub use self::measure::exceeds_depth;
-pub(super) use self::measure::{child_count, drop_iteratively, exceeds_size};
+pub(super) use self::graph::{Node, SchemaGraph};
 pub(super) use self::subschema::{InstanceLocation, subschemas};
+pub use self::survey::exceeds_depth;
+pub(super) use self::survey::{child_count, drop_iteratively, exceeds_size};
 use super::error::{SchemaError, SchemaFault};
 
 /// The maximum nesting of objects and arrays in a valid value: 100 levels. The parser of
 /// `serde_json` accepts 128 levels, so each valid value can be parsed again from its JSON text.
-pub const VALUE_DEPTH: usize = 100;
+pub const MAX_VALUE_DEPTH: usize = 100;
 
 /// Limits for a schema, checked before it is compiled.
 ///
@@ -50,36 +50,39 @@ pub struct SchemaLimits {
     pub expansion: usize,
     /// The maximum number of states in all regular expressions of the schema. The number is
     /// estimated before the expressions are compiled. 100,000 by default.
-    pub patterns: usize,
+    pub pattern_states: usize,
 }
 
 impl Default for SchemaLimits {
     fn default() -> Self {
-        Self { bytes: 256 << 10, depth: 64, nodes: 10_000, expansion: 10_000, patterns: 100_000 }
+        Self { bytes: 256 << 10, depth: 64, nodes: 10_000, expansion: 10_000, pattern_states: 100_000 }
     }
 }
 
 /// Checks `schema` against `limits`, and rejects invalid references and infinite recursion. Returns
 /// the dialect of `schema`.
-pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
-    let survey = measure::survey(schema, limits)?;
+pub(super) fn check_limits_and_references(
+    schema: &Value,
+    limits: &SchemaLimits,
+) -> Result<Draft, SchemaError> {
+    let survey = survey::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
-    let graph = Graph::of(schema, &survey)?;
+    let graph = SchemaGraph::of(schema, &survey)?;
     graph.check_limits(limits.expansion)?;
     Ok(draft)
 }
 
 /// Returns the graph of the subschemas of `schema`, without a check of limits. Returns `None` if
 /// `schema` has a fault that the preflight rejects, such as a reference without a target.
-pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
+pub(super) fn build_graph(schema: &Value) -> Option<SchemaGraph<'_>> {
     let unlimited = SchemaLimits {
         bytes: usize::MAX,
         depth: usize::MAX,
         nodes: usize::MAX,
         expansion: usize::MAX,
-        patterns: usize::MAX,
+        pattern_states: usize::MAX,
     };
-    Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
+    SchemaGraph::of(schema, &survey::survey(schema, &unlimited).ok()?).ok()
 }
 
 /// Returns the dialect that the `$schema` keyword of `schema` declares, or `None` without this

@@ -20,8 +20,8 @@ impl Schema {
         description: &str,
     ) -> Option<Result<Self, SchemaError>> {
         let mut value = self.as_value().clone();
-        let properties = reference::join(&reference::root_target(&value), "properties");
-        let property = value.pointer_mut(&reference::join(&properties, name))?;
+        let properties = reference::join_pointer(&reference::root_target(&value), "properties");
+        let property = value.pointer_mut(&reference::join_pointer(&properties, name))?;
         if let Value::Bool(allows) = property {
             *property = if *allows { Value::Object(Map::new()) } else { json!({"not": {}}) };
         }

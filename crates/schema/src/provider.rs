@@ -4,12 +4,12 @@ mod change;
 mod description_notes;
 mod flatten;
 mod gemini;
-mod inline;
+mod inliner;
 mod json_types;
-mod limits;
 mod root_object;
 mod small_model;
 mod strict;
+mod strict_limits;
 
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ pub enum SchemaTarget {
     ///   `if`, `not` or `additionalProperties: false`.
     /// - Optional properties are not nullable.
     /// - Descriptions are shortened to at most 300 bytes, at the end of a sentence if possible.
-    Small,
+    SmallModel,
 }
 
 /// A schema derived for a provider by [`Schema::for_provider`].
@@ -94,7 +94,7 @@ pub struct ProviderSchema {
 impl ProviderSchema {
     /// Returns the change that prevents strict mode, or `None` if the schema is strict or the
     /// target has no strict mode.
-    pub fn obstacle(&self) -> Option<&SchemaChange> {
+    pub fn strict_obstacle(&self) -> Option<&SchemaChange> {
         self.changes.iter().find(|change| matches!(change.kind, SchemaChangeKind::NotStrict { .. }))
     }
 }
@@ -112,7 +112,7 @@ impl Schema {
     /// use haft_schema::{Schema, SchemaTarget};
     /// use serde_json::json;
     ///
-    /// let schema = Schema::arguments(json!({
+    /// let schema = Schema::for_arguments(json!({
     ///     "properties": {
     ///         "path": {"type": "string", "minLength": 1},
     ///         "depth": {"type": "integer"},
@@ -138,7 +138,7 @@ impl Schema {
     ///     "`minLength` at /properties/path: stated only in the description"
     /// );
     ///
-    /// let map = Schema::arguments(json!({"additionalProperties": {"type": "integer"}}))?;
+    /// let map = Schema::for_arguments(json!({"additionalProperties": {"type": "integer"}}))?;
     /// let derived = map.for_provider(SchemaTarget::OpenAiStrict);
     /// assert!(!derived.is_strict);
     /// assert_eq!(&derived.value, map.as_value());
@@ -154,7 +154,7 @@ impl Schema {
                 Err(obstacle) => open(vec![obstacle]),
             },
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),
-            SchemaTarget::Small => lossy(small_model::derive(self.as_value())),
+            SchemaTarget::SmallModel => lossy(small_model::derive(self.as_value())),
         }
     }
 }

@@ -56,6 +56,6 @@ fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String
 
 /// Appends `token` to the JSON pointer `pointer`, and escapes `~` and `/` in `token` (RFC 6901,
 /// section 3).
-pub fn join(pointer: &str, token: &str) -> String {
+pub fn join_pointer(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }

@@ -84,7 +84,7 @@ pub enum RepairKind {
 
 impl Repair {
     /// Creates the [`Repair`] that records the replacement of an empty text by `{}`.
-    pub fn empty_text() -> Self {
+    pub fn no_arguments() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }
 }
@@ -107,7 +107,7 @@ impl fmt::Display for Repair {
 /// A valid value is never changed. An invalid value is returned unchanged and without repairs if it
 /// cannot be repaired, so its violations refer to the original value.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
-    if policy == RepairPolicy::Strict || schema.check(&value) != Some(false) {
+    if policy == RepairPolicy::Strict || schema.try_is_valid(&value) != Some(false) {
         return (value, Vec::new());
     }
     let mut repairer = Repairer::new(schema);

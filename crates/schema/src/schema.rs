@@ -97,7 +97,7 @@ impl Schema {
     ///
     /// The same errors as [`Schema::new`].
     pub fn with_limits(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        match preflight::inspect(&value, limits) {
+        match preflight::check_limits_and_references(&value, limits) {
             Ok(draft) => {
                 let validator = SchemaValidator::compile(&value, draft)?;
                 Ok(Self(Arc::new(Inner::new(value, validator))))
@@ -120,7 +120,7 @@ impl Schema {
     /// Returns an error if [`Schema::new`] rejects the derived schema, for example because of a
     /// handwritten `JsonSchema` implementation.
     pub fn from_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
-        Self::new(derive::input::<T>())
+        Self::new(derive::derive_input_schema::<T>())
     }
 
     /// Derives the schema of the JSON to which `T` is serialized.
@@ -133,9 +133,9 @@ impl Schema {
     ///
     /// The same errors as [`Schema::from_type`].
     pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
-        let mut schema = Self::new(derive::output::<T>())?;
-        // [`Schema::incompatibility`] ignores `is_closed` if the schema explicitly allows other
-        // properties.
+        let mut schema = Self::new(derive::derive_output_schema::<T>())?;
+        // [`Schema::find_incompatibility`] ignores `is_closed` if the schema explicitly allows
+        // other properties.
         if let Some(inner) = Arc::get_mut(&mut schema.0) {
             inner.is_closed = true;
         }
@@ -159,19 +159,19 @@ impl Schema {
     /// The same errors as [`Schema::new`], and
     /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root does not allow
     /// objects.
-    pub fn arguments(value: Value) -> Result<Self, SchemaError> {
+    pub fn for_arguments(value: Value) -> Result<Self, SchemaError> {
         Self::new(value)?.into_arguments()
     }
 
-    /// Converts this schema to the schema of a tool's arguments, as [`Schema::arguments`] does. The
-    /// schema is recompiled only if its root changes.
+    /// Converts this schema to the schema of a tool's arguments, as [`Schema::for_arguments`] does.
+    /// The schema is recompiled only if its root changes.
     ///
     /// # Errors
     ///
     /// Returns [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root does not
     /// allow objects.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
-        match arguments::object_root(self.as_value(), self.0.validator.draft())? {
+        match arguments::to_object_root(self.as_value(), self.0.validator.draft())? {
             Some(value) => self.with_root(value),
             None => Ok(self),
         }
@@ -194,7 +194,7 @@ impl Schema {
     /// The time of a check is bounded. If a check would take longer than a fraction of a second,
     /// `value` is treated as invalid. See the [threat model](crate::threat_model).
     pub fn is_valid(&self, value: &Value) -> bool {
-        self.check(value) == Some(true)
+        self.try_is_valid(value) == Some(true)
     }
 
     /// Validates `value` against this schema.
@@ -207,17 +207,20 @@ impl Schema {
     /// single violation.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
-            return Err(Violations::new(vec![explain::too_deep(self.0.validator.depth())], 0));
+            return Err(Violations::new(
+                vec![explain::too_deep_violation(self.0.validator.max_value_depth())],
+                0,
+            ));
         }
-        match self.check(value) {
+        match self.try_is_valid(value) {
             Some(true) => return Ok(()),
             Some(false) => {}
-            None => return Err(Violations::new(vec![explain::too_costly(value)], 0)),
+            None => return Err(Violations::new(vec![explain::too_costly_violation(value)], 0)),
         }
         let mut budget = validator::ERROR_BUDGET;
         match self.errors(value, &mut budget) {
             Some(Errors { schema, errors }) => Err(explain::explain(schema, value, &errors)),
-            None => Err(Violations::new(vec![explain::unlisted(value)], 0)),
+            None => Err(Violations::new(vec![explain::unspecified_violation(value)], 0)),
         }
     }
 
@@ -252,7 +255,7 @@ impl Schema {
 
     /// Checks `value`. Returns `Some(true)` if it is valid, and `Some(false)` if it is invalid or
     /// nested too deeply. Returns `None` if the check exceeds its cost budget.
-    pub(crate) fn check(&self, value: &Value) -> Option<bool> {
+    pub(crate) fn try_is_valid(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);
         }
@@ -262,7 +265,7 @@ impl Schema {
     /// Returns `true` if `value` is nested deeper than the validator of this schema allows. A
     /// deeper value might overflow the stack.
     pub(crate) fn is_too_deep(&self, value: &Value) -> bool {
-        exceeds_depth(value, self.0.validator.depth())
+        exceeds_depth(value, self.0.validator.max_value_depth())
     }
 
     /// Lists the validation errors of `value`, and subtracts the cost from `budget`. Returns `None`

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Schema;
-use super::preflight::{self, Graph, InstanceLocation};
+use super::preflight::{self, InstanceLocation, SchemaGraph};
 
 /// The secret parts of a value. A schema marks them with `writeOnly: true` or `format: password`.
 #[derive(Debug, Default, PartialEq)]
 pub struct SecretMembers {
     /// `true` if the whole value is secret.
-    pub all: bool,
+    pub is_whole_value: bool,
     /// The names of secret object members at any level of the value. If a secret has no name, such
     /// as a secret array item, the closest member around it is secret as a whole.
     pub names: BTreeSet<String>,
@@ -29,9 +29,9 @@ fn secrets_of_schema(schema: &Value) -> SecretMembers {
     if !has_marker(schema) {
         return SecretMembers::default();
     }
-    match preflight::graph(schema) {
+    match preflight::build_graph(schema) {
         Some(graph) => secrets_of_graph(&graph),
-        None => SecretMembers { all: true, names: BTreeSet::new() },
+        None => SecretMembers { is_whole_value: true, names: BTreeSet::new() },
     }
 }
 
@@ -52,7 +52,7 @@ fn is_marked(schema: &Value) -> bool {
 
 /// Collects the secret members from the subschemas in `graph`. If a secret has no name, such as an
 /// array item, the closest named member around it becomes secret.
-fn secrets_of_graph(graph: &Graph<'_>) -> SecretMembers {
+fn secrets_of_graph(graph: &SchemaGraph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
     };
@@ -78,5 +78,5 @@ fn secrets_of_graph(graph: &Graph<'_>) -> SecretMembers {
             InstanceLocation::Member(name) => Some(name.to_owned()),
             _ => None,
         });
-    SecretMembers { names: names.collect(), all: secret.contains(&0) }
+    SecretMembers { names: names.collect(), is_whole_value: secret.contains(&0) }
 }

@@ -18,7 +18,7 @@ fn check(schema_value: Value, value: Value, expected: Expect) {
     expected.assert_eq(&violations.to_string());
 }
 
-fn add() -> Value {
+fn add_schema() -> Value {
     json!({
         "type": "object",
         "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
@@ -29,26 +29,26 @@ fn add() -> Value {
 /// Behaviour B12: a violation contains the JSON pointer, the expected type and the received value.
 #[test]
 fn violation_has_pointer_expected_and_received() {
-    check(add(), json!({"x": "abc"}), expect![[r#"/x: expected integer, received string "abc""#]]);
+    check(add_schema(), json!({"x": "abc"}), expect![[r#"/x: expected integer, received string "abc""#]]);
 }
 
 /// Behaviour B12: all violations of a value are listed at once.
 #[test]
 fn all_violations_are_listed() {
     check(
-        add(),
+        add_schema(),
         json!({"x": true, "y": [1]}),
         expect![[r#"
         /x: expected integer, received boolean true
         /y: expected integer, received array [1]"#]],
     );
-    check(add(), json!([1]), expect!["/: expected object, received array [1]"]);
+    check(add_schema(), json!([1]), expect!["/: expected object, received array [1]"]);
 }
 
 /// Behaviour B13: `3.0` is valid for the type `integer`, but `true` and `3.5` are not.
 #[test]
 fn integer_accepts_numbers_without_fraction() {
-    let schema = schema(add());
+    let schema = schema(add_schema());
     assert!(schema.is_valid(&json!({"x": 3.0})));
     assert!(!schema.is_valid(&json!({"x": true})));
     assert!(!schema.is_valid(&json!({"x": 3.5})));
@@ -59,7 +59,7 @@ fn integer_accepts_numbers_without_fraction() {
 /// argument.
 #[test]
 fn missing_property_is_named_with_type() {
-    check(add(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
+    check(add_schema(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
     check(json!({"required": ["x"]}), json!({}), expect![[r#"/: missing required property "x""#]]);
     check(
         json!({"properties": {"p": {"$ref": "#/$defs/p"}}, "required": ["p"], "$defs": {"p": {"type": ["string", "null"]}}}),
@@ -154,7 +154,7 @@ fn value_deeper_than_100_levels_is_invalid() {
 
 #[test]
 fn properties_have_schema_and_required_flag() {
-    let schema = schema(json!({"$ref": "#/$defs/a", "$defs": {"a": add()}}));
+    let schema = schema(json!({"$ref": "#/$defs/a", "$defs": {"a": add_schema()}}));
     let properties = schema.properties().map(|Property { name, schema, is_required: required }| {
         format!("{name} {schema}{}", if required { " required" } else { "" })
     });
@@ -178,7 +178,7 @@ fn schema_serializes_as_its_json() {
 
 #[test]
 fn clones_share_the_validator() {
-    let schema = schema(add());
+    let schema = schema(add_schema());
     assert!(std::ptr::eq(schema.as_value(), schema.clone().as_value()));
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::text;
+use super::wording;
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
@@ -16,7 +16,7 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     let name = names.iter().filter_map(Value::as_str).find(|name| !TYPES.contains(name))?;
     let known = name.to_lowercase();
-    let quoted = text::quoted(name);
+    let quoted = wording::quoted(name);
     if matches!(known.as_str(), "any" | "mixed" | "unknown") {
         return Some(format!("{quoted} is not a type of JSON Schema, omit `type` to allow any value"));
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::preflight::subschemas;
-use super::reference::{self, Reference, join};
+use super::reference::{self, Reference, join_pointer};
 
 /// Returns a copy of the schema `root` with a guard around each alternative of a union. Returns
 /// `None` if no alternative has a signature.
@@ -27,10 +27,10 @@ pub(super) fn with_guards(root: &Value) -> Option<Value> {
         for (keyword, value) in schema.as_object().into_iter().flatten() {
             match (keyword.as_str(), value) {
                 ("$ref" | "$dynamicRef", Value::String(reference)) => {
-                    references.push((join(&pointer, keyword), reference));
+                    references.push((join_pointer(&pointer, keyword), reference));
                 }
                 ("anyOf" | "oneOf", Value::Array(all)) => {
-                    alternatives.extend(signatures(root, &join(&pointer, keyword), all));
+                    alternatives.extend(signatures(root, &join_pointer(&pointer, keyword), all));
                 }
                 _ => {}
             }
@@ -80,7 +80,9 @@ fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(Strin
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();
     let signatures =
         schemas.iter().map(|schema| signature(root, schema.as_object()?, objects > 1)).enumerate();
-    signatures.filter_map(|(index, found)| Some((join(pointer, &index.to_string()), found?))).collect()
+    signatures
+        .filter_map(|(index, found)| Some((join_pointer(pointer, &index.to_string()), found?)))
+        .collect()
 }
 
 fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool) -> Option<Value> {

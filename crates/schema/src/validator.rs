@@ -5,32 +5,33 @@ use std::sync::OnceLock;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
-use super::cost::Cost;
+use super::cost::ValidationCost;
 use super::error::{SchemaError, SchemaFault};
 use super::error_plan::ErrorPlan;
-use super::preflight::Graph;
+use super::preflight::SchemaGraph;
 use super::union_guards::with_guards;
 use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
-use crate::VALUE_DEPTH;
+use crate::MAX_VALUE_DEPTH;
 
 /// The maximum number of nested values in a value for which all errors are listed. For a larger
 /// value, only the first error is listed: each nested value may have several errors, and an error
 /// takes about a hundred times the memory of a JSON value.
-const MAX_LISTED_VALUES: usize = 10_000;
+const MAX_VALUES_FOR_ALL_ERRORS: usize = 10_000;
 
-/// The maximum estimated cost of a check without a budget, in the unit of [`Cost`]. If the estimate
-/// is higher, or the cost cannot be estimated, the validator with a budget checks the value.
-const UNMETERED_COST: u64 = 50_000_000;
+/// The maximum estimated cost of a check without a budget, in the unit of [`ValidationCost`]. If
+/// the estimate is higher, or the cost cannot be estimated, the validator with a budget checks the
+/// value.
+const MAX_UNMETERED_COST: u64 = 50_000_000;
 
-/// The budget of a check by [`metered_validator`], in the unit of [`Cost`]. It corresponds to a
-/// fraction of a second.
+/// The budget of a check by [`metered_validator`], in the unit of [`ValidationCost`]. It
+/// corresponds to a fraction of a second.
 const METERED_BUDGET: u64 = 100_000_000;
 
 /// The maximum number of nested subschema visits in a check. Each visit uses stack space, so this
 /// number limits the nesting of values.
 const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 
-/// The budget for listing the errors of a value, in the unit of [`Cost`].
+/// The budget for listing the errors of a value, in the unit of [`ValidationCost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
 /// A validator for the values of a schema.
@@ -46,9 +47,9 @@ pub(super) struct CompiledValidator {
     draft: Draft,
     validator: Validator,
     /// The maximum nesting of a value, in levels. Deeper values are rejected without a check.
-    depth: usize,
-    /// An upper bound on the cost of checking a value, per unit of its [`cost::extent`]. `None` if
-    /// the cost does not grow linearly with the size of the value.
+    max_value_depth: usize,
+    /// An upper bound on the cost of checking a value, per unit of its [`cost::value_size`]. `None`
+    /// if the cost does not grow linearly with the size of the value.
     cost_per_unit: Option<u64>,
     /// The validator with a budget (see [`metered_validator`]), compiled when a check may exceed
     /// the cost limit of the plain validator. The inner value is `None` if the compilation failed.
@@ -71,16 +72,16 @@ impl SchemaValidator {
     /// Compiles `schema`, which must have passed the preflight, in the dialect `draft`.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         let validator = compile(schema, draft).map_err(|error| compile_error("", schema, &error))?;
-        let graph = preflight::graph(schema);
+        let graph = preflight::build_graph(schema);
         if let Some(graph) = &graph {
             validate_targets(graph, draft)?;
         }
         let compiled = CompiledValidator {
             draft,
             validator,
-            depth: graph
+            max_value_depth: graph
                 .as_ref()
-                .map_or(0, |graph| (MAX_STACK_SUBSCHEMAS / graph.longest_chain()).min(VALUE_DEPTH)),
+                .map_or(0, |graph| (MAX_STACK_SUBSCHEMAS / graph.longest_chain()).min(MAX_VALUE_DEPTH)),
             cost_per_unit: graph.as_ref().and_then(cost_per_unit),
             metered: OnceLock::new(),
             guarded: OnceLock::new(),
@@ -103,16 +104,16 @@ impl SchemaValidator {
 
     /// Returns the maximum nesting of a value, in levels. The caller must reject deeper values
     /// without a check, because they could overflow the stack.
-    pub(super) fn depth(&self) -> usize {
+    pub(super) fn max_value_depth(&self) -> usize {
         match self {
-            Self::AnyObject => VALUE_DEPTH,
-            Self::Compiled(compiled) => compiled.depth,
+            Self::AnyObject => MAX_VALUE_DEPTH,
+            Self::Compiled(compiled) => compiled.max_value_depth,
         }
     }
 
     /// Returns `Some(true)` if `value` is valid, and `Some(false)` if it is invalid. Returns `None`
     /// if the check exceeds its budget, or if the validator with a budget cannot be compiled. The
-    /// nesting of `value` must not exceed [`depth`](Self::depth).
+    /// nesting of `value` must not exceed [`max_value_depth`](Self::max_value_depth).
     pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
         match self {
             Self::AnyObject => Some(value.is_object()),
@@ -139,7 +140,10 @@ impl SchemaValidator {
 
 impl CompiledValidator {
     fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
-        if self.cost_per_unit.is_some_and(|rate| rate.saturating_mul(cost::extent(value)) <= UNMETERED_COST) {
+        if self
+            .cost_per_unit
+            .is_some_and(|rate| rate.saturating_mul(cost::value_size(value)) <= MAX_UNMETERED_COST)
+        {
             return Some(self.validator.is_valid(value));
         }
         let metered = self.metered.get_or_init(|| metered_validator::compile(schema, self.draft)).as_ref()?;
@@ -154,7 +158,7 @@ impl CompiledValidator {
         });
         let (schema, validator) =
             guarded.as_ref().map_or((schema, &self.validator), |(schema, it)| (schema, it));
-        let is_large = preflight::exceeds_size(value, MAX_LISTED_VALUES);
+        let is_large = preflight::exceeds_size(value, MAX_VALUES_FOR_ALL_ERRORS);
         let errors = match error_plan::plan(schema, value, budget) {
             ErrorPlan::All if !is_large => validator.iter_errors(value).collect(),
             ErrorPlan::All | ErrorPlan::First => validator.validate(value).err().into_iter().collect(),
@@ -164,11 +168,11 @@ impl CompiledValidator {
     }
 }
 
-/// Returns an upper bound on the cost of checking a value, per unit of its [`cost::extent`].
+/// Returns an upper bound on the cost of checking a value, per unit of its [`cost::value_size`].
 /// Returns `None` if the cost does not grow linearly with the size of the value.
-fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
+fn cost_per_unit(graph: &SchemaGraph<'_>) -> Option<u64> {
     let costs: Option<Vec<_>> =
-        graph.nodes().iter().map(|node| Cost::of(node.schema).linear_rate()).collect();
+        graph.nodes().iter().map(|node| ValidationCost::of(node.schema).cost_per_unit()).collect();
     let costs = costs?;
     graph.sum_over_paths(|node| costs.get(node).copied().unwrap_or(0))
 }
@@ -179,7 +183,9 @@ fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'s
     // meta-schema.
     let anonymous = without_id(schema);
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
-    options.with_pattern_options(metered_validator::patterns()).build(anonymous.as_ref().unwrap_or(schema))
+    options
+        .with_pattern_options(metered_validator::pattern_options())
+        .build(anonymous.as_ref().unwrap_or(schema))
 }
 
 /// Returns a copy of `schema` without the `$id` of its root. Returns `None` if the root has no
@@ -193,14 +199,14 @@ fn without_id(schema: &Value) -> Option<Value> {
 
 /// Validates the targets of all references against the meta-schema. The compiler does not check a
 /// target below a keyword that the dialect does not define.
-fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> {
+fn validate_targets(graph: &SchemaGraph<'_>, draft: Draft) -> Result<(), SchemaError> {
     let is_checked = |pointer: &str| {
         let definition = pointer.strip_prefix("/definitions/");
         let definition =
             definition.or_else(|| pointer.strip_prefix("/$defs/").filter(|_| draft != Draft::Draft7));
         pointer.is_empty() || definition.is_some_and(|name| !name.contains('/'))
     };
-    for target in graph.targets().filter(|target| !is_checked(&target.pointer)) {
+    for target in graph.reference_targets().filter(|target| !is_checked(&target.pointer)) {
         let declared = target.schema.get("$schema").and_then(Value::as_str).map(Draft::from_schema_uri);
         let result = match declared.unwrap_or(draft) {
             Draft::Draft7 => jsonschema::draft7::meta::validate(target.schema),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::PointerDisplay;
-use super::text;
+use super::wording;
 
 /// The maximum number of violations that are listed for a value. Further violations are only
 /// counted.
@@ -40,9 +40,9 @@ impl Violation {
     /// Creates the violation for the missing required property `name` of the object at `pointer`.
     /// `described` is a description of the property's schema, or `None` if the schema does not
     /// declare the property.
-    pub(super) fn missing(pointer: &str, name: &str, described: Option<&str>) -> Self {
+    pub(super) fn missing_property(pointer: &str, name: &str, described: Option<&str>) -> Self {
         let described = described.map(|words| format!(" ({words})")).unwrap_or_default();
-        let name = text::quoted(name);
+        let name = wording::quoted(name);
         Self {
             pointer: pointer.to_owned(),
             expected: format!("required property {name}{described}"),
@@ -54,11 +54,11 @@ impl Violation {
     /// Creates the violation for the undeclared property `name` of the object at `pointer`.
     /// `suggestion` is the most similar declared name, and `known` is a text that lists all
     /// declared names.
-    pub(super) fn unknown(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
+    pub(super) fn unknown_property(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
         let hint = suggestion
-            .map(|suggestion| format!(", did you mean {}?", text::quoted(suggestion)))
+            .map(|suggestion| format!(", did you mean {}?", wording::quoted(suggestion)))
             .unwrap_or_default();
-        let name = text::quoted(name);
+        let name = wording::quoted(name);
         let after = if hint.is_empty() { ";" } else { "" };
         Self {
             pointer: pointer.to_owned(),
@@ -76,8 +76,8 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = text::shortened(&self.pointer, MAX_LINE_BYTES / 4);
-        let message = text::shortened(&self.message, MAX_LINE_BYTES - MAX_LINE_BYTES / 4);
+        let place = wording::shortened(&self.pointer, MAX_LINE_BYTES / 4);
+        let message = wording::shortened(&self.message, MAX_LINE_BYTES - MAX_LINE_BYTES / 4);
         write!(f, "{}: {message}", PointerDisplay(&place))
     }
 }
@@ -114,7 +114,7 @@ impl Violations {
     }
 
     /// Returns the number of violations that are not listed.
-    pub fn omitted(&self) -> usize {
+    pub fn omitted_count(&self) -> usize {
         self.omitted
     }
 }

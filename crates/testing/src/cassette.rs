@@ -4,8 +4,8 @@ mod difference;
 mod exchange;
 mod mode;
 mod model;
-mod profile;
 mod recorded_error;
+mod recorded_profile;
 mod redaction;
 mod request_delta;
 #[cfg(test)]
@@ -21,7 +21,7 @@ pub use mode::{CassetteMode, UnknownMode};
 pub use model::{CassetteMismatch, CassetteModel};
 
 use exchange::Exchange;
-use profile::RecordedProfile;
+use recorded_profile::RecordedProfile;
 
 use haft_core::call::BoxError;
 
@@ -49,7 +49,7 @@ pub struct Cassette {
     exchanges: Vec<Exchange>,
 }
 
-/// An error from parsing a [`Cassette`] or from [`CassetteModel::open`].
+/// An error from parsing a [`Cassette`] or from [`CassetteModel::for_mode`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CassetteError {
@@ -67,19 +67,20 @@ pub enum CassetteError {
     },
     /// The `follows` field of an exchange does not refer to an earlier exchange.
     #[error("exchange {exchange} follows exchange {follows}, which is not an earlier one")]
-    OutOfOrder {
+    InvalidFollows {
         /// The number (from 1) of the exchange with the invalid `follows` field.
         exchange: usize,
         /// The invalid value of the `follows` field.
         follows: usize,
     },
     /// The mode is [`CassetteMode::Replay`], but no recorded cassette was passed to
-    /// [`CassetteModel::open`].
+    /// [`CassetteModel::for_mode`].
     #[error("there is no recording: create it with {}=record", CassetteMode::ENV_VARIABLE)]
     MissingCassette,
-    /// The function that creates the real model for [`CassetteModel::open`] returned this error.
+    /// The function that creates the real model for [`CassetteModel::for_mode`] returned this
+    /// error.
     #[error("cannot create the model")]
-    Model(#[source] BoxError),
+    CreateModel(#[source] BoxError),
 }
 
 /// The JSON object at the top level of a cassette file.
@@ -129,8 +130,8 @@ impl FromStr for Cassette {
             let mut exchange: Exchange = serde_json::from_value(form)?;
             if let Some(follows) = exchange.follows.take() {
                 let earlier = follows.checked_sub(1).and_then(|at| read.get(at));
-                let earlier = earlier.ok_or(CassetteError::OutOfOrder { exchange: number, follows })?;
-                exchange.request = request_delta::apply(&earlier.request, exchange.request);
+                let earlier = earlier.ok_or(CassetteError::InvalidFollows { exchange: number, follows })?;
+                exchange.request = request_delta::apply_delta(&earlier.request, exchange.request);
             }
             read.push(exchange);
         }
@@ -147,7 +148,7 @@ impl fmt::Display for Cassette {
             let mut exchange = exchange.clone();
             let before = self.exchanges.get(..at).unwrap_or_default();
             if let Some((number, new)) =
-                request_delta::delta(before.iter().map(|it| &it.request), &exchange.request)
+                request_delta::find_delta(before.iter().map(|it| &it.request), &exchange.request)
             {
                 (exchange.follows, exchange.request) = (Some(number), new);
             }

@@ -22,7 +22,7 @@
 //! }
 //!
 //! # tokio::runtime::Builder::new_multi_thread().enable_time().build()?.block_on(async {
-//! conformance::tool(Add).await.assert();
+//! conformance::tool(Add).await.assert_conforms();
 //! # });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -87,14 +87,14 @@ impl Report {
         Self { subject: subject.into(), findings: Vec::new() }
     }
 
-    fn add(&mut self, rule: Rule, problem: impl Into<String>) {
+    fn add_finding(&mut self, rule: Rule, problem: impl Into<String>) {
         let Rule { text, remedy } = rule;
         self.findings.push(Finding { rule: text, problem: problem.into(), remedy });
     }
 
     fn require(&mut self, rule: Rule, holds: bool, problem: impl FnOnce() -> String) {
         if !holds {
-            self.add(rule, problem());
+            self.add_finding(rule, problem());
         }
     }
 
@@ -108,7 +108,7 @@ impl Report {
     /// # Panics
     ///
     /// Panics with the text of the report if there are findings.
-    pub fn assert(&self) {
+    pub fn assert_conforms(&self) {
         assert!(self.findings.is_empty(), "{self}");
     }
 }

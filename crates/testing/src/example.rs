@@ -1,22 +1,22 @@
 //! Generates example values from JSON Schemas.
 
+mod array;
 mod choices;
-mod list;
-mod merged;
+mod merged_schema;
 mod number;
 mod object;
 mod pattern;
+mod string;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use self::choices::Choices;
-use self::merged::{JsonType, MergedSchema};
-use self::text::Texts;
+use self::merged_schema::{JsonType, MergedSchema};
+use self::string::Texts;
 use haft_core::Schema;
 use haft_schema::reference::Reference;
 
@@ -25,16 +25,16 @@ use haft_schema::reference::Reference;
 const MAX_ATTEMPTS: usize = 500;
 
 /// The maximum nesting depth of a generated value. If a schema requires a deeper value,
-/// [`example()`] fails.
-const MAX_DEPTH: usize = 40;
+/// [`generate_example`] fails.
+const MAX_VALUE_DEPTH: usize = 40;
 
 /// The budget for all attempts to generate one example. Each generated JSON value costs one unit,
 /// including each nested value. A text with `minLength` costs one more unit per 64 characters. The
 /// budget bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
-const BUDGET: usize = 100_000;
+const VALUE_BUDGET: usize = 100_000;
 
-/// The error returned by [`example()`] if no valid value was found. A valid value may still exist,
-/// because the search is not exhaustive.
+/// The error returned by [`generate_example`] if no valid value was found. A valid value may still
+/// exist, because the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no example of the schema could be made, at {}: {reason}", if .pointer.is_empty() { "/" } else { .pointer })]
 pub struct ExampleError {
@@ -62,7 +62,7 @@ pub struct ExampleError {
 ///
 /// ```
 /// use haft_core::Schema;
-/// use haft_testing::example;
+/// use haft_testing::generate_example;
 /// use serde_json::json;
 ///
 /// let schema = Schema::new(json!({
@@ -74,11 +74,11 @@ pub struct ExampleError {
 ///     },
 ///     "required": ["to", "copies"],
 /// }))?;
-/// assert_eq!(example(&schema)?, json!({"to": "a@example.org", "copies": 1}));
+/// assert_eq!(generate_example(&schema)?, json!({"to": "a@example.org", "copies": 1}));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn example(schema: &Schema) -> Result<Value, ExampleError> {
-    nth_example(schema, 0)
+pub fn generate_example(schema: &Schema) -> Result<Value, ExampleError> {
+    generate_nth_example(schema, 0)
 }
 
 /// Generates an example of `schema`. `number` selects the example: different numbers give different
@@ -86,15 +86,15 @@ pub fn example(schema: &Schema) -> Result<Value, ExampleError> {
 ///
 /// `number` is read as a mixed-radix number. Each choice in the schema, such as an `anyOf`, takes
 /// one digit, which selects one of its options.
-pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, ExampleError> {
+pub(super) fn generate_nth_example(schema: &Schema, number: usize) -> Result<Value, ExampleError> {
     let mut generator = Generator::new(schema.as_value());
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
-        generator.choices.begin(number);
+        generator.choices.begin_attempt(number);
         let errors = match generator.value(&[generator.root], "", 0) {
             Ok(value) => match schema.validate(&value) {
                 Ok(()) => return Ok(value),
-                Err(violations) => violations.iter().map(invalid).collect(),
+                Err(violations) => violations.iter().map(to_example_error).collect(),
             },
             Err(error) => vec![error],
         };
@@ -107,7 +107,7 @@ pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, Examp
     Err(last.unwrap_or_else(|| example_error("", "no valid value was found")))
 }
 
-fn invalid(violation: &haft_core::schema::Violation) -> ExampleError {
+fn to_example_error(violation: &haft_core::schema::Violation) -> ExampleError {
     let reason = format!("expected {}, but generated {}", violation.expected, violation.received);
     ExampleError { pointer: violation.pointer.clone(), reason }
 }
@@ -133,7 +133,7 @@ struct Generator<'s> {
     /// `uniqueItems`. Numbers and plain texts are then selected from 5,000 candidates instead of a
     /// few.
     needs_distinct: bool,
-    /// The remaining units of [`BUDGET`].
+    /// The remaining units of [`VALUE_BUDGET`].
     budget: usize,
 }
 
@@ -148,7 +148,7 @@ impl<'s> Generator<'s> {
             texts: Texts::default(),
             ancestors: Vec::new(),
             needs_distinct: false,
-            budget: BUDGET,
+            budget: VALUE_BUDGET,
         };
         generator.index_anchors(root);
         generator
@@ -179,7 +179,7 @@ impl<'s> Generator<'s> {
         }
     }
 
-    fn resolve(&self, reference: &str) -> Option<&'s Value> {
+    fn resolve_reference(&self, reference: &str) -> Option<&'s Value> {
         match Reference::parse(reference)? {
             Reference::Pointer(pointer) => self.root.pointer(&pointer),
             Reference::Anchor(name) => self.anchors.get(name.as_str()).copied(),
@@ -197,7 +197,7 @@ impl<'s> Generator<'s> {
 
     /// Subtracts `units` from the budget. If the budget is used up, returns an error for the value
     /// at `pointer`.
-    fn spend(&mut self, units: usize, pointer: &str) -> Result<(), ExampleError> {
+    fn spend_budget(&mut self, units: usize, pointer: &str) -> Result<(), ExampleError> {
         self.budget = self.budget.saturating_sub(units);
         if self.budget == 0 {
             return Err(example_error(pointer, "the example would be too large"));
@@ -211,10 +211,10 @@ impl<'s> Generator<'s> {
         pointer: &str,
         depth: usize,
     ) -> Result<Value, ExampleError> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_VALUE_DEPTH {
             return Err(example_error(pointer, "the schema requires infinitely nested values"));
         }
-        self.spend(1, pointer)?;
+        self.spend_budget(1, pointer)?;
         let merged = self.merge_all(schemas, pointer)?;
         if let Some(options) = merged.allowed_values() {
             let Some(last) = options.len().checked_sub(1) else {
@@ -224,13 +224,13 @@ impl<'s> Generator<'s> {
             return Ok(options[chosen.min(last)].clone());
         }
         self.ancestors.extend(merged.parts.iter().map(|part| address(*part)));
-        let types = merged.types();
+        let types = merged.allowed_types();
         let chosen = self.choices.choose(pointer, "type", 0, types.len());
         match types.get(chosen) {
             None => Err(example_error(pointer, "no type satisfies every `type`")),
             Some(JsonType::Object) => self.object(merged, pointer, depth),
             Some(JsonType::Array) => self.list(&merged, pointer, depth),
-            Some(JsonType::Text) => self.text(&merged, pointer),
+            Some(JsonType::String) => self.text(&merged, pointer),
             Some(JsonType::Integer) => self.number(&merged, pointer, true),
             Some(JsonType::Number) => self.number(&merged, pointer, false),
             Some(JsonType::Boolean) => Ok(Value::Bool(self.choices.choose(pointer, "boolean", 0, 2) == 1)),
@@ -270,8 +270,9 @@ impl<'s> Generator<'s> {
         };
         for reference in ["$ref", "$dynamicRef"] {
             if let Some(target) = keywords.get(reference).and_then(Value::as_str) {
-                let target =
-                    self.resolve(target).ok_or_else(|| example_error(pointer, "unresolved reference"))?;
+                let target = self
+                    .resolve_reference(target)
+                    .ok_or_else(|| example_error(pointer, "unresolved reference"))?;
                 self.merge(merged, target, pointer)?;
                 if self.is_draft_7 {
                     return Ok(());
@@ -341,7 +342,7 @@ impl<'s> Generator<'s> {
         let terminates = keywords
             .get("$ref")
             .and_then(Value::as_str)
-            .and_then(|it| self.resolve(it))
+            .and_then(|it| self.resolve_reference(it))
             .is_none_or(|it| self.terminates(it, open, steps))
             && list("allOf").all(|part| self.terminates(part, open, steps))
             && ["anyOf", "oneOf"].iter().all(|keyword| {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::example::{ExampleError, nth_example};
+use super::example::{ExampleError, generate_nth_example};
 use haft_core::{
     ChatModel, Message, Tool, ToolCall,
     message::{AssistantMessage, MessageBody},
@@ -18,9 +18,9 @@ use haft_core::{
 /// answers.
 ///
 /// Use it as a smoke test for the tools of a program. It needs no network and no real model. The
-/// arguments are generated [examples](super::example): they are valid but meaningless. Since an
-/// agent executes the calls, provide a test environment for tools with side effects, or select the
-/// tools to call with [`with_only_tools`](Self::with_only_tools).
+/// arguments are generated [examples](super::generate_example): they are valid but meaningless.
+/// Since an agent executes the calls, provide a test environment for tools with side effects, or
+/// select the tools to call with [`with_only_tools`](Self::with_only_tools).
 ///
 /// The first reply calls every tool that was not yet called in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains only one call.
@@ -55,7 +55,7 @@ use haft_core::{
 #[derive(Clone, Debug)]
 pub struct TestModel {
     profile: ModelProfile,
-    only: Option<BTreeSet<String>>,
+    only_tools: Option<BTreeSet<String>>,
     answer: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct ArgumentsError {
 
 impl Default for TestModel {
     fn default() -> Self {
-        Self { profile: ModelProfile::new("test"), only: None, answer: None }
+        Self { profile: ModelProfile::new("test"), only_tools: None, answer: None }
     }
 }
 
@@ -103,7 +103,7 @@ impl TestModel {
     /// so include the name of this tool: `finish` in `haft-react`.
     #[must_use]
     pub fn with_only_tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.only = Some(names.into_iter().map(Into::into).collect());
+        self.only_tools = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
@@ -116,10 +116,10 @@ impl TestModel {
     }
 
     /// Returns the tool calls of the reply to `request`. Empty if the reply is the final answer.
-    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, ModelError> {
+    fn next_calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, ModelError> {
         let earlier: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
         let is_new = |name: &str| !earlier.iter().any(|call| call.name == name);
-        let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.contains(name));
+        let is_wanted = |name: &str| self.only_tools.as_ref().is_none_or(|only| only.contains(name));
         let tools = request.tools.tools().iter();
         let named = |tool: &dyn Tool| tool.definition().name().as_str().to_owned();
         let chosen: Vec<_> = match &request.tool_choice {
@@ -141,14 +141,14 @@ impl TestModel {
         let first = earlier.len() + 1;
         let call = |(number, tool): (usize, &std::sync::Arc<dyn Tool>)| {
             let definition = tool.definition();
-            let arguments = nth_example(definition.input_schema(), 0)
+            let arguments = generate_nth_example(definition.input_schema(), 0)
                 .map_err(|reason| ModelError::failed(ArgumentsError { tool: named(tool), reason }))?;
             Ok(ToolCall::new(format!("test_{number}"), named(tool), arguments.to_string()))
         };
         (first..).zip(chosen).map(call).collect()
     }
 
-    fn text(&self, request: &ChatRequest) -> Result<String, ExampleError> {
+    fn answer_text(&self, request: &ChatRequest) -> Result<String, ExampleError> {
         match &request.response_format {
             ResponseFormat::JsonSchema { schema, .. } => {
                 // Generate a different example in each reply. In a dialect that encodes calls as
@@ -156,16 +156,16 @@ impl TestModel {
                 // different tools.
                 let replies =
                     request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
-                nth_example(schema, replies.count()).map(|value| value.to_string())
+                generate_nth_example(schema, replies.count()).map(|value| value.to_string())
             }
             ResponseFormat::JsonObject => Ok("{}".to_owned()),
-            ResponseFormat::Text => Ok(self.answer.clone().unwrap_or_else(|| results(request))),
+            ResponseFormat::Text => Ok(self.answer.clone().unwrap_or_else(|| results_json(request))),
         }
     }
 }
 
 /// Returns a JSON object that maps the name of each called tool to the result of its last call.
-fn results(request: &ChatRequest) -> String {
+fn results_json(request: &ChatRequest) -> String {
     let result = |message: &Message| match message.body() {
         MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),
         _ => None,
@@ -177,9 +177,9 @@ fn results(request: &ChatRequest) -> String {
 #[async_trait]
 impl ChatModel for TestModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let calls = self.calls(request)?;
+        let calls = self.next_calls(request)?;
         let message = if calls.is_empty() {
-            AssistantMessage::from(self.text(request).map_err(ModelError::failed)?)
+            AssistantMessage::from(self.answer_text(request).map_err(ModelError::failed)?)
         } else {
             AssistantMessage { tool_calls: calls, ..AssistantMessage::default() }
         };

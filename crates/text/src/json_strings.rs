@@ -15,25 +15,25 @@ use crate::surrogates;
 /// # Examples
 ///
 /// ```
-/// use haft_text::StringTracker;
+/// use haft_text::JsonStringTracker;
 ///
-/// let mut strings = StringTracker::default();
-/// let is_inside: Vec<_> = r#"{"a\"b"}"#.chars().map(|written| strings.push(written)).collect();
+/// let mut strings = JsonStringTracker::default();
+/// let is_inside: Vec<_> = r#"{"a\"b"}"#.chars().map(|written| strings.feed(written)).collect();
 /// assert_eq!(is_inside, [false, true, true, true, true, true, true, false]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StringTracker {
+pub struct JsonStringTracker {
     quote: Option<char>,
     is_escaped: bool,
 }
 
-impl StringTracker {
+impl JsonStringTracker {
     /// Processes the next character. Returns `true` if the character belongs to a string literal,
     /// including its quotes.
     ///
     /// If no string is open, the character `"` opens a string.
-    pub fn push(&mut self, written: char) -> bool {
-        self.push_inside(written) || {
+    pub fn feed(&mut self, written: char) -> bool {
+        self.feed_open_string(written) || {
             let is_quote = written == '"';
             if is_quote {
                 self.open(written);
@@ -43,8 +43,8 @@ impl StringTracker {
     }
 
     /// Processes the next character if a string is open, and returns `true`. Otherwise ignores the
-    /// character and returns `false`. Unlike [`push`](Self::push), never opens a string.
-    pub fn push_inside(&mut self, written: char) -> bool {
+    /// character and returns `false`. Unlike [`feed`](Self::feed), never opens a string.
+    pub fn feed_open_string(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };
         let is_end = written == quote && !self.is_escaped;
         self.is_escaped = written == '\\' && !self.is_escaped;
@@ -65,7 +65,7 @@ impl StringTracker {
 }
 
 /// A state machine that decodes the content of a JSON string literal, one character at a time. Its
-/// input has no quotes around the string; find them with a [`StringTracker`].
+/// input has no quotes around the string; find them with a [`JsonStringTracker`].
 ///
 /// Escapes are decoded as in RFC 8259, section 7. Invalid escapes cause no error: an unknown letter
 /// after a backslash stands for itself, and an invalid hex digit counts as 0. A high surrogate
@@ -78,7 +78,7 @@ impl StringTracker {
 /// use haft_text::StringDecoder;
 ///
 /// let mut decoder = StringDecoder::default();
-/// let decoded: String = r"a\n\ud83c\udf0d".chars().filter_map(|written| decoder.push(written)).collect();
+/// let decoded: String = r"a\n\ud83c\udf0d".chars().filter_map(|written| decoder.feed(written)).collect();
 /// assert_eq!(decoded, "a\n🌍");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ enum Escape {
 impl StringDecoder {
     /// Processes the next character of the string. Returns the decoded character, or `None` if an
     /// escape sequence is not complete yet.
-    pub fn push(&mut self, written: char) -> Option<char> {
+    pub fn feed(&mut self, written: char) -> Option<char> {
         match (mem::take(&mut self.escape), written) {
             (Escape::None, '\\') => self.escape = Escape::Begun,
             (Escape::Begun, 'u') => self.escape = Escape::Unit { unit: 0, digits: 0 },
@@ -129,7 +129,7 @@ impl StringDecoder {
             self.high = Some(unit);
             return None;
         }
-        let pair = high.and_then(|high| surrogates::join(high, unit));
+        let pair = high.and_then(|high| surrogates::decode_pair(high, unit));
         Some(pair.or_else(|| char::from_u32(unit.into())).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 }

@@ -8,7 +8,7 @@ mod think_tags;
 use std::borrow::Cow;
 
 pub use error_chain::ErrorChain;
-pub use json_strings::{StringDecoder, StringTracker};
+pub use json_strings::{JsonStringTracker, StringDecoder};
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
 
 /// Returns the longest prefix of `text` that has at most `max_bytes` bytes and ends at a character

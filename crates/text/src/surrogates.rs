@@ -16,12 +16,12 @@ pub fn is_low(unit: u16) -> bool {
 /// # Examples
 ///
 /// ```
-/// use haft_text::surrogates::join;
+/// use haft_text::surrogates::decode_pair;
 ///
-/// assert_eq!(join(0xD83C, 0xDF0D), Some('🌍'));
-/// assert_eq!(join(0xDF0D, 0xD83C), None);
+/// assert_eq!(decode_pair(0xD83C, 0xDF0D), Some('🌍'));
+/// assert_eq!(decode_pair(0xDF0D, 0xD83C), None);
 /// ```
-pub fn join(high: u16, low: u16) -> Option<char> {
+pub fn decode_pair(high: u16, low: u16) -> Option<char> {
     let is_pair = is_high(high) && is_low(low);
     char::decode_utf16([high, low]).next().filter(|_| is_pair)?.ok()
 }

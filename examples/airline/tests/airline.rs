@@ -18,9 +18,9 @@ async fn tools() -> Result<Toolset, Box<dyn Error>> {
 fn booking_model() -> ScriptedModel {
     let day = r#"{"date":"2026-09-01","origin":"SFO","destination":"JFK"}"#;
     ScriptedModel::new()
-        .calls([("1", "fetch_flight_info", day), ("2", "get_user_info", r#"{"name":"ada"}"#)])
-        .calls([("3", "pick_flight", r#"{"flight_ids":["HF101","HF103","HF105"]}"#)])
-        .calls([("4", "book_itinerary", r#"{"flight_id":"HF103","user_name":"Ada"}"#)])
+        .reply_calls([("1", "fetch_flight_info", day), ("2", "get_user_info", r#"{"name":"ada"}"#)])
+        .reply_calls([("3", "pick_flight", r#"{"flight_ids":["HF101","HF103","HF105"]}"#)])
+        .reply_calls([("4", "book_itinerary", r#"{"flight_id":"HF103","user_name":"Ada"}"#)])
 }
 
 fn never(pending: &PendingCall) -> Decision {
@@ -50,8 +50,8 @@ async fn server_lists_all_tools() -> Outcome {
 #[tokio::test(flavor = "multi_thread")]
 async fn flight_is_booked_after_the_approval() -> Outcome {
     let model = booking_model()
-        .calls([("5", "fetch_itinerary", r#"{"confirmation_number":"C0001"}"#)])
-        .text("Booked: C0001.");
+        .reply_calls([("5", "fetch_itinerary", r#"{"confirmation_number":"C0001"}"#)])
+        .reply_text("Booked: C0001.");
     let mut prompts = Vec::new();
     let answer = airline::serve(model, tools().await?, "SFO to JFK on 2026-09-01, for Ada.", |pending| {
         prompts.push(airline::prompt(pending));
@@ -68,7 +68,7 @@ async fn flight_is_booked_after_the_approval() -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn denial_reaches_the_model_and_nothing_is_booked() -> Outcome {
-    let model = booking_model().step(|request| {
+    let model = booking_model().reply_with(|request| {
         let last = request.messages.iter().last().map(|message| message.text());
         assert_eq!(last.as_deref(), Some("denied: too expensive"));
         Ok(haft_core::model::ChatResponse::new("I booked nothing."))
@@ -85,12 +85,12 @@ async fn denial_reaches_the_model_and_nothing_is_booked() -> Outcome {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_list_the_valid_choices() -> Outcome {
     let model = ScriptedModel::new()
-        .calls([
+        .reply_calls([
             ("1", "fetch_flight_info", r#"{"date":"2026-12-24","origin":"sfo","destination":"jfk"}"#),
             ("2", "get_user_info", r#"{"name":"Bob"}"#),
             ("3", "file_ticket", r#"{"user_request":"A window seat.","user_name":"Grace"}"#),
         ])
-        .text("There is no such flight.");
+        .reply_text("There is no such flight.");
     let answer = airline::serve(model, tools().await?, "A flight at Christmas.", never).await?;
     let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
     assert!(texts[0].contains("there are some on: 2026-09-01, 2026-09-02"), "{}", texts[0]);

@@ -98,7 +98,7 @@ pub fn router(
     let canvas = Canvas { folder: folder.into() };
     let specialist = |model: ReactAgentBuilder, tool: &str, instructions: &str| {
         let all = Toolset::new().with_tools(canvas.clone());
-        let own: Vec<_> = all.own_tools().filter(|it| *it.definition().name() == *tool).collect();
+        let own: Vec<_> = all.static_tools().filter(|it| *it.definition().name() == *tool).collect();
         model.tools(Toolset::new().with_tools(own)).stop_on([tool]).instructions(instructions).build()
     };
     let architect = specialist(ReactAgent::builder(architect), "draw_graph", ARCHITECTURE)?;

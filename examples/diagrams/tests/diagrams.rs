@@ -22,7 +22,7 @@ fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
 }
 
 fn draws(tool: &str, source: &str) -> ScriptedModel {
-    ScriptedModel::new().calls([("1", tool, &json!({"source": source}).to_string())])
+    ScriptedModel::new().reply_calls([("1", tool, &json!({"source": source}).to_string())])
 }
 
 async fn answer(
@@ -94,7 +94,7 @@ async fn ambiguous_request_leads_to_a_question() -> Result<(), Box<dyn Error>> {
 async fn syntax_error_is_corrected_by_the_model() -> Result<(), Box<dyn Error>> {
     let folder = folder("wrong")?;
     let right = json!({"source": "a -> b"}).to_string();
-    let architect = draws("draw_graph", "a -> {b c}").step(move |request| {
+    let architect = draws("draw_graph", "a -> {b c}").reply_with(move |request| {
         let text = request.messages.iter().last().map(|message| message.text());
         assert_eq!(text.as_deref(), Some("line 1: an arrow has one target: write one line per arrow"));
         let call = haft_core::ToolCall::new("2", "draw_graph", right);

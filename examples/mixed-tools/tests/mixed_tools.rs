@@ -9,11 +9,11 @@ use haft_testing::ScriptedModel;
 async fn functions_and_server_tools_are_called_in_one_run() -> Result<(), Box<dyn Error>> {
     let tools = mixed_tools::tools(Path::new(env!("CARGO_BIN_EXE_clock-server"))).await?;
     let model = ScriptedModel::new()
-        .calls([
+        .reply_calls([
             ("call_1", "add", r#"{"a":17,"b":25}"#),
             ("call_2", "get_current_datetime", r#"{"timezone":"Asia/Tokyo","format":"time"}"#),
         ])
-        .step(|request| {
+        .reply_with(|request| {
             let texts: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
             assert_eq!(texts[2], "42");
             assert!(texts[3].contains(r#""timezone":"Asia/Tokyo""#), "{}", texts[3]);

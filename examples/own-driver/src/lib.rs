@@ -24,8 +24,8 @@ use haft_react::{
     compaction::summarize,
     dialect::dialect_for,
     extension::{Entries, ExtensionSet, StepContext, StepInputs},
-    queue::{CallQueues, Placeholders},
-    run::{CallBatch, hint},
+    queue::{CallQueues, QueueResolver},
+    run::{CallBatch, hint_message},
 };
 
 /// The prefix of the names of hand-off tools. The rest of such a name is the name of a [`Member`].
@@ -76,8 +76,8 @@ impl Shared {
 
     /// Copies the entries to `run` if a hook or a tool has changed them.
     fn save_entries(&self, run: &mut Run) {
-        if let Some(changed) = self.entries.take_changed() {
-            run.set_entries(changed);
+        if let Some(changed) = self.entries.take_if_changed() {
+            run.set_extension_entries(changed);
         }
     }
 }
@@ -122,7 +122,7 @@ impl Team {
         let cancellation = context.cancellation.clone();
         // Each call gets its own open handle later. Without this handle, tools that take a handle
         // would be withheld.
-        let entries = Entries::new(run.entries().clone());
+        let entries = Entries::new(run.extension_entries().clone());
         let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
         let context = Arc::new(RunContext { usage: Some(meter.clone()), state, ..context });
         let shared = Shared { context, entries };
@@ -138,7 +138,7 @@ impl Team {
                 // Give each open call a result, so that another run can continue the conversation.
                 run.cancel();
             }
-            AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
+            AgentError::from(kind).with_transcript_and_usage(run.transcript_with_output(), run.usage())
         })
     }
 
@@ -150,7 +150,7 @@ impl Team {
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         // The resolver shows the results of pushed calls in place of their placeholders.
-        let placeholders = Placeholders::new();
+        let placeholders = QueueResolver::new();
         let mut inputs = prepare(self.member(&name)?, run, shared).await?;
         // Recover the run, because its previous driver may have crashed. Recovery does not change a
         // new run.
@@ -169,7 +169,7 @@ impl Team {
                 Effect::Prepare => {
                     if let Some(to) = handoff_target(run) {
                         run.reconfigure(&self.member(&to)?.config);
-                        run.append(hint(format!("{name} hands the conversation to you.")))?;
+                        run.append(hint_message(format!("{name} hands the conversation to you.")))?;
                         name = to;
                     }
                     inputs = prepare(self.member(&name)?, run, shared).await?;
@@ -184,7 +184,7 @@ impl Team {
                 }
                 // A web server would save the run here and continue it when the decision arrives.
                 Effect::Wait(pending) => {
-                    for call in pending.iter().flat_map(PendingCall::leaves) {
+                    for call in pending.iter().flat_map(PendingCall::innermost_calls) {
                         run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
@@ -288,9 +288,15 @@ async fn execute(
     let queues = CallQueues::new(run, &calls);
     // A hand-off must be part of a reply, so it cannot be pushed.
     let queueable = tools.filter_map(|tool| (!is_transfer(tool)).then(|| Arc::clone(tool)));
-    let states = queues.states(&queueable, pipeline);
-    let batch = Batch { tools: tools.clone(), calls, resumed, run: Arc::clone(&shared.context), states };
-    let mut outcomes = pin!(pipeline.batch(batch));
+    let states = queues.host_states(&queueable, pipeline);
+    let batch = Batch {
+        tools: tools.clone(),
+        calls,
+        resumed,
+        run_context: Arc::clone(&shared.context),
+        call_states: states,
+    };
+    let mut outcomes = pin!(pipeline.stream_batch(batch));
     while let Some((_, outcome)) = outcomes.next().await {
         // Add the pushed calls first, so that a run saved in between does not lose them.
         queues.close(&outcome, run)?;

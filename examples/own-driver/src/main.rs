@@ -38,11 +38,11 @@ fn decide(pending: &PendingCall) -> Decision {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let reception = ScriptedModel::new()
-        .calls([("1", "price", r#"{"item": "paper"}"#), ("2", "transfer_to_orders", "{}")]);
+        .reply_calls([("1", "price", r#"{"item": "paper"}"#), ("2", "transfer_to_orders", "{}")]);
     let orders = ScriptedModel::new()
-        .calls([("3", "order", r#"{"item": "paper", "boxes": 30}"#)])
-        .calls([("4", "order", r#"{"item": "paper", "boxes": 3}"#)])
-        .text("3 boxes of paper are on their way, for 14.97.");
+        .reply_calls([("3", "order", r#"{"item": "paper", "boxes": 30}"#)])
+        .reply_calls([("4", "order", r#"{"item": "paper", "boxes": 3}"#)])
+        .reply_text("3 boxes of paper are on their way, for 14.97.");
 
     let tools = Toolset::new().with_tool(Price).with_tool(transfer_to("orders"));
     let team = Team::new([

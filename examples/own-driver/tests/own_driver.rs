@@ -44,11 +44,11 @@ async fn run_with(model: ScriptedModel, extension: Extension) -> Result<RunAnswe
 fn sell(count: usize) -> impl Tool + 'static {
     let definition = ToolDefinition::new(ToolName::sanitize("sell"), Schema::object());
     let tool = DynamicTool::new(definition, move |_, cx| {
-        let push = || cx.state::<QueueHandle>()?.push("look", serde_json::json!({}));
+        let push = || cx.state::<QueueHandle>()?.push_call("look", serde_json::json!({}));
         let pushed: Result<Vec<_>, ToolError> = (0..count).map(|_| push()).collect();
         async move { pushed.map(|placeholders| placeholders.join(" ")) }
     });
-    tool.with_definition(|it| it.with_state(StateType::of::<QueueHandle>()))
+    tool.with_definition(|it| it.with_state_type(StateType::of::<QueueHandle>()))
 }
 
 fn deny_all(_: &PendingCall) -> Decision {
@@ -88,8 +88,8 @@ orders: 3 boxes of paper are on their way, for 14.97.
 
 #[tokio::test]
 async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
-    let first = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
-    let second = ScriptedModel::new().calls([("c", "look", "{}")]).text("Done.");
+    let first = ScriptedModel::new().reply_calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
+    let second = ScriptedModel::new().reply_calls([("c", "look", "{}")]).reply_text("Done.");
     let looking = || Toolset::new().with_tool(tool("look", ToolPolicy::default()));
     let team = Team::new([
         ("first", Member::new(first, "Begin.", looking().with_tool(transfer_to("second")), [])?),
@@ -104,7 +104,7 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     assert!(request.tools.get("transfer_to_second").is_none());
 
     // The limit of the run must still apply after the hand-off to the second agent.
-    let first = ScriptedModel::new().calls([("a", "transfer_to_second", "{}")]);
+    let first = ScriptedModel::new().reply_calls([("a", "transfer_to_second", "{}")]);
     let team = Team::new([
         ("first", Member::new(first, "Begin.", Toolset::new().with_tool(transfer_to("second")), [])?),
         ("second", Member::new(second, "End.", looking(), [])?),
@@ -119,7 +119,8 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
 #[tokio::test]
 async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let model = ScriptedModel::new().calls([("a", "pay", "{}"), ("b", "pay", "{}")]).text("Paid.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "pay", "{}"), ("b", "pay", "{}")]).reply_text("Paid.");
     let team = team_of_one(model, Toolset::new().with_tool(tool("pay", policy)));
     let mut run = team.begin("one", "Pay.".into())?;
     let decide = |call: &PendingCall| match &*call.call.id {
@@ -134,7 +135,7 @@ async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
 
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]);
+    let model = ScriptedModel::new().reply_calls([("a", "hang", "{}"), ("b", "look", "{}")]);
     let team =
         team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
@@ -149,7 +150,7 @@ async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
 
 #[tokio::test]
 async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "hang", "{}")]);
+    let model = ScriptedModel::new().reply_calls([("a", "look", "{}"), ("b", "hang", "{}")]);
     let team =
         team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
     let mut run = team.begin("one", "Go.".into())?;
@@ -170,7 +171,8 @@ async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>
 /// continue it.
 #[tokio::test]
 async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "hang", "{}"), ("b", "look", "{}")]).reply_text("Done.");
     let team =
         team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
     let mut run = team.begin("one", "Go.".into())?;
@@ -189,7 +191,7 @@ async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
 
 #[tokio::test]
 async fn hook_changes_the_request() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().text("Done.");
+    let model = ScriptedModel::new().reply_text("Done.");
     let brief = Extension::new("brief").instructions("Be brief.").prepare(|mut request, cx| async move {
         request.settings.max_tokens = Some(10);
         request.instructions.push(format!("Step {}.", cx.step));
@@ -209,7 +211,7 @@ async fn hook_replaces_a_reply() -> Result<(), Box<dyn Error>> {
         reply.message = "It is secret.".into();
         Ok(reply)
     });
-    assert_eq!(run_with(ScriptedModel::new().text("It is 1234."), secret).await?.text, "It is secret.");
+    assert_eq!(run_with(ScriptedModel::new().reply_text("It is 1234."), secret).await?.text, "It is secret.");
     Ok(())
 }
 
@@ -219,21 +221,21 @@ async fn validator_rejects_an_answer() -> Result<(), Box<dyn Error>> {
         cx.entries.update("outputs", |count: &mut u32| *count += 1).map_err(OutputError::failed)?;
         if output.text.ends_with("please.") { Ok(output) } else { Err(OutputError::retry("say please")) }
     });
-    let model = ScriptedModel::new().text("Sit.").text("Sit, please.");
+    let model = ScriptedModel::new().reply_text("Sit.").reply_text("Sit, please.");
     let team = Team::new([("one", Member::new(model, "Work.", Toolset::new(), [polite])?)]);
     let mut run = team.begin("one", "Go.".into())?;
     let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
     assert_eq!(answer.text, "Sit, please.");
     // The entries that the hook has changed are part of the run.
-    assert_eq!(run.entries()["polite"]["outputs"], 2);
+    assert_eq!(run.extension_entries()["polite"]["outputs"], 2);
     Ok(())
 }
 
 #[tokio::test]
 async fn failed_hook_ends_the_run() {
     let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
-    let error = run_with(ScriptedModel::new().text("Hi."), failing).await.unwrap_err();
-    assert!(matches!(&*error.kind, AgentErrorKind::Hook { hook: "reply hook", .. }), "{error}");
+    let error = run_with(ScriptedModel::new().reply_text("Hi."), failing).await.unwrap_err();
+    assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "reply hook", .. }), "{error}");
     assert_eq!(error.usage.requests, 1);
 }
 
@@ -241,7 +243,7 @@ async fn failed_hook_ends_the_run() {
 /// in place of the placeholders.
 #[tokio::test]
 async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().calls([("a", "sell", "{}")]).text("Sold.");
+    let model = ScriptedModel::new().reply_calls([("a", "sell", "{}")]).reply_text("Sold.");
     let tools = Toolset::new().with_tool(sell(2)).with_tool(tool("look", ToolPolicy::default()));
     let team = team_of_one(model.clone(), tools);
     let mut run = team.begin("one", "Sell.".into())?;
@@ -249,7 +251,7 @@ async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
     assert_eq!((&*answer.text, answer.steps[0].result.model_text()), ("Sold.", "done done".into()));
     let last = model.requests()[1].messages.iter().last().map(|message| message.text());
     assert_eq!(last.as_deref(), Some("done done"));
-    assert_eq!(run.added_calls_left(), limits::QUEUED_CALLS - 2);
+    assert_eq!(run.added_calls_left(), limits::QUEUE_CALLS_TOTAL - 2);
     Ok(())
 }
 
@@ -257,15 +259,15 @@ async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
 /// its pushed calls no longer count.
 #[tokio::test]
 async fn pushed_calls_have_a_quota() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().calls([("a", "sell", "{}")]).text("Too many.");
+    let model = ScriptedModel::new().reply_calls([("a", "sell", "{}")]).reply_text("Too many.");
     let tools = Toolset::new()
-        .with_tool(sell(limits::QUEUED_CALLS + 1))
+        .with_tool(sell(limits::QUEUE_CALLS_TOTAL + 1))
         .with_tool(tool("look", ToolPolicy::default()));
     let team = team_of_one(model, tools);
     let mut run = team.begin("one", "Sell.".into())?;
     let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
     let text = answer.steps[0].result.model_text();
     assert!(text.contains("no more calls can be pushed"), "{text}");
-    assert_eq!((answer.steps.len(), run.added_calls_left()), (1, limits::QUEUED_CALLS));
+    assert_eq!((answer.steps.len(), run.added_calls_left()), (1, limits::QUEUE_CALLS_TOTAL));
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::{env, error::Error, path::Path, process::ExitCode};
 
 use haft_core::{Json, Message, Pipeline, Toolset, pipeline::Batch, tool, toolset::ListContext};
-use haft_openai::{assistant_message, message, tools};
+use haft_openai::{decode_message, encode_message, tools};
 use serde_json::{Value, json};
 
 /// Lists the files of a folder whose names match a pattern.
@@ -40,7 +40,7 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let client = reqwest::Client::new();
     let pipeline = Pipeline::new();
     let tool_list = Toolset::new().with_tool(SearchFiles).list(&ListContext::default()).await;
-    let mut messages = vec![message(&Message::user(question))];
+    let mut messages = vec![encode_message(&Message::user(question))];
     for _ in 0..MAX_STEPS {
         let request = json!({"model": model, "messages": messages, "tools": tools(&tool_list)});
         let request =
@@ -48,17 +48,17 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
         let reply = request.header("content-type", "application/json").send().await?.error_for_status()?;
         let reply: Value = serde_json::from_slice(&reply.bytes().await?)?;
 
-        let reply_message = assistant_message(&reply["choices"][0]["message"])?;
+        let reply_message = decode_message(&reply["choices"][0]["message"])?;
         if reply_message.tool_calls.is_empty() {
             return Ok(reply_message.text());
         }
         let calls = reply_message.tool_calls.clone();
-        messages.push(message(&Message::assistant(reply_message)));
+        messages.push(encode_message(&Message::assistant(reply_message)));
         let batch = Batch { tools: tool_list.clone(), calls, ..Batch::default() };
         for outcome in pipeline.call_all(batch).await {
             let result = outcome.into_result();
             println!("{}: {}", result.name, result.model_text());
-            messages.push(message(&Message::tool(result)));
+            messages.push(encode_message(&Message::tool(result)));
         }
     }
     Err(format!("no answer after {MAX_STEPS} steps").into())

@@ -5,7 +5,7 @@ include!("../src/main.rs");
 #[tokio::test]
 async fn quickstart_answers() -> Result<(), Box<dyn std::error::Error>> {
     let script = haft_testing::ScriptedModel::new();
-    let model = script.calls([("call_1", "add", r#"{"a":17,"b":25}"#)]).text("It is 42.");
+    let model = script.reply_calls([("call_1", "add", r#"{"a":17,"b":25}"#)]).reply_text("It is 42.");
     let agent = ReactAgent::new(model, Toolset::new().with_tool(Add))?;
     let output = agent.run("What is 17 plus 25?").await?;
     assert_eq!(output.text()?, "It is 42.");

@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn orders() -> ScriptedModel {
-    ScriptedModel::new().calls([("call_1", "stock", "{}"), ("call_2", "order", r#"{"boxes":3}"#)])
+    ScriptedModel::new().reply_calls([("call_1", "stock", "{}"), ("call_2", "order", r#"{"boxes":3}"#)])
 }
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn run_waits_in_a_file_and_continues() -> Result<(), Box<dyn Error>> {
     let report = ask(orders(), "Order paper if there are less than 5 boxes.", &file).await?;
     assert!(report.starts_with("The run waits, in ") && report.contains("order {\"boxes\":3}"), "{report}");
 
-    let second = ScriptedModel::new().step(|request| {
+    let second = ScriptedModel::new().reply_with(|request| {
         let texts: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
         assert_eq!(texts[2..], ["2", "3 boxes are ordered"]);
         Ok(ChatResponse::new("Three boxes are on their way."))
@@ -37,7 +37,7 @@ async fn run_waits_in_a_file_and_continues() -> Result<(), Box<dyn Error>> {
 async fn denial_reaches_the_model_with_its_reason() -> Result<(), Box<dyn Error>> {
     let file = file("denied.json");
     ask(orders(), "Order paper.", &file).await?;
-    let second = ScriptedModel::new().step(|request| {
+    let second = ScriptedModel::new().reply_with(|request| {
         let last = request.messages.iter().last().map(|message| message.text());
         assert_eq!(last.as_deref(), Some("denied: too many"));
         Ok(ChatResponse::new("Then I order none."))

@@ -23,9 +23,9 @@ use crate::Case;
 /// # Panics
 ///
 /// Panics if the law is violated.
-pub fn arguments(input: &[u8]) {
+pub fn check_arguments(input: &[u8]) {
     let Some(case) = Case::parse(input) else { return };
-    let Ok(schema) = Schema::arguments(case.schema) else { return };
+    let Ok(schema) = Schema::for_arguments(case.schema) else { return };
     for policy in [RepairPolicy::Default, RepairPolicy::Strict] {
         check_call(&schema, &case.values_text, policy);
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::Case;
 
 const TARGETS: [SchemaTarget; 4] =
-    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
+    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::SmallModel];
 
 /// Checks the conversion of schemas to provider schemas:
 ///
@@ -19,13 +19,13 @@ const TARGETS: [SchemaTarget; 4] =
 /// # Panics
 ///
 /// Panics if the law is violated.
-pub fn provider(input: &[u8]) {
+pub fn check_provider(input: &[u8]) {
     let Some(case) = Case::parse(input) else { return };
     let values = case.values();
     if let Ok(schema) = Schema::new(case.schema.clone()) {
         TARGETS.iter().for_each(|target| drop(check_derivation(&schema, *target, &values)));
     }
-    if let Ok(schema) = Schema::arguments(case.schema) {
+    if let Ok(schema) = Schema::for_arguments(case.schema) {
         for target in TARGETS {
             let sent = check_derivation(&schema, target, &values);
             assert_eq!(sent["type"], "object", "{target:?} {sent}");
@@ -36,7 +36,10 @@ pub fn provider(input: &[u8]) {
 fn check_derivation(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     let derived = schema.for_provider(target);
     assert_eq!(schema.for_provider(target), derived);
-    assert_eq!(derived.is_strict, target == SchemaTarget::OpenAiStrict && derived.obstacle().is_none());
+    assert_eq!(
+        derived.is_strict,
+        target == SchemaTarget::OpenAiStrict && derived.strict_obstacle().is_none()
+    );
     let Some(sent) = compile(&derived) else { return derived.value };
     if derived.is_strict {
         let again = sent.for_provider(target);
@@ -58,13 +61,13 @@ fn check_derivation(schema: &Schema, target: SchemaTarget, values: &[Value]) -> 
 /// conversion: inlining a reference copies data such as an `enum`, and this data may contain an
 /// `$anchor`.
 fn compile(derived: &ProviderSchema) -> Option<Schema> {
-    let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
+    let SchemaLimits { bytes, depth, nodes, expansion, pattern_states: patterns } = SchemaLimits::default();
     let limits = SchemaLimits {
         bytes: 4 * bytes,
         depth: 4 * depth,
         nodes: 4 * nodes,
         expansion: 4 * expansion,
-        patterns: 4 * patterns,
+        pattern_states: 4 * patterns,
     };
     match Schema::with_limits(derived.value.clone(), &limits) {
         Ok(schema) => Some(schema),

@@ -16,16 +16,16 @@ use crate::Case;
 /// # Panics
 ///
 /// Panics if the law is violated.
-pub fn repair(input: &[u8]) {
+pub fn check_repair(input: &[u8]) {
     let Some(case) = Case::parse(input) else { return };
     let values = case.values();
     let Ok(schema) = Schema::new(case.schema) else { return };
     for value in values {
-        check_repair(&schema, &value);
+        check_repaired_value(&schema, &value);
     }
 }
 
-fn check_repair(schema: &Schema, value: &Value) {
+fn check_repaired_value(schema: &Schema, value: &Value) {
     let unchanged = |value: &Value| (value.clone(), Vec::new());
     assert_eq!(schema::repair(schema, value.clone(), RepairPolicy::Strict), unchanged(value));
     let (repaired, repairs) = schema::repair(schema, value.clone(), RepairPolicy::Default);

@@ -1,4 +1,4 @@
-use haft_core::{Schema, schema::canonical};
+use haft_core::{Schema, schema::canonical_json};
 use serde_json::Value;
 
 use crate::Case;
@@ -13,7 +13,7 @@ use crate::Case;
 /// # Panics
 ///
 /// Panics if the law is violated.
-pub fn schema(input: &[u8]) {
+pub fn check_schema(input: &[u8]) {
     let Some(case) = Case::parse(input) else { return };
     let mut values = case.values();
     values.push(case.schema.clone());
@@ -27,7 +27,7 @@ pub fn schema(input: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    if let Ok(schema) = Schema::arguments(case.schema) {
+    if let Ok(schema) = Schema::for_arguments(case.schema) {
         assert_eq!(schema.as_value()["type"], "object");
         assert_eq!(schema.clone().into_arguments().unwrap(), schema);
         values.iter().for_each(|value| assert!(value.is_object() || !schema.is_valid(value)));
@@ -37,10 +37,10 @@ pub fn schema(input: &[u8]) {
 /// Checks that parsing the canonical text of `value` gives an equal value, which has the same
 /// canonical text.
 fn check_canonical_text(value: &Value) {
-    let text = canonical(value);
+    let text = canonical_json(value);
     let read: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(&read, value);
-    assert_eq!(canonical(&read), text);
+    assert_eq!(canonical_json(&read), text);
 }
 
 /// Checks that `value` is valid for `schema`, or that its violations point to existing parts of

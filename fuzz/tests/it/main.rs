@@ -42,22 +42,22 @@ fn check(law: fn(&[u8])) {
 
 #[test]
 fn schema_law_holds() {
-    check(laws::schema);
+    check(laws::check_schema);
 }
 
 #[test]
 fn repair_law_holds() {
-    check(laws::repair);
+    check(laws::check_repair);
 }
 
 #[test]
 fn arguments_law_holds() {
-    check(laws::arguments);
+    check(laws::check_arguments);
 }
 
 #[test]
 fn provider_law_holds() {
-    check(laws::provider);
+    check(laws::check_provider);
 }
 
 #[test]

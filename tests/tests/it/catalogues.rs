@@ -19,7 +19,7 @@ use haft_core::{
     schema::{ProviderSchema, RepairPolicy, SchemaChangeKind, SchemaTarget, repair},
     toolset::Diagnostic,
 };
-use haft_testing::example;
+use haft_testing::generate_example;
 use serde_json::{Map, Value, json};
 
 use self::mcp_fixture::Catalogue;
@@ -27,7 +27,7 @@ use self::report::{Report, lines};
 use self::writer::{Texts, Writer};
 
 const TARGETS: [SchemaTarget; 4] =
-    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
+    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::SmallModel];
 
 /// The variants of arguments to generate for each schema, as defined by [`Writer`]. Variant 0 has
 /// the required properties and uses the first alternatives. Variant 3 has all properties and uses
@@ -62,8 +62,8 @@ fn every_schema_has_a_valid_example() {
         for tool in &catalogue.tools {
             let parse = |schema: &Value| Schema::new(schema.clone()).map_err(|error| error.to_string());
             for schema in [Some(&tool["inputSchema"]), tool.get("outputSchema")].into_iter().flatten() {
-                let example =
-                    parse(schema).and_then(|schema| example(&schema).map_err(|error| error.to_string()));
+                let example = parse(schema)
+                    .and_then(|schema| generate_example(&schema).map_err(|error| error.to_string()));
                 match example {
                     Ok(_) => made += 1,
                     Err(reason) => missing.push(format!("{} {}: {reason}", catalogue.package, tool["name"])),

@@ -36,24 +36,24 @@ fn agent(tools: Toolset) -> ReactAgent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_conform() {
-    conformance::tool(Add).arguments(json!({"x": 17, "y": 25})).await.assert();
-    conformance::tool(Add.with_definition(|it| it.with_name("sum"))).await.assert();
-    conformance::tool(Delete).await.assert();
-    conformance::tool(Wait).timeout(Duration::from_millis(100)).await.assert();
-    conformance::tool(Calculator).await.assert();
-    conformance::tool(GetCurrentDatetime).await.assert();
+    conformance::tool(Add).arguments(json!({"x": 17, "y": 25})).await.assert_conforms();
+    conformance::tool(Add.with_definition(|it| it.with_name("sum"))).await.assert_conforms();
+    conformance::tool(Delete).await.assert_conforms();
+    conformance::tool(Wait).timeout(Duration::from_millis(100)).await.assert_conforms();
+    conformance::tool(Calculator).await.assert_conforms();
+    conformance::tool(GetCurrentDatetime).await.assert_conforms();
     let research = agent(Toolset::new().with_tool(Add).with_tool(Delete)).into_tool("research", "Finds out.");
-    conformance::tool(research).await.assert();
+    conformance::tool(research).await.assert_conforms();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_source_and_its_tools_conform() {
     let server = || async { McpSource::connect("child", child::server()).await.unwrap() };
-    conformance::source(server().await).await.assert();
-    conformance::source(server().await.prefixed("child_")).await.assert();
+    conformance::source(server().await).await.assert_conforms();
+    conformance::source(server().await.prefixed("child_")).await.assert_conforms();
     let tools = Toolset::new().with_source(server().await);
     for name in tools.names().await {
-        conformance::tool(tools.get(name.as_str()).await.unwrap()).await.assert();
+        conformance::tool(tools.get(name.as_str()).await.unwrap()).await.assert_conforms();
     }
 }
 
@@ -65,28 +65,28 @@ async fn http_model_conforms() {
     let greetings = (0..10).map(|_| Reply::Text("Hello."));
     let server = ModelServer::start(replies.into_iter().chain(greetings)).unwrap();
     let model = ChatCompletions::builder("scripted").base_url(server.base_url()).build().unwrap();
-    conformance::model(model).deterministic().await.assert();
+    conformance::model(model).assume_deterministic().await.assert_conforms();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_conform_in_each_dialect() {
     let tools = || Toolset::new().with_tool(Add).with_tool(Calculator);
-    conformance::agent(agent(tools())).await.assert();
-    conformance::agent(agent(tools().with_tool(Delete))).await.assert();
-    let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
+    conformance::agent(agent(tools())).await.assert_conforms();
+    conformance::agent(agent(tools().with_tool(Delete))).await.assert_conforms();
+    let profile = ModelProfile { supports_native_tools: false, ..ModelProfile::new("test") };
     let json =
         ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
-    conformance::agent(json.build().unwrap()).await.assert();
+    conformance::agent(json.build().unwrap()).await.assert_conforms();
     let outputs =
         Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
     let typed = ReactAgent::builder(TestModel::new()).tools(tools()).outputs(outputs).chain_of_thought();
-    conformance::agent(typed.build().unwrap()).await.assert();
+    conformance::agent(typed.build().unwrap()).await.assert_conforms();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nested_agents_and_routers_conform() {
     let child = || agent(Toolset::new().with_tool(Add).with_tool(Delete)).into_tool("research", "Finds out.");
-    conformance::agent(agent(Toolset::new().with_tool(child()))).await.assert();
+    conformance::agent(agent(Toolset::new().with_tool(child()))).await.assert_conforms();
     let table = || {
         RouteTable::new([
             Route::new("sum", "sums").with_keywords(["add", "hello"]),
@@ -95,7 +95,13 @@ async fn nested_agents_and_routers_conform() {
     };
     let agents =
         || [("sum", agent(Toolset::new().with_tool(Add))), ("file", agent(Toolset::new().with_tool(Delete)))];
-    conformance::agent(Router::new(table(), agents()).unwrap()).await.assert();
-    conformance::agent(Router::new(table(), agents()).unwrap()).input(|| "Delete it.".into()).await.assert();
-    conformance::agent(Router::new(table(), agents()).unwrap()).input(|| "What?".into()).await.assert();
+    conformance::agent(Router::new(table(), agents()).unwrap()).await.assert_conforms();
+    conformance::agent(Router::new(table(), agents()).unwrap())
+        .input(|| "Delete it.".into())
+        .await
+        .assert_conforms();
+    conformance::agent(Router::new(table(), agents()).unwrap())
+        .input(|| "What?".into())
+        .await
+        .assert_conforms();
 }

@@ -114,7 +114,7 @@ fn agents(server: &Server) -> [ReactAgent; 2] {
 }
 
 fn connected_to<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
-    builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
+    builder.base_url(server.base_url()).api_key("sk-test").first_retry_wait(Duration::from_millis(100))
 }
 
 /// Runs an agent with `question` and returns its answer. If `is_streamed` is `true`, asserts that

@@ -19,12 +19,12 @@ async fn tools() -> Toolset {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     let model = ScriptedModel::new()
-        .calls([
+        .reply_calls([
             ("a", "add", r#"{"x": 17, "y": "25"}"#),
             ("b", "get_current_datetime", r#"{"format": "date", "timezone": "Asia/Tokyo"}"#),
             ("c", "calculator", r#"{"expression": "2^10"}"#),
         ])
-        .text("Done.");
+        .reply_text("Done.");
     let agent = ReactAgent::new(model, tools().await).unwrap();
     let output = agent.run("Add, and give the date.").await.unwrap();
 
@@ -43,12 +43,12 @@ async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     let model = ScriptedModel::new()
-        .calls([
+        .reply_calls([
             ("a", "fail", "{}"),
             ("b", "get_current_datetime", r#"{"timezone": "Asia/Tokio"}"#),
             ("c", "get_current_datetime", r#"{"format": "epoch"}"#),
         ])
-        .text("It failed.");
+        .reply_text("It failed.");
     let agent = ReactAgent::new(model, tools().await).unwrap();
     let output = agent.run("Try.").await.unwrap();
 

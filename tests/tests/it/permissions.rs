@@ -31,9 +31,9 @@ async fn instructions_in_a_result_grant_no_permission() {
         }
     });
     let model = ScriptedModel::new()
-        .calls([("a", "read_page", "{}")])
-        .calls([("b", "delete_files", "{}")])
-        .text("I cannot delete files.");
+        .reply_calls([("a", "read_page", "{}")])
+        .reply_calls([("b", "delete_files", "{}")])
+        .reply_text("I cannot delete files.");
     let agent = ReactAgent::new(model, Toolset::new().with_tool(page).with_tool(delete)).unwrap();
     let output = agent.run("Summarise the page.").await.unwrap();
 

@@ -8,8 +8,8 @@ use crate::workspace::Workspace;
 /// relative path in `HAFT_MODEL` must therefore become absolute.
 #[test]
 fn relative_model_path_becomes_absolute() {
-    let file = absolute_model_path("src/native.rs".into()).expect("this file exists");
-    assert_eq!(file, Path::new(env!("CARGO_MANIFEST_DIR")).join("src/native.rs"));
+    let file = absolute_model_path("src/native_build.rs".into()).expect("this file exists");
+    assert_eq!(file, Path::new(env!("CARGO_MANIFEST_DIR")).join("src/native_build.rs"));
 }
 
 #[test]

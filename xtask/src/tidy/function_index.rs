@@ -2,7 +2,7 @@
 //! such a table contains a behaviour, its file and its function:
 //!
 //! ```text
-//! | order of the steps | `core: pipeline.rs` | `Pipeline::run` |
+//! | order of the steps | `core: pipeline.rs` | `Pipeline::run_call` |
 //! ```
 
 use super::{Finding, SourceTree};

@@ -3,7 +3,7 @@ use std::{borrow::Cow, future::Future, marker::PhantomData, pin::Pin};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
-use super::{object::Object, parameter::Parameters};
+use super::{object_schema::Object, parameter::Parameters};
 use crate::{
     call::{ToolError, ToolResponse},
     schema::Schema,
@@ -43,7 +43,7 @@ pub fn definition<F: Function>() -> ToolDefinition {
 
 /// Returns the tool definition of the function `F`, with the explicit input schema `schema`.
 pub fn definition_with_schema<F: Function>(schema: Value) -> ToolDefinition {
-    ToolDefinition::inferred::<F::Output>(F::NAME, Schema::arguments(schema))
+    ToolDefinition::inferred::<F::Output>(F::NAME, Schema::for_arguments(schema))
 }
 
 /// Deserializes the validated `arguments` and calls `function` with the deserialized values.

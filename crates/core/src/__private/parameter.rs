@@ -8,8 +8,8 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{constraints::Constraints, object::Object};
-use crate::{call::ToolError, schema::reference::join, tool::deserialize};
+use super::{constraints::Constraints, object_schema::Object};
+use crate::{call::ToolError, schema::reference::join_pointer, tool::deserialize};
 
 /// A type that can be an argument of a tool. Implemented for all types that satisfy the bounds. The
 /// trait exists for the error message that the compiler prints for other types.
@@ -122,7 +122,7 @@ impl<T> Parameter<T> {
             (Some(value), _) => (self.deserialize)(value, Some(self.name)),
             (None, Some(default)) => Ok((default.make)()),
             (None, None) => (self.absent)().ok_or_else(|| {
-                ToolError::InvalidArguments(format!("{}: missing", join("", self.name)).into())
+                ToolError::InvalidArguments(format!("{}: missing", join_pointer("", self.name)).into())
             }),
         }
     }

@@ -55,7 +55,7 @@ pub enum AgentErrorKind {
     InvalidInput(String),
     /// The tool choice requires a tool that is not available.
     #[error("the model cannot be made to call {required}: {}", describe_available_tools(available))]
-    ToolChoice {
+    UnavailableToolChoice {
         /// The required tool, as text for the error message. If the tool choice accepts any tool,
         /// the text is `a tool`, otherwise the quoted name of the tool.
         required: String,
@@ -68,7 +68,7 @@ pub enum AgentErrorKind {
     UnexpectedOutcome(String),
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
     #[error("the {hook} of the agent failed")]
-    Hook {
+    HookFailed {
         /// The kind of the failed hook, such as `output validator`.
         hook: &'static str,
         /// The error of the failed hook.
@@ -171,7 +171,7 @@ impl<K: Into<AgentErrorKind>> From<K> for AgentError {
 impl AgentError {
     /// Sets the transcript and the usage of the failed run.
     #[must_use]
-    pub fn with_run(mut self, transcript: Transcript, usage: Usage) -> Self {
+    pub fn with_transcript_and_usage(mut self, transcript: Transcript, usage: Usage) -> Self {
         (self.transcript, self.usage) = (transcript, usage);
         self
     }

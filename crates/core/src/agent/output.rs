@@ -98,7 +98,7 @@ pub enum StopReason {
 /// The error of [`RunAnswer::parse`]: the outputs do not match the requested type.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is no {expected}: {}", describe_field_error(field, source))]
-pub struct ParseError {
+pub struct AnswerParseError {
     /// The path of the invalid field, such as `address.city`. Empty if the error is not in a single
     /// field.
     pub field: String,
@@ -117,11 +117,11 @@ impl RunAnswer {
     ///
     /// # Errors
     ///
-    /// Fails with a [`ParseError`] that names the invalid field. If the agent declares no outputs,
-    /// the error names the first required field of `T` as missing.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
+    /// Fails with a [`AnswerParseError`] that names the invalid field. If the agent declares no
+    /// outputs, the error names the first required field of `T` as missing.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, AnswerParseError> {
         let outputs = Value::Object(self.outputs.clone());
-        serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {
+        serde_path_to_error::deserialize(outputs).map_err(|error| AnswerParseError {
             field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
             expected: std::any::type_name::<T>().rsplit("::").next().unwrap_or_default(),
             source: error.into_inner(),
@@ -131,7 +131,7 @@ impl RunAnswer {
     /// Records that the agent named `agent` gave the answer. If an inner agent has already recorded
     /// its name, `agent` is put in front of it, as in `support/refunds`.
     #[must_use]
-    pub fn with_agent(mut self, agent: &str) -> Self {
+    pub fn prepend_agent(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {
             Some(inner) => format!("{agent}/{inner}"),
             None => agent.to_owned(),

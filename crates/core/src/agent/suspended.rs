@@ -37,22 +37,22 @@ pub struct SuspendedRun {
 impl SuspendedRun {
     /// Returns the calls that need a decision, including calls made by agents that are used as
     /// tools.
-    pub fn requests(&self) -> Vec<&PendingCall> {
-        self.pending.iter().flat_map(PendingCall::leaves).collect()
+    pub fn undecided_calls(&self) -> Vec<&PendingCall> {
+        self.pending.iter().flat_map(PendingCall::innermost_calls).collect()
     }
 
     /// Creates the input that resumes the run with `decisions`. Each decision is paired with the
-    /// call id of one of the [requests](Self::requests). Calls without a decision stay suspended.
-    /// The run fails if a call id is unknown.
+    /// call id of one of the [requests](Self::undecided_calls). Calls without a decision stay
+    /// suspended. The run fails if a call id is unknown.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }
 
     /// Creates the input that resumes the run with the decisions of the closure `decide`, which is
-    /// called for each of the [requests](Self::requests). If `decide` returns `None`, the call
-    /// stays suspended.
+    /// called for each of the [requests](Self::undecided_calls). If `decide` returns `None`, the
+    /// call stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
-        let requests = self.requests().into_iter();
+        let requests = self.undecided_calls().into_iter();
         let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));
         let decisions = decisions.collect();
         RunInput::resume(self, decisions)
@@ -67,9 +67,9 @@ impl SuspendedRun {
     }
 
     fn describe_needs(&self) -> String {
-        let requests = self.requests().into_iter();
+        let requests = self.undecided_calls().into_iter();
         let needs = requests.map(|PendingCall { call, pending }| {
-            format!("{} for call {:?} of tool {:?}", pending.kind.needs(), call.id, call.name)
+            format!("{} for call {:?} of tool {:?}", pending.kind.needed_decision(), call.id, call.name)
         });
         needs.collect::<Vec<_>>().join(", ")
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::Pending;
-use crate::content::{Content, text_of};
+use crate::content::{Content, join_texts};
 
 /// The return value of a tool: an output, or a pending state.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +116,7 @@ impl ToolOutput {
         match self.content.as_slice() {
             [] => self.structured.as_ref().map_or_else(Cow::default, |value| value.to_string().into()),
             [only] => only.as_text(),
-            pieces => Cow::Owned(text_of(pieces)),
+            pieces => Cow::Owned(join_texts(pieces)),
         }
     }
 

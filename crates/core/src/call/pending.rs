@@ -81,9 +81,9 @@ impl PendingCall {
 
     /// Returns the calls that need a decision. For a call that waits for nested calls, these are
     /// the innermost nested calls. For other calls, this is the call itself.
-    pub fn leaves(&self) -> Vec<&Self> {
+    pub fn innermost_calls(&self) -> Vec<&Self> {
         match &self.pending.kind {
-            PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
+            PendingKind::Nested { pending } => pending.iter().flat_map(Self::innermost_calls).collect(),
             _ => vec![self],
         }
     }

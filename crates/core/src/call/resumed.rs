@@ -10,13 +10,13 @@ use crate::schema::Schema;
 /// for this state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedResumed")]
-pub struct Resumed {
+pub struct ResumedCall {
     pending: Pending,
     decision: Decision,
 }
 
 /// The pending states and decisions of resumed calls, by call id.
-pub type ResumedCalls = BTreeMap<String, Resumed>;
+pub type ResumedCalls = BTreeMap<String, ResumedCall>;
 
 /// The reason why a decision does not match a suspended call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum DecisionError {
     /// The input violates the schema of [`PendingKind::Input`], or the schema itself is invalid.
     /// The value describes the problem.
     #[error("invalid input: {0}")]
-    Input(String),
+    InvalidInput(String),
 }
 
 impl Pending {
@@ -56,7 +56,7 @@ impl Pending {
     /// Fails if the call waits for another kind of decision, if an input violates its schema, or if
     /// one of the nested decisions is invalid or has an unknown call id. A denial is valid for
     /// every call.
-    pub fn resume(self, decision: Decision) -> Result<Resumed, DecisionError> {
+    pub fn resume(self, decision: Decision) -> Result<ResumedCall, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
             (PendingKind::Approval { arguments }, Decision::Approved { arguments: changed }) => {
@@ -73,13 +73,13 @@ impl Pending {
                 check_nested(pending, &decisions)?;
                 Decision::Nested { decisions }
             }
-            (kind, _) => return Err(DecisionError::WrongKind { expected: kind.needs() }),
+            (kind, _) => return Err(DecisionError::WrongKind { expected: kind.needed_decision() }),
         };
-        Ok(Resumed { pending: self, decision })
+        Ok(ResumedCall { pending: self, decision })
     }
 }
 
-impl Resumed {
+impl ResumedCall {
     /// Returns the pending state of the suspended call.
     pub fn pending(&self) -> &Pending {
         &self.pending
@@ -92,7 +92,7 @@ impl Resumed {
 
     /// Returns the approved arguments, from this decision or from an earlier approval of the same
     /// call. `None` if the call was never approved.
-    pub(crate) fn approved(&self) -> Option<&Value> {
+    pub(crate) fn approved_arguments(&self) -> Option<&Value> {
         match &self.decision {
             Decision::Approved { arguments } => arguments.as_ref(),
             _ => self.pending.approved.as_ref(),
@@ -103,7 +103,7 @@ impl Resumed {
 impl PendingKind {
     /// Returns a description of the accepted decisions for error messages, for example
     /// `an approval or a denial`.
-    pub(crate) fn needs(&self) -> &'static str {
+    pub(crate) fn needed_decision(&self) -> &'static str {
         match self {
             Self::Approval { .. } => "an approval or a denial",
             Self::Input { .. } => "the input of a person or a denial",
@@ -118,7 +118,7 @@ impl PendingKind {
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.contains_call(id)) else {
-            let leaves = pending.iter().flat_map(PendingCall::leaves);
+            let leaves = pending.iter().flat_map(PendingCall::innermost_calls);
             let suspended = leaves.map(|leaf| &*leaf.call.id).collect::<Vec<_>>().join(", ");
             return Err(DecisionError::UnknownCall { id: id.clone(), suspended });
         };
@@ -139,18 +139,18 @@ fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), Decisio
         return Ok(());
     }
     let schema = Schema::new(Value::Object(schema.clone()))
-        .map_err(|error| DecisionError::Input(format!("the schema cannot be used: {error}")))?;
-    schema.validate(value).map_err(|error| DecisionError::Input(error.to_string()))
+        .map_err(|error| DecisionError::InvalidInput(format!("the schema cannot be used: {error}")))?;
+    schema.validate(value).map_err(|error| DecisionError::InvalidInput(error.to_string()))
 }
 
-/// The deserialized form of a [`Resumed`]. Its decision is not checked yet.
+/// The deserialized form of a [`ResumedCall`]. Its decision is not checked yet.
 #[derive(Deserialize)]
 struct UncheckedResumed {
     pending: Pending,
     decision: Decision,
 }
 
-impl TryFrom<UncheckedResumed> for Resumed {
+impl TryFrom<UncheckedResumed> for ResumedCall {
     type Error = DecisionError;
 
     fn try_from(saved: UncheckedResumed) -> Result<Self, DecisionError> {

@@ -10,9 +10,9 @@ use crate::message::Message;
 
 /// The append-only list of the messages of a conversation, including tool calls and results.
 ///
-/// Messages are never removed or changed. A [`View`] selects the messages for a model request.
-/// Clones share the messages. The JSON form is `{"version": 1, "messages": […]}`; other versions
-/// are rejected.
+/// Messages are never removed or changed. A [`TranscriptView`] selects the messages for a model
+/// request. Clones share the messages. The JSON form is `{"version": 1, "messages": […]}`; other
+/// versions are rejected.
 ///
 /// # Examples
 ///
@@ -63,15 +63,15 @@ impl Transcript {
     }
 
     /// Returns a view of all messages.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> TranscriptView {
         self.view_ranges(std::iter::once(0..self.len()))
     }
 
     /// Returns a view of the messages in `ranges`. Indices past the end of the transcript are
     /// ignored.
-    pub fn view_ranges(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
+    pub fn view_ranges(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> TranscriptView {
         let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
-        View {
+        TranscriptView {
             transcript: self.clone(),
             ranges: ranges.into_iter().map(inside).collect(),
             replacements: None,
@@ -152,14 +152,14 @@ impl<'de> Deserialize<'de> for Transcript {
 /// assert_eq!(texts, ["1", "Three"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct View {
+pub struct TranscriptView {
     transcript: Transcript,
     ranges: Vec<Range<usize>>,
     /// The replacement messages, by the index of the replaced message in the transcript.
     replacements: Option<Arc<BTreeMap<usize, Arc<Message>>>>,
 }
 
-impl View {
+impl TranscriptView {
     /// Replaces individual messages of the view. The keys of `messages` are indices in the
     /// transcript. The transcript itself is unchanged, and earlier replacements of the view are
     /// dropped.
@@ -191,13 +191,13 @@ impl View {
 
 /// Collects the messages into a new transcript and returns a view of all of them. Useful for a
 /// request without an earlier conversation.
-impl FromIterator<Message> for View {
+impl FromIterator<Message> for TranscriptView {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Transcript::from_iter(messages).view()
     }
 }
 
-impl FromIterator<Arc<Message>> for View {
+impl FromIterator<Arc<Message>> for TranscriptView {
     fn from_iter<I: IntoIterator<Item = Arc<Message>>>(messages: I) -> Self {
         let transcript = Transcript { messages: Arc::new(messages.into_iter().collect()) };
         transcript.view()

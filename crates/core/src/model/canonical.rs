@@ -21,11 +21,11 @@ impl ChatRequest {
     pub fn to_canonical_json(&self) -> Value {
         let mut ids = CallNumbers::default();
         let mut parts = Map::new();
-        let instructions = self.instructions.iter().map(|it| content_json(it.content()));
+        let instructions = self.instructions.iter().map(|it| content_to_json(it.content()));
         parts.extend(instructions.map(|content| ("instructions".to_owned(), content)));
-        let messages = self.messages.iter().map(|it| message_json(it, &mut ids));
+        let messages = self.messages.iter().map(|it| message_to_json(it, &mut ids));
         parts.insert("messages".to_owned(), messages.collect());
-        let tools: Vec<_> = self.tools.tools().iter().map(|it| tool_json(it.definition())).collect();
+        let tools: Vec<_> = self.tools.tools().iter().map(|it| tool_to_json(it.definition())).collect();
         if !tools.is_empty() {
             parts.insert("tools".to_owned(), Value::Array(tools));
         }
@@ -48,7 +48,7 @@ impl ChatRequest {
     }
 }
 
-fn tool_json(definition: &ToolDefinition) -> Value {
+fn tool_to_json(definition: &ToolDefinition) -> Value {
     json!({
         "name": definition.name(),
         "description": definition.description(),
@@ -56,14 +56,14 @@ fn tool_json(definition: &ToolDefinition) -> Value {
     })
 }
 
-fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
+fn message_to_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
     match message.body() {
-        MessageBody::System { content } => json!({"role": "system", "content": content_json(content)}),
-        MessageBody::User { content } => json!({"role": "user", "content": content_json(content)}),
+        MessageBody::System { content } => json!({"role": "system", "content": content_to_json(content)}),
+        MessageBody::User { content } => json!({"role": "user", "content": content_to_json(content)}),
         MessageBody::Assistant(reply) => {
             let mut parts = Map::from_iter([("role".to_owned(), json!("assistant"))]);
             if !reply.content.is_empty() {
-                parts.insert("content".to_owned(), content_json(&reply.content));
+                parts.insert("content".to_owned(), content_to_json(&reply.content));
             }
             for (name, text) in [("reasoning", &reply.reasoning), ("refusal", &reply.refusal)] {
                 parts.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
@@ -79,7 +79,7 @@ fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
         }
         MessageBody::Tool(result) => {
             let media = message.content().iter().any(|piece| !matches!(piece, Content::Text { .. }));
-            let content = if media { content_json(message.content()) } else { json!(result.model_text()) };
+            let content = if media { content_to_json(message.content()) } else { json!(result.model_text()) };
             json!({
                 "role": "tool",
                 "id": ids.number(&result.call_id),
@@ -93,7 +93,7 @@ fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
 
 /// Encodes message content as JSON: a single text piece becomes a string, and any other content an
 /// array of pieces.
-fn content_json(pieces: &[Content]) -> Value {
+fn content_to_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),
         pieces => json!(pieces),

@@ -7,19 +7,19 @@ use crate::usage::Prices;
 /// A wrapper around a model that adds the cost to each reply, computed from [`Prices`]. Created by
 /// [`ChatModelExt::priced`](super::ChatModelExt::priced).
 #[derive(Clone, Debug)]
-pub struct Priced<M> {
+pub struct PricedModel<M> {
     model: M,
     prices: Prices,
 }
 
-impl<M: ChatModel> Priced<M> {
+impl<M: ChatModel> PricedModel<M> {
     pub(super) fn new(model: M, prices: Prices) -> Self {
         Self { model, prices }
     }
 
     /// Sets the cost of `response` if it has no cost yet, its tokens were reported, and its model
-    /// has a price. An existing cost is kept: it comes from an inner `Priced` wrapper with more
-    /// specific prices.
+    /// has a price. An existing cost is kept: it comes from an inner `PricedModel` wrapper with
+    /// more specific prices.
     fn add_cost(&self, response: &mut ChatResponse) {
         if response.usage.priced_requests > 0 {
             return;
@@ -34,7 +34,7 @@ impl<M: ChatModel> Priced<M> {
 }
 
 #[async_trait]
-impl<M: ChatModel> ChatModel for Priced<M> {
+impl<M: ChatModel> ChatModel for PricedModel<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let mut response = self.model.chat(request).await?;
         self.add_cost(&mut response);

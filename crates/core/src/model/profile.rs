@@ -5,15 +5,15 @@ pub struct ModelProfile {
     /// The name of the model in the provider's API.
     pub name: String,
     /// `true` if the model supports tool definitions and tool calls (function calling).
-    pub native_tools: bool,
+    pub supports_native_tools: bool,
     /// `true` if the model supports replies constrained by a JSON Schema (structured output).
-    pub json_schema: bool,
+    pub supports_json_schema: bool,
     /// `true` if the model accepts images.
-    pub images: bool,
+    pub supports_images: bool,
     /// `true` if the model accepts audio.
-    pub audio: bool,
+    pub supports_audio: bool,
     /// `true` if the model accepts document files, such as PDF.
-    pub files: bool,
+    pub supports_files: bool,
     /// The maximum number of tokens in a request and its reply in total. `None` if it is unknown.
     pub context_window: Option<u64>,
 }
@@ -23,11 +23,11 @@ impl ModelProfile {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            native_tools: true,
-            json_schema: true,
-            images: false,
-            audio: false,
-            files: false,
+            supports_native_tools: true,
+            supports_json_schema: true,
+            supports_images: false,
+            supports_audio: false,
+            supports_files: false,
             context_window: None,
         }
     }

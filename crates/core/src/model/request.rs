@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    message::{Message, View},
+    message::{Message, TranscriptView},
     pipeline::ToolList,
     schema::Schema,
     tool::ToolName,
@@ -28,7 +28,7 @@ pub struct ChatRequest {
     /// The system message. It is sent before the conversation and is not part of the transcript.
     pub instructions: Option<Arc<Message>>,
     /// The messages of the conversation.
-    pub messages: View,
+    pub messages: TranscriptView,
     /// The tools that are offered to the model.
     pub tools: ToolList,
     /// The rule for tool calls in the reply: optional, forbidden or required.

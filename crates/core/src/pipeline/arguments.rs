@@ -22,7 +22,7 @@ pub(super) fn parse<'a>(
         return Err(ToolError::InvalidArguments(reason.into()));
     }
     if arguments.trim().is_empty() && policy != RepairPolicy::Strict {
-        details.repairs.push(schema::Repair::empty_text());
+        details.repairs.push(schema::Repair::no_arguments());
         return Ok(Cow::Owned(Value::Object(Map::new())));
     }
     arguments
@@ -33,7 +33,7 @@ pub(super) fn parse<'a>(
 
 /// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, as
 /// far as `policy` allows, and validated again. Returns the valid arguments.
-pub(super) fn validate<'a>(
+pub(super) fn repair_and_validate<'a>(
     definition: &ToolDefinition,
     arguments: Cow<'a, Value>,
     policy: RepairPolicy,

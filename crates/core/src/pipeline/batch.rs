@@ -13,7 +13,7 @@ use futures::{
 
 use super::{CallOutcome, Pipeline, find, invoke::CallTask};
 use crate::{
-    call::{Resumed, ResumedCalls, ToolCall},
+    call::{ResumedCall, ResumedCalls, ToolCall},
     pipeline::ToolList,
     tool::{HostState, RunContext, ToolContext, Touch},
 };
@@ -29,17 +29,18 @@ pub struct Batch {
     /// The pending states and decisions of calls that are resumed after a suspension, by call id.
     pub resumed: ResumedCalls,
     /// The context of the run, shared by all calls.
-    pub run: Arc<RunContext>,
-    /// Additional host state for individual calls, by call id. If `run` has a value of the same
-    /// type, the value in `states` is used.
-    pub states: BTreeMap<String, HostState>,
+    pub run_context: Arc<RunContext>,
+    /// Additional host state for individual calls, by call id. If
+    /// [`run_context`](Self::run_context) has a value of the same type, the value in `call_states`
+    /// is used.
+    pub call_states: BTreeMap<String, HostState>,
 }
 
 impl Pipeline {
     /// Runs the calls of `batch` in parallel, each on its own task. The stream yields each outcome
     /// when its call completes, together with the index of the call in the batch.
     ///
-    /// [Conflicting](crate::tool::Access) calls run in the order of the batch: a call starts after
+    /// [Conflicting](crate::tool::TouchFn) calls run in the order of the batch: a call starts after
     /// all earlier calls that conflict with it have finished or are pending. A call to a
     /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all other calls.
     ///
@@ -49,10 +50,10 @@ impl Pipeline {
     /// # Cancellation
     ///
     /// Dropping the stream aborts all running calls. Side effects may already have happened.
-    pub fn batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
+    pub fn stream_batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
         let is_single = batch.calls.len() == 1;
         // The only call of a batch cannot conflict with another call, so it needs no schedule.
-        let mut waiting = if is_single { Vec::new() } else { self.schedule(&batch) };
+        let mut waiting = if is_single { Vec::new() } else { self.find_blockers(&batch) };
         let (pipeline, batch) = (self.clone(), Arc::new(batch));
         let outcome = move |index| {
             let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
@@ -73,42 +74,42 @@ impl Pipeline {
         }))
     }
 
-    /// Runs the calls of `batch` in parallel, like [`batch`](Self::batch), and returns all outcomes
-    /// in the order of the calls.
+    /// Runs the calls of `batch` in parallel, like [`batch`](Self::stream_batch), and returns all
+    /// outcomes in the order of the calls.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future aborts all running calls, as for [`batch`](Self::batch).
+    /// Dropping the future aborts all running calls, as for [`batch`](Self::stream_batch).
     pub async fn call_all(&self, batch: Batch) -> Vec<CallOutcome> {
-        let mut outcomes: Vec<_> = self.batch(batch).collect().await;
+        let mut outcomes: Vec<_> = self.stream_batch(batch).collect().await;
         outcomes.sort_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     async fn run_in_batch(&self, batch: &Batch, call: &ToolCall) -> CallOutcome {
-        let run = match batch.states.get(&call.id) {
-            None => Arc::clone(&batch.run),
+        let run = match batch.call_states.get(&call.id) {
+            None => Arc::clone(&batch.run_context),
             Some(own) => {
-                let state = own.clone().with_defaults(&batch.run.state);
-                Arc::new(RunContext { state, ..RunContext::clone(&batch.run) })
+                let state = own.clone().with_defaults(&batch.run_context.state);
+                Arc::new(RunContext { state, ..RunContext::clone(&batch.run_context) })
             }
         };
         let mut cx = ToolContext::new(run, call.id.as_str());
         if let Some(resumed) = batch.resumed.get(&call.id) {
             cx = cx.with_resumed(resumed.clone());
         }
-        let (tool, task, own) = match find::find(&batch.tools, &call.name) {
+        let (tool, task, own) = match find::find_tool(&batch.tools, &call.name) {
             Ok((tool, own)) => (Ok(&**tool), CallTask::Spawned(tool), own),
             Err(error) => (Err(error), CallTask::Caller, None),
         };
         let pipeline = self.for_tool(own);
-        pipeline.run(tool, call, &cx, task, Some(&batch.tools)).await
+        pipeline.run_call(tool, call, &cx, task, Some(&batch.tools)).await
     }
 
     /// Returns the index of each call in `batch` and the indices of its blockers: earlier calls
     /// that must end before the call starts. A conflict is omitted if it follows from other
     /// conflicts, so the number of blockers is linear in the number of touches.
-    fn schedule(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
+    fn find_blockers(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
         // The index of the most recent call that must run alone. All later calls wait for this
         // call.
         let mut barrier: Option<usize> = None;
@@ -116,7 +117,7 @@ impl Pipeline {
         // indices of the calls after it that read the resource.
         let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
         let blockers = |(index, call)| {
-            let Some(touches) = self.touches(batch, call) else {
+            let Some(touches) = self.resolve_touches(batch, call) else {
                 users.clear();
                 return (index, (barrier.replace(index).unwrap_or(0)..index).collect());
             };
@@ -140,16 +141,16 @@ impl Pipeline {
 
     /// Returns the resources that `call` uses. `None` if the call must run alone, because its tool
     /// is sequential or its resources are unknown.
-    fn touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
+    fn resolve_touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
         let Some(tool) = batch.tools.get(&call.name) else { return Some(Vec::new()) };
-        let policy = super::catch_definition(&**tool).ok()?.policy();
+        let policy = super::definition_or_panic_error(&**tool).ok()?.policy();
         if policy.sequential {
             return None;
         }
         let Some(access) = &policy.touches else { return Some(Vec::new()) };
-        let touches = match batch.resumed.get(&call.id).and_then(Resumed::approved) {
+        let touches = match batch.resumed.get(&call.id).and_then(ResumedCall::approved_arguments) {
             Some(approved) => access.touches(approved),
-            None => self.valid_arguments(&batch.tools, call).ok().and_then(|it| access.touches(&it)),
+            None => self.parse_arguments(&batch.tools, call).ok().and_then(|it| access.touches(&it)),
         };
         if touches.is_none() {
             tracing::warn!(tool = call.name, call = call.id, "resources of a call unknown, it runs alone");

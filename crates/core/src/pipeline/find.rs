@@ -14,15 +14,15 @@ const MIN_SIMILARITY: f64 = 0.8;
 /// A tool found in a [`ToolList`], and the pipeline that was set for its toolset, if any.
 pub(super) type FoundTool<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
 
-pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>, ToolError> {
-    tools.entry(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
+pub(super) fn find_tool<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>, ToolError> {
+    tools.tool_and_pipeline(name).ok_or_else(|| ToolError::NotFound(unknown_tool_message(name, tools)))
 }
 
 /// Returns the error text for a call to the unknown tool `name`. The text suggests a similar name,
 /// if any, and lists the names in `tools`, but at most 30.
-pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
+pub fn unknown_tool_message(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
-    if let Some(similar) = most_similar(name, tools) {
+    if let Some(similar) = most_similar_name(name, tools) {
         text += &format!("; did you mean {similar:?}?");
     } else {
         text += ";";
@@ -38,7 +38,7 @@ pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
     }
 }
 
-fn most_similar<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
+fn most_similar_name<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
     let scored = tools.names().map(|known| (strsim::jaro_winkler(name, known.as_str()), known.as_str()));
     let (score, known) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (score >= MIN_SIMILARITY).then_some(known)

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use crate::{
-    call::{Decision, Pending, PendingKind, Resumed, ToolError, ToolOutput},
+    call::{Decision, Pending, PendingKind, ResumedCall, ToolError, ToolOutput},
     tool::{ToolContext, ToolDefinition},
 };
 
@@ -44,7 +44,7 @@ pub(super) fn check(
         }
         Some(Decision::Output { output }) => return Ok(GateOutcome::Done(output.clone())),
         Some(Decision::Approved { .. } | Decision::Input { .. } | Decision::Nested { .. }) | None => {
-            cx.resumed().and_then(Resumed::approved)
+            cx.resumed().and_then(ResumedCall::approved_arguments)
         }
     };
     match approved {

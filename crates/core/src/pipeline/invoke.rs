@@ -41,7 +41,7 @@ impl Pipeline {
         }
         let timeout = tool.definition().policy().timeout;
         let cx = match started.checked_add(timeout) {
-            Some(deadline) => cx.clone().with_deadline(deadline),
+            Some(deadline) => cx.clone().limit_deadline(deadline),
             None => cx.clone(),
         };
         if cx.deadline().is_some_and(|deadline| deadline <= started) {
@@ -49,14 +49,14 @@ impl Pipeline {
         }
         let guard = ScopeGuard::new(
             self.0.clone(),
-            Arc::clone(&self.0.abandoned),
+            Arc::clone(&self.0.abandoned_calls),
             tool.definition().clone(),
-            cx.scope().cloned(),
+            cx.call_scope().cloned(),
         );
-        let cx = cx.with_scope(guard.scope());
+        let cx = cx.with_call_scope(guard.scope());
         let outcome = match task {
-            CallTask::Caller => with_deadline(tool.call(arguments, &cx), &cx, started).await,
-            CallTask::Spawned(tool) => spawn(tool, arguments, &cx, started).await,
+            CallTask::Caller => wait_until_deadline(tool.call(arguments, &cx), &cx, started).await,
+            CallTask::Spawned(tool) => run_task(tool, arguments, &cx, started).await,
         };
         details.is_cached = guard.is_cached();
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
@@ -67,8 +67,8 @@ impl Pipeline {
 }
 
 /// Calls `tool` on a new tokio task. Dropping the returned future aborts the task.
-async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
-    let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
+async fn run_task(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
+    let runtime = cx.run_context().runtime.clone().map_or_else(Handle::try_current, Ok);
     let Ok(runtime) = runtime else { return Err(no_runtime_error()) };
     let (tool, own_cx) = (Arc::clone(tool), cx.clone());
     let call = async move { tool.call(arguments, &own_cx).await };
@@ -78,12 +78,12 @@ async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started
         Err(error) if error.is_panic() => Err(panic_error(&*error.into_panic())),
         Err(_aborted) => Err(ToolError::Cancelled),
     });
-    with_deadline(call, cx, started).await
+    wait_until_deadline(call, cx, started).await
 }
 
 /// Runs `call` until it completes. Fails if the deadline in `cx` passes or the run is cancelled
 /// first. The duration in a timeout error is measured from `started`, the start of the call.
-fn with_deadline(
+fn wait_until_deadline(
     call: impl Future<Output = CallResult> + Unpin,
     cx: &ToolContext,
     started: Instant,

@@ -59,7 +59,7 @@ pub struct CallRecord<'a> {
     /// The definition of the called tool. `None` if the tool is unknown or its definition panicked.
     pub definition: Option<&'a ToolDefinition>,
     /// The call as received, before repairs. Its arguments may contain secrets.
-    /// `haft_middleware::Audit` redacts them.
+    /// `haft_middleware::AuditEntry` redacts them.
     pub call: &'a ToolCall,
     /// The context of the call.
     pub context: &'a ToolContext,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_path_to_error::Segment;
 
 use crate::call::ToolError;
-use haft_schema::reference::join;
+use haft_schema::reference::join_pointer;
 
 /// Deserializes the validated arguments of a tool call.
 ///
@@ -15,7 +15,7 @@ use haft_schema::reference::join;
 ///
 /// Fails with [`ToolError::InvalidArguments`] if the type `A` is stricter than the schema and
 /// rejects the arguments. The error text contains the JSON pointer of the rejected argument.
-pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
+pub fn parse_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
     deserialize(arguments, None)
 }
 
@@ -27,13 +27,13 @@ pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&s
     if let Ok(arguments) = A::deserialize(&value) {
         return Ok(arguments);
     }
-    integers_from_floats(&mut value);
+    convert_whole_floats(&mut value);
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let root = name.map_or_else(String::new, |name| join("", name));
+        let root = name.map_or_else(String::new, |name| join_pointer("", name));
         let pointer = error.path().iter().fold(root, |pointer, segment| match segment {
-            Segment::Map { key } => join(&pointer, key),
-            Segment::Enum { variant } => join(&pointer, variant),
-            Segment::Seq { index } => join(&pointer, &index.to_string()),
+            Segment::Map { key } => join_pointer(&pointer, key),
+            Segment::Enum { variant } => join_pointer(&pointer, variant),
+            Segment::Seq { index } => join_pointer(&pointer, &index.to_string()),
             Segment::Unknown => pointer,
         });
         let pointer = if pointer.is_empty() { "/" } else { &pointer };
@@ -43,15 +43,15 @@ pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&s
 
 /// Replaces each float without a fraction by an integer, for example `3.0` by `3`. Floats beyond
 /// ±2^53 are not replaced.
-fn integers_from_floats(value: &mut Value) {
+fn convert_whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(integer) = number.as_f64().and_then(exact_integer) {
                 *value = integer.into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(integers_from_floats),
-        Value::Object(entries) => entries.values_mut().for_each(integers_from_floats),
+        Value::Array(items) => items.iter_mut().for_each(convert_whole_floats),
+        Value::Object(entries) => entries.values_mut().for_each(convert_whole_floats),
         _ => {}
     }
 }

@@ -5,9 +5,9 @@ use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{HostState, StateType, scope::CallScope};
+use super::{HostState, StateType, call_scope::CallScope};
 use crate::{
-    call::{Decision, Resumed, ToolError},
+    call::{Decision, ResumedCall, ToolError},
     usage::{Usage, UsageMeter},
 };
 
@@ -32,8 +32,8 @@ pub struct ToolContext {
     call_id: Arc<str>,
     deadline: Option<Instant>,
     /// The state of the running call, shared with its pipeline. `None` outside a pipeline.
-    scope: Option<Arc<CallScope>>,
-    resumed: Option<Arc<Resumed>>,
+    call_scope: Option<Arc<CallScope>>,
+    resumed: Option<Arc<ResumedCall>>,
 }
 
 /// The part of a [`ToolContext`] that all tool calls of a run share.
@@ -117,7 +117,7 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Creates the context for the call with the id `call_id`. `run` is the context of its run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
+        Self { run, call_id: call_id.into(), deadline: None, call_scope: None, resumed: None }
     }
 
     /// Sets the id of the call.
@@ -146,7 +146,7 @@ impl ToolContext {
     /// Marks the call as resumed after a suspension. `resumed` contains the pending state of the
     /// call and the [decision](crate::call::Pending::resume) about it.
     #[must_use]
-    pub fn with_resumed(mut self, resumed: Resumed) -> Self {
+    pub fn with_resumed(mut self, resumed: ResumedCall) -> Self {
         self.resumed = Some(Arc::new(resumed));
         self
     }
@@ -154,24 +154,24 @@ impl ToolContext {
     /// Sets the deadline of the call, unless the context already has an earlier deadline. The
     /// timeout in the policy of the tool still applies.
     #[must_use]
-    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+    pub fn limit_deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
         self
     }
 
-    pub(crate) fn with_scope(self, scope: Option<Arc<CallScope>>) -> Self {
-        Self { scope, ..self }
+    pub(crate) fn with_call_scope(self, scope: Option<Arc<CallScope>>) -> Self {
+        Self { call_scope: scope, ..self }
     }
 
     /// Returns the [`CallScope`] of the running call. `None` outside a pipeline.
-    pub(crate) fn scope(&self) -> Option<&Arc<CallScope>> {
-        self.scope.as_ref()
+    pub(crate) fn call_scope(&self) -> Option<&Arc<CallScope>> {
+        self.call_scope.as_ref()
     }
 
     /// Records that the call has read host state of the type `state`. `None` stands for an unknown
     /// type.
-    pub(crate) fn record_read(&self, state: Option<StateType>) {
-        if let Some(scope) = self.scope() {
+    pub(crate) fn record_state_read(&self, state: Option<StateType>) {
+        if let Some(scope) = self.call_scope() {
             scope.record_read(state);
         }
     }
@@ -179,25 +179,25 @@ impl ToolContext {
     /// Records that the call has read host state that its tool does not declare. The result of such
     /// a call is not cached.
     pub fn record_undeclared_read(&self) {
-        self.record_read(None);
+        self.record_state_read(None);
     }
 
     /// Returns `true` while a pipeline runs the call.
     pub fn is_in_pipeline(&self) -> bool {
-        self.scope.is_some()
+        self.call_scope.is_some()
     }
 
     /// Returns `true` if the call, or a nested call, has read host state that its tool does not
-    /// [declare](super::ToolDefinition::with_state). Always `false` [outside a
+    /// [declare](super::ToolDefinition::with_state_type). Always `false` [outside a
     /// pipeline](Self::is_in_pipeline).
     pub fn reads_undeclared_state(&self) -> bool {
-        self.scope().is_some_and(|scope| scope.reads_undeclared())
+        self.call_scope().is_some_and(|scope| scope.reads_undeclared())
     }
 
     /// Records that the result of this call comes from a cache, by setting
     /// [`CallRecord::is_cached`](crate::pipeline::CallRecord::is_cached).
     pub fn mark_cached(&self) {
-        if let Some(scope) = self.scope() {
+        if let Some(scope) = self.call_scope() {
             scope.mark_cached();
         }
     }
@@ -205,15 +205,15 @@ impl ToolContext {
     /// Creates the context of a nested call, in the same run and with the same deadline. The id of
     /// the nested call is `"{call_id}/{number}"`, or `"{number}"` if this call has no id.
     #[must_use]
-    pub fn nested(&self, number: usize) -> Self {
+    pub fn for_nested_call(&self, number: usize) -> Self {
         let run = match self.relayed_progress() {
             None => Arc::clone(&self.run),
             progress => Arc::new(RunContext { progress, ..RunContext::clone(&self.run) }),
         };
         let call_id =
             if self.call_id.is_empty() { number.to_string() } else { format!("{}/{number}", self.call_id) };
-        let scope = self.scope.clone();
-        Self { deadline: self.deadline, scope, ..Self::new(run, call_id) }
+        let scope = self.call_scope.clone();
+        Self { deadline: self.deadline, call_scope: scope, ..Self::new(run, call_id) }
     }
 
     /// Returns a progress sink that reports the progress of nested calls as the progress of this
@@ -224,7 +224,7 @@ impl ToolContext {
     }
 
     /// Returns the part of the context that all calls in the run share.
-    pub fn run(&self) -> &RunContext {
+    pub fn run_context(&self) -> &RunContext {
         &self.run
     }
 
@@ -254,10 +254,10 @@ impl ToolContext {
     /// # Errors
     ///
     /// Fails with [`ToolError::Fatal`] if the host program provides no value of type `T`, or if the
-    /// value is [lazy](HostState::with_init) and not initialized yet. Use
+    /// value is [lazy](HostState::with_lazy_value) and not initialized yet. Use
     /// [`state_or_init`](Self::state_or_init) for lazy values.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.record_read(Some(StateType::of::<T>()));
+        self.record_state_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
             None if self.run.state.is_lazy::<T>() => Err(ToolError::Fatal(format!(
@@ -268,8 +268,8 @@ impl ToolContext {
         }
     }
 
-    /// Returns the host state of type `T`. A [lazy](HostState::with_init) value is initialized
-    /// first.
+    /// Returns the host state of type `T`. A [lazy](HostState::with_lazy_value) value is
+    /// initialized first.
     ///
     /// Concurrent calls share one initialization.
     ///
@@ -279,7 +279,7 @@ impl ToolContext {
     /// [`ToolError::Failed`] if the initialization fails. A later call then tries the
     /// initialization again.
     pub async fn state_or_init<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.record_read(Some(StateType::of::<T>()));
+        self.record_state_read(Some(StateType::of::<T>()));
         match self.run.state.get_or_init::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(source)) => Err(ToolError::Failed {
@@ -304,7 +304,7 @@ impl ToolContext {
     /// Returns the decision with which this call is resumed. `None` if the call is not resumed
     /// after a suspension.
     pub fn decision(&self) -> Option<&Decision> {
-        self.resumed().map(Resumed::decision)
+        self.resumed().map(ResumedCall::decision)
     }
 
     /// Returns the [data](crate::call::Pending::continuation) that the tool saved when it suspended
@@ -316,7 +316,7 @@ impl ToolContext {
 
     /// Returns the pending state and the decision of a resumed call. `None` if the call is not
     /// resumed after a suspension.
-    pub fn resumed(&self) -> Option<&Resumed> {
+    pub fn resumed(&self) -> Option<&ResumedCall> {
         self.resumed.as_deref()
     }
 

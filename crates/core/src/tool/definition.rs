@@ -1,7 +1,7 @@
 //! Tool definitions: name, description, schemas, policy and metadata.
 
 mod annotations;
-mod check;
+mod check_output;
 mod defects;
 
 use std::{
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{IntoToolOutput, StateType, ToolName, ToolPolicy};
-use crate::schema::{Schema, SchemaError, canonical};
+use crate::schema::{Schema, SchemaError, canonical_json};
 
 pub use annotations::{Annotations, Deprecation};
 use defects::Defects;
@@ -34,7 +34,7 @@ use defects::Defects;
 /// use haft_core::{Schema, ToolDefinition, ToolName};
 /// use serde_json::json;
 ///
-/// let schema = Schema::arguments(json!({"properties": {"path": {"type": "string"}}}))?;
+/// let schema = Schema::for_arguments(json!({"properties": {"path": {"type": "string"}}}))?;
 /// let delete = ToolDefinition::new(ToolName::new("delete")?, schema)
 ///     .with_description("Deletes\na file.");
 /// assert_eq!(
@@ -121,7 +121,7 @@ impl ToolDefinition {
             Some(Ok(schema)) => (Some(schema), None),
             Some(Err(error)) => (None, Some(output_defect(error))),
         };
-        Self::new(name, Schema::object()).with(|inner| {
+        Self::new(name, Schema::object()).modify(|inner| {
             inner.set_input(input.map_err(input_defect));
             inner.output_schema = output;
             inner.defects.name = bad_name;
@@ -170,8 +170,8 @@ impl ToolDefinition {
     }
 
     /// Returns the types of host state that the tool uses, as declared with
-    /// [`with_state`](Self::with_state).
-    pub fn state(&self) -> &[StateType] {
+    /// [`with_state_type`](Self::with_state_type).
+    pub fn state_types(&self) -> &[StateType] {
         &self.0.state
     }
 
@@ -201,7 +201,7 @@ impl ToolDefinition {
             "annotations": self.0.annotations,
             "deprecated": self.0.deprecated,
         });
-        sha256_hex(canonical(&content))
+        sha256_hex(canonical_json(&content))
     }
 
     /// Returns the tool's hints about its own behaviour. They may come from a server and are
@@ -224,7 +224,7 @@ impl ToolDefinition {
     /// Sets the name of the tool. An invalid name is a [defect](Self::defect).
     #[must_use]
     pub fn with_name(self, name: impl TryInto<ToolName, Error: fmt::Display>) -> Self {
-        self.with(|inner| match name.try_into() {
+        self.modify(|inner| match name.try_into() {
             Ok(name) => (inner.name, inner.defects.name) = (name, None),
             Err(error) => inner.defects.name = Some(error.to_string()),
         })
@@ -233,13 +233,13 @@ impl ToolDefinition {
     /// Sets the human-readable name of the tool.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {
-        self.with(|inner| inner.title = Some(title.into()))
+        self.modify(|inner| inner.title = Some(title.into()))
     }
 
     /// Sets the description of the tool for the model.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
-        self.with(|inner| inner.description = description.into())
+        self.modify(|inner| inner.description = description.into())
     }
 
     /// Sets the description of the argument named `argument`. It replaces the description in the
@@ -254,8 +254,8 @@ impl ToolDefinition {
         description: impl Into<String>,
     ) -> Self {
         let (argument, description) = (argument.into(), description.into());
-        self.with(|inner| {
-            inner.describe(&argument, &description);
+        self.modify(|inner| {
+            inner.set_argument_description(&argument, &description);
             inner.argument_descriptions.push((argument, description));
         })
     }
@@ -269,7 +269,7 @@ impl ToolDefinition {
     /// [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
     #[must_use]
     pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
-        self.with(|inner| {
+        self.modify(|inner| {
             let schema = schema.try_into().map_err(input_defect);
             inner.set_input(schema.and_then(|schema| schema.into_arguments().map_err(input_defect)));
         })
@@ -281,7 +281,7 @@ impl ToolDefinition {
     /// An invalid schema is a [defect](Self::defect). The root can be of any type.
     #[must_use]
     pub fn with_output_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
-        self.with(|inner| match schema.try_into() {
+        self.modify(|inner| match schema.try_into() {
             Ok(schema) => (inner.output_schema, inner.defects.output) = (Some(schema), None),
             Err(error) => inner.defects.output = Some(output_defect(error)),
         })
@@ -290,33 +290,33 @@ impl ToolDefinition {
     /// Sets the rules of the host program for calls to the tool.
     #[must_use]
     pub fn with_policy(self, policy: ToolPolicy) -> Self {
-        self.with(|inner| inner.policy = policy)
+        self.modify(|inner| inner.policy = policy)
     }
 
     /// Declares that the tool uses host state of the type `state`.
     ///
     /// The tool is withheld from models if the host program provides no value of this type.
     #[must_use]
-    pub fn with_state(self, state: StateType) -> Self {
-        self.with(|inner| inner.state.push(state))
+    pub fn with_state_type(self, state: StateType) -> Self {
+        self.modify(|inner| inner.state.push(state))
     }
 
     /// Sets the tool's hints about its own behaviour.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {
-        self.with(|inner| inner.annotations = annotations)
+        self.modify(|inner| inner.annotations = annotations)
     }
 
     /// Sets the additional data from the tool's source. Earlier data is replaced.
     #[must_use]
     pub fn with_metadata(self, metadata: Map<String, Value>) -> Self {
-        self.with(|inner| inner.metadata = metadata)
+        self.modify(|inner| inner.metadata = metadata)
     }
 
     /// Marks the tool as deprecated and sets its deprecation notice.
     #[must_use]
     pub fn with_deprecation(self, deprecation: Deprecation) -> Self {
-        self.with(|inner| inner.deprecated = Some(deprecation))
+        self.modify(|inner| inner.deprecated = Some(deprecation))
     }
 
     /// Marks the tool as a reader of the result store: models call it to read the full text of
@@ -326,7 +326,7 @@ impl ToolDefinition {
     /// truncated too, but not stored, since the store already has the full text.
     #[must_use]
     pub fn with_result_reading(self) -> Self {
-        self.with(|inner| inner.reads_results = true)
+        self.modify(|inner| inner.reads_results = true)
     }
 
     /// Returns `true` if the tool is marked as a reader of the result store.
@@ -334,7 +334,7 @@ impl ToolDefinition {
         self.0.reads_results
     }
 
-    fn with(mut self, change: impl FnOnce(&mut DefinitionInner)) -> Self {
+    fn modify(mut self, change: impl FnOnce(&mut DefinitionInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -346,7 +346,7 @@ impl DefinitionInner {
             Ok(schema) => {
                 (self.input_schema, self.defects.input) = (schema, None);
                 for (argument, description) in mem::take(&mut self.argument_descriptions) {
-                    self.describe(&argument, &description);
+                    self.set_argument_description(&argument, &description);
                     self.argument_descriptions.push((argument, description));
                 }
             }
@@ -354,7 +354,7 @@ impl DefinitionInner {
         }
     }
 
-    fn describe(&mut self, argument: &str, description: &str) {
+    fn set_argument_description(&mut self, argument: &str, description: &str) {
         let defect = match self.input_schema.with_property_description(argument, description) {
             Some(Ok(schema)) => {
                 self.input_schema = schema;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, from_arguments};
+use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, parse_arguments};
 use crate::call::{ToolError, ToolResponse};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -93,7 +93,7 @@ where
     let function = Arc::new(function);
     DynamicTool::new(definition, move |arguments, _cx| {
         let function = Arc::clone(&function);
-        async move { function(from_arguments(arguments)?).await.into_tool_output() }
+        async move { function(parse_arguments(arguments)?).await.into_tool_output() }
     })
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::Access;
+use super::TouchFn;
 use crate::limits;
 
 /// The rules of the host program for calls to a tool.
@@ -22,7 +22,7 @@ pub struct ToolPolicy {
     /// The resources that a call reads and writes. Conflicting calls run in order, other calls in
     /// parallel. With `None`, a call conflicts only with calls to [sequential](Self::sequential)
     /// tools. Default: `None`.
-    pub touches: Option<Access>,
+    pub touches: Option<TouchFn>,
     /// `true` if a repeated call with the same arguments has no further effect. Calls to such a
     /// tool may be repeated after a crash, and their results may be cached. Default: `false`.
     pub idempotent: bool,
@@ -31,9 +31,9 @@ pub struct ToolPolicy {
     /// successful call resets the count. Default: [`limits::TOOL_RETRIES`].
     pub retries: u32,
     /// The maximum length of the text that the model receives as the result of a call, in bytes.
-    /// Longer text is truncated. Default: [`limits::RESULT_BYTES`].
+    /// Longer text is truncated. Default: [`limits::RESULT_TEXT_BYTES`].
     pub output_limit: usize,
-    /// The names of arguments whose values `haft_middleware::Audit` redacts at any depth, in
+    /// The names of arguments whose values `haft_middleware::AuditEntry` redacts at any depth, in
     /// addition to its default names. Default: none.
     pub redacted: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Default for ToolPolicy {
             touches: None,
             idempotent: false,
             retries: limits::TOOL_RETRIES,
-            output_limit: limits::RESULT_BYTES,
+            output_limit: limits::RESULT_TEXT_BYTES,
             redacted: Vec::new(),
         }
     }

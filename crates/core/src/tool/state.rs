@@ -34,7 +34,7 @@ pub struct HostState(Arc<HashMap<TypeId, StateEntry>>);
 enum StateEntry {
     /// A value added with [`HostState::with_value`], type-erased.
     Value(Arc<dyn Any + Send + Sync>),
-    /// A [`LazyValue`] added with [`HostState::with_init`], type-erased.
+    /// A [`LazyValue`] added with [`HostState::with_lazy_value`], type-erased.
     Lazy(Arc<dyn Any + Send + Sync>),
 }
 
@@ -45,7 +45,7 @@ struct LazyValue<T> {
 }
 
 /// The type of a value in [`HostState`]. Tools declare the types that they use with
-/// [`ToolDefinition::with_state`](super::ToolDefinition::with_state).
+/// [`ToolDefinition::with_state_type`](super::ToolDefinition::with_state_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateType {
     id: TypeId,
@@ -102,14 +102,14 @@ impl HostState {
     /// }
     ///
     /// # futures::executor::block_on(async {
-    /// let state = HostState::new().with_init(connect);
+    /// let state = HostState::new().with_lazy_value(connect);
     /// let run = RunContext { state, ..RunContext::default() };
     /// let cx = ToolContext::new(run.into(), "call_1");
     /// assert_eq!(Count.invoke_with(json!({}), &cx).await.into_result().model_text(), "42");
     /// # });
     /// ```
     #[must_use]
-    pub fn with_init<T, E, F, Fut>(self, init: F) -> Self
+    pub fn with_lazy_value<T, E, F, Fut>(self, init: F) -> Self
     where
         T: Clone + Send + Sync + 'static,
         E: Into<BoxError>,
@@ -126,7 +126,7 @@ impl HostState {
     }
 
     /// Returns the value of type `T`. `None` if the state has no value of this type, or if the
-    /// value is [lazy](Self::with_init) and not initialized yet.
+    /// value is [lazy](Self::with_lazy_value) and not initialized yet.
     pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         match self.0.get(&TypeId::of::<T>())? {
             StateEntry::Value(value) => value.downcast_ref(),
@@ -185,7 +185,7 @@ impl HostState {
     }
 
     /// Returns the types in `types` that have no value in this state.
-    pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
+    pub fn missing_types<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
         types.iter().filter(|required| !self.0.contains_key(&required.id))
     }
 }

@@ -44,7 +44,7 @@ pub trait Methods {
 ///
 /// # fn main() {
 /// let tools = Toolset::new().with_tools(Notes { is_read_only: true });
-/// assert_eq!(tools.own_tools().count(), 1);
+/// assert_eq!(tools.static_tools().count(), 1);
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(

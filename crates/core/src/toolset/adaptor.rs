@@ -7,10 +7,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{ListContext, SourceError, Toolset, merge::Listing, recent_cache::RecentCache};
+use super::{ListContext, SourceError, Toolset, merge::Listing, small_lru::SmallLru};
 use crate::{
     pipeline::ToolList,
-    tool::{Tool, ToolDefinition, WithDefinition},
+    tool::{RedefinedTool, Tool, ToolDefinition},
 };
 
 /// A change that [`Toolset::adapted`] applies to every tool of a toolset.
@@ -60,7 +60,7 @@ pub trait Adaptor: Send + Sync {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>>;
 }
 
-pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
+pub(super) type PrepareFn = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
 /// A transformation of the snapshots of a toolset.
 ///
@@ -68,10 +68,10 @@ pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDef
 /// again.
 pub(super) enum Adaptation {
     /// Replaces or hides each tool with an [`Adaptor`].
-    Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
+    PerTool { adaptor: Box<dyn Adaptor>, lists: Mutex<SmallLru<u64, ToolList>> },
     /// Calls the function `prepare` for each tool at each listing. `prepare` returns the definition
     /// for the snapshot, or hides the tool.
-    Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
+    Prepared { prepare: Box<PrepareFn>, lists: Mutex<SmallLru<PreparedKey, ToolList>> },
     /// Caches the snapshot of the tools for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
@@ -82,10 +82,10 @@ type PreparedKey = (u64, Vec<Option<ToolDefinition>>);
 
 impl Adaptation {
     pub(super) fn each(adaptor: impl Adaptor + 'static) -> Self {
-        Self::Each { adaptor: Box::new(adaptor), lists: Mutex::default() }
+        Self::PerTool { adaptor: Box::new(adaptor), lists: Mutex::default() }
     }
 
-    pub(super) fn prepared(prepare: Box<Prepare>) -> Self {
+    pub(super) fn prepared(prepare: Box<PrepareFn>) -> Self {
         Self::Prepared { prepare, lists: Mutex::default() }
     }
 
@@ -95,9 +95,9 @@ impl Adaptation {
 
     /// Returns the replacement for `tool`, a tool added as a value. `None` if the adaptor hides it.
     /// [`Prepared`](Self::Prepared) is not applied, because it needs the context of a listing.
-    pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+    pub(super) fn adapt_static(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
-            Self::Each { adaptor, .. } => adaptor.adapt(&tool),
+            Self::PerTool { adaptor, .. } => adaptor.adapt(&tool),
             Self::Prepared { .. } | Self::Cached { .. } => Some(tool),
         }
     }
@@ -105,14 +105,14 @@ impl Adaptation {
     /// Lists the tools of `inner` and returns the transformed snapshot.
     pub(super) async fn list(&self, inner: &Toolset, cx: &ListContext) -> Listing {
         match self {
-            Self::Each { adaptor, lists } => {
-                let all = inner.all(cx).await;
+            Self::PerTool { adaptor, lists } => {
+                let all = inner.list_all(cx).await;
                 adaptor.check(&all).map_err(|reason| SourceError::new(inner.label(), reason))?;
                 let adapt = |_: &u64| all.filter_map(|tool| adaptor.adapt(tool));
-                Ok(lock(lists).get_or_insert_with(all.id(), adapt).clone())
+                Ok(lock(lists).get_or_insert_with(all.snapshot_id(), adapt).clone())
             }
             Self::Prepared { prepare, lists } => {
-                let all = inner.all(cx).await;
+                let all = inner.list_all(cx).await;
                 Ok(apply_preparation(&all, prepare, lists, cx))
             }
             Self::Cached { time_to_live, list } => {
@@ -122,7 +122,7 @@ impl Adaptation {
                     return Ok(cached);
                 }
                 let started = Instant::now();
-                let fresh = inner.all(cx).await;
+                let fresh = inner.list_all(cx).await;
                 // A snapshot with a failed source is not cached, so that the next listing tries the
                 // source again.
                 if fresh.failed_sources().next().is_some() {
@@ -142,8 +142,8 @@ impl Adaptation {
 
 fn apply_preparation(
     all: &ToolList,
-    prepare: &Prepare,
-    lists: &Mutex<RecentCache<PreparedKey, ToolList>>,
+    prepare: &PrepareFn,
+    lists: &Mutex<SmallLru<PreparedKey, ToolList>>,
     cx: &ListContext,
 ) -> ToolList {
     let definitions: Vec<_> = all.tools().iter().map(|tool| prepare(tool.definition().clone(), cx)).collect();
@@ -160,11 +160,11 @@ fn apply_preparation(
             Some(if tool.definition() == definition {
                 Arc::clone(tool)
             } else {
-                Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone()))
+                Arc::new(RedefinedTool::new(Arc::clone(tool), definition.clone()))
             })
         })
     };
-    lock(lists).get_or_insert_with((all.id(), definitions), redefine).clone()
+    lock(lists).get_or_insert_with((all.snapshot_id(), definitions), redefine).clone()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Adaptor;
-use crate::tool::{Tool, ToolDefinition, ToolPolicy, WithDefinition};
+use crate::tool::{RedefinedTool, Tool, ToolDefinition, ToolPolicy};
 
 /// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required). The
 /// function returns `true` for the tools that need an approval.
@@ -14,6 +14,6 @@ impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<
             return Some(Arc::clone(tool));
         }
         let policy = ToolPolicy { requires_approval: true, ..definition.policy().clone() };
-        Some(Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone().with_policy(policy))))
+        Some(Arc::new(RedefinedTool::new(Arc::clone(tool), definition.clone().with_policy(policy))))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{SourceError, recent_cache::RecentCache};
+use super::{SourceError, small_lru::SmallLru};
 use crate::{
-    pipeline::{Diagnostic, Origin, Pipeline, ToolList, UNNAMED},
+    pipeline::{DEFAULT_LABEL, Diagnostic, Origin, Pipeline, ToolList},
     tool::{HostState, StateType, Tool},
 };
 
@@ -16,7 +16,8 @@ pub(super) type Listing = Result<ToolList, SourceError>;
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
 pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
-    let id = |listing: &Listing| listing.as_ref().map(ToolList::id).map_err(|error| error.reason.clone());
+    let id =
+        |listing: &Listing| listing.as_ref().map(ToolList::snapshot_id).map_err(|error| error.reason.clone());
     listings.iter().map(|(_, listing)| id(listing)).collect()
 }
 
@@ -25,10 +26,10 @@ pub(super) struct MergedTools {
     /// All tools, including tools whose host state may be missing for a caller.
     all: ToolList,
     /// All types of host state declared by the tools.
-    declared: Vec<StateType>,
+    declared_state_types: Vec<StateType>,
     /// The cached snapshots for callers that lack some of the declared host state, by the missing
     /// types. A snapshot omits the tools that declare a missing type.
-    reduced: RecentCache<Vec<StateType>, ToolList>,
+    available_lists: SmallLru<Vec<StateType>, ToolList>,
 }
 
 /// The label and the pipeline of a toolset, if they are set. The label applies to tools without a
@@ -53,11 +54,11 @@ impl Defaults {
     /// `list`.
     fn keeps_origins(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
-            && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
+            && (self.label.is_none() || list.origin_tools().all(|(origin, _)| origin.label.is_some()))
     }
 
     /// Creates a snapshot of `tools`. Each tool gets the label and the pipeline of these defaults.
-    pub(super) fn list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
+    pub(super) fn build_list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
         let origin = self.apply(&Origin::default());
         ToolList::from_origins(tools.map(|tool| (origin.clone(), tool)), Vec::new())
     }
@@ -79,7 +80,7 @@ impl MergedTools {
                 Ok(list) => {
                     diagnostics.extend_from_slice(list.diagnostics());
                     tools.extend(
-                        list.entries().map(|(origin, tool)| (defaults.apply(origin), Arc::clone(tool))),
+                        list.origin_tools().map(|(origin, tool)| (defaults.apply(origin), Arc::clone(tool))),
                     );
                 }
                 Err(error) => diagnostics.push(Diagnostic::SourceFailed {
@@ -95,12 +96,12 @@ impl MergedTools {
             _ => ToolList::from_origins(tools, diagnostics),
         };
         let mut declared = Vec::new();
-        for state in all.tools().iter().flat_map(|tool| tool.definition().state()) {
+        for state in all.tools().iter().flat_map(|tool| tool.definition().state_types()) {
             if !declared.contains(state) {
                 declared.push(*state);
             }
         }
-        Self { all, declared, reduced: RecentCache::default() }
+        Self { all, declared_state_types: declared, available_lists: SmallLru::default() }
     }
 
     pub(super) fn all(&self) -> ToolList {
@@ -108,28 +109,28 @@ impl MergedTools {
     }
 
     /// Returns a snapshot of the tools whose declared types of host state are all in `state`.
-    pub(super) fn with_state(&mut self, state: &HostState) -> ToolList {
-        let missing: Vec<_> = state.missing(&self.declared).copied().collect();
+    pub(super) fn list_available(&mut self, state: &HostState) -> ToolList {
+        let missing: Vec<_> = state.missing_types(&self.declared_state_types).copied().collect();
         if missing.is_empty() {
             return self.all();
         }
         let all = &self.all;
-        self.reduced.get_or_insert_with(missing, |missing| withhold(all, missing)).clone()
+        self.available_lists.get_or_insert_with(missing, |missing| withhold_tools(all, missing)).clone()
     }
 }
 
 /// Returns a snapshot of `all` without the tools that declare one of the `missing` types of host
 /// state. The new snapshot contains a diagnostic for each removed tool.
-fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
+fn withhold_tools(all: &ToolList, missing: &[StateType]) -> ToolList {
     let mut diagnostics = all.diagnostics().to_vec();
     let mut tools = Vec::new();
-    for (origin, tool) in all.entries() {
+    for (origin, tool) in all.origin_tools() {
         let definition = tool.definition();
-        match definition.state().iter().find(|declared| missing.contains(declared)) {
+        match definition.state_types().iter().find(|declared| missing.contains(declared)) {
             None => tools.push((origin.clone(), Arc::clone(tool))),
             Some(missing) => diagnostics.push(Diagnostic::Quarantined {
                 tool: definition.name().to_string(),
-                source_label: origin.label.as_deref().unwrap_or(UNNAMED).to_owned(),
+                source_label: origin.label.as_deref().unwrap_or(DEFAULT_LABEL).to_owned(),
                 reason: format!("the host program provides no state of type {}", missing.name()),
             }),
         }

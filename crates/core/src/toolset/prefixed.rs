@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Adaptor;
-use crate::tool::{Tool, ToolName, WithDefinition};
+use crate::tool::{RedefinedTool, Tool, ToolName};
 
 /// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed). The string is the
 /// prefix.
@@ -11,6 +11,6 @@ impl Adaptor for Prefixed {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let definition = tool.definition();
         let name = ToolName::sanitize(&format!("{}{}", self.0, definition.name()));
-        Some(Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone().with_name(name))))
+        Some(Arc::new(RedefinedTool::new(Arc::clone(tool), definition.clone().with_name(name))))
     }
 }

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Adaptor, ToolList};
-use crate::tool::{Tool, ToolName, WithDefinition};
+use crate::tool::{RedefinedTool, Tool, ToolName};
 
 /// The adaptor of [`Toolset::renamed`](crate::toolset::Toolset::renamed). The map contains the new
 /// name of each renamed tool, by its old name.
@@ -26,6 +26,6 @@ impl Adaptor for Renamed {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let definition = tool.definition();
         let Some(name) = self.0.get(definition.name().as_str()) else { return Some(Arc::clone(tool)) };
-        Some(Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone().with_name(name.clone()))))
+        Some(Arc::new(RedefinedTool::new(Arc::clone(tool), definition.clone().with_name(name.clone()))))
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Adaptor, ListContext, Toolset, ToolsetError};
 use crate::{
-    pipeline::unknown_tool,
+    pipeline::unknown_tool_message,
     tool::{Tool, ToolName},
 };
 
@@ -22,7 +22,7 @@ impl Toolset {
         &self,
         names: impl IntoIterator<Item = N>,
     ) -> Result<Self, ToolsetError> {
-        self.selected(names, true).await
+        self.select(names, true).await
     }
 
     /// Returns a toolset without the tools named in `names`.
@@ -35,23 +35,23 @@ impl Toolset {
         &self,
         names: impl IntoIterator<Item = N>,
     ) -> Result<Self, ToolsetError> {
-        self.selected(names, false).await
+        self.select(names, false).await
     }
 
-    async fn selected<N: AsRef<str>>(
+    async fn select<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
         keep: bool,
     ) -> Result<Self, ToolsetError> {
-        let all = self.all(&ListContext::default()).await;
+        let all = self.list_all(&ListContext::default()).await;
         let names = names
             .into_iter()
             .map(|name| match all.get(name.as_ref()) {
                 Some(tool) => Ok(tool.definition().name().clone()),
-                None => Err(ToolsetError::UnknownTool(unknown_tool(name.as_ref(), &all))),
+                None => Err(ToolsetError::UnknownTool(unknown_tool_message(name.as_ref(), &all))),
             })
             .collect::<Result<_, _>>()?;
-        Ok(self.clone().adapted(Selection { names, keep }))
+        Ok(self.clone().adapted(Selection { names, keeps_named: keep }))
     }
 }
 
@@ -59,11 +59,11 @@ impl Toolset {
 /// visible. If `keep` is `false`, the tools in `names` are hidden.
 struct Selection {
     names: BTreeSet<ToolName>,
-    keep: bool,
+    keeps_named: bool,
 }
 
 impl Adaptor for Selection {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        (self.names.contains(tool.definition().name()) == self.keep).then(|| Arc::clone(tool))
+        (self.names.contains(tool.definition().name()) == self.keeps_named).then(|| Arc::clone(tool))
     }
 }

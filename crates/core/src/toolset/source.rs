@@ -59,7 +59,8 @@ pub trait ToolSource: Send + Sync {
     /// Returns a snapshot of the current tools.
     ///
     /// This method is called before each model request, so it should be fast. If nothing has
-    /// changed, return a clone of the previous snapshot, which has the same [`ToolList::id`].
+    /// changed, return a clone of the previous snapshot, which has the same
+    /// [`ToolList::snapshot_id`].
     ///
     /// # Errors
     ///

@@ -39,28 +39,28 @@ struct Database;
 
 fn definition(name: &str) -> ToolDefinition {
     let schema =
-        Schema::arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
+        Schema::for_arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
     ToolDefinition::new(ToolName::new(name).unwrap(), schema)
 }
 
-fn double(name: &str) -> DynamicTool {
+fn doubling_tool(name: &str) -> DynamicTool {
     DynamicTool::new(definition(name), |arguments, _| async move {
         (arguments["x"].as_i64().unwrap_or_default() * 2).to_string()
     })
 }
 
 fn double_with_state(name: &str) -> impl Tool + 'static {
-    double(name).with_definition(|it| it.with_state(StateType::of::<Database>()))
+    doubling_tool(name).with_definition(|it| it.with_state_type(StateType::of::<Database>()))
 }
 
 /// Creates a toolset with the label `billing`. Its pipeline records calls in `log` and does not
 /// repair arguments.
-fn billing(log: &CallLog) -> Toolset {
+fn billing_toolset(log: &CallLog) -> Toolset {
     let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(log.clone());
     Toolset::new()
         .with_label("billing")
         .with_pipeline(pipeline)
-        .with_tool(double("pay"))
+        .with_tool(doubling_tool("pay"))
         .with_tool(double_with_state("refund"))
 }
 
@@ -94,7 +94,7 @@ const ADAPTORS: [(&str, Adapt); 12] = [
 
 /// Checks that calls to `tools` run in the pipeline of [`billing`]: each call is recorded once, and
 /// arguments are not repaired.
-async fn assert_pipeline(tools: &Toolset, log: &CallLog, name: &str) {
+async fn assert_pipeline_is_kept(tools: &Toolset, log: &CallLog, name: &str) {
     let cx = ToolContext::default().with_state(Database);
     let done = tools.call_with("pay", json!({"x": 21}), &cx).await;
     assert_eq!(done.model_text(), "42", "{name}");
@@ -108,10 +108,10 @@ async fn assert_pipeline(tools: &Toolset, log: &CallLog, name: &str) {
     assert_eq!(log.take(), ["pay"], "{name}");
 }
 
-async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
+async fn assert_settings_are_kept(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let log = CallLog::default();
-    let tools = adapt(billing(&log));
-    assert_pipeline(&tools, &log, name).await;
+    let tools = adapt(billing_toolset(&log));
+    assert_pipeline_is_kept(&tools, &log, name).await;
 
     // The context contains no `Database`, so the tool `refund` is withheld. The diagnostic contains
     // the label of the inner toolset.
@@ -120,11 +120,11 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
     let [withheld] = diagnostics.as_slice() else { panic!("{name}: {diagnostics:?}") };
     assert!(withheld.starts_with("tool \"refund\" of billing is quarantined: "), "{name}: {withheld}");
-    let own: Vec<_> = tools.own_tools().map(|tool| tool.definition().name().clone()).collect();
+    let own: Vec<_> = tools.static_tools().map(|tool| tool.definition().name().clone()).collect();
     assert_eq!(own, ["pay", "refund"], "{name}: `own_tools` includes tools without state");
 
     // `check` returns an error if two tools have the same name.
-    let twice = adapt(billing(&log).with_tool(double("pay")));
+    let twice = adapt(billing_toolset(&log).with_tool(doubling_tool("pay")));
     let error = twice.check().unwrap_err();
     assert!(matches!(&error, ToolsetError::DuplicateName { name, .. } if *name == *"pay"), "{name}: {error}");
 }
@@ -132,14 +132,14 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
 #[tokio::test]
 async fn each_adaptor_keeps_pipeline_checks_and_label() {
     for (name, adapt) in ADAPTORS {
-        assert_checks(adapt, name).await;
+        assert_settings_are_kept(adapt, name).await;
     }
 }
 
 #[tokio::test]
 async fn each_adaptor_applied_twice_keeps_pipeline_checks_and_label() {
     for (name, adapt) in ADAPTORS {
-        assert_checks(|it| adapt(adapt(it)), name).await;
+        assert_settings_are_kept(|it| adapt(adapt(it)), name).await;
     }
 }
 
@@ -148,7 +148,7 @@ async fn each_pair_of_nested_adaptors_keeps_pipeline_checks_and_label() {
     for (outer, around) in ADAPTORS {
         for (inner, within) in ADAPTORS {
             let nested = |it| around(Toolset::new().with_label("outer").with_source(within(it)));
-            assert_checks(nested, &format!("{outer} around {inner}")).await;
+            assert_settings_are_kept(nested, &format!("{outer} around {inner}")).await;
         }
     }
 }
@@ -159,8 +159,8 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
     let pipeline = Pipeline::new().with_recorder(outer.clone());
     let tools = Toolset::new()
         .with_pipeline(pipeline)
-        .with_tool(double("own"))
-        .with_source(billing(&inner).prefixed("b_"));
+        .with_tool(doubling_tool("own"))
+        .with_source(billing_toolset(&inner).prefixed("b_"));
     tools.call("b_pay", json!({"x": 1})).await;
     assert_eq!((inner.take(), outer.take()), (vec!["b_pay".to_owned()], vec!["b_pay".to_owned()]));
     tools.call("own", json!({"x": "1"})).await;
@@ -175,25 +175,26 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
 #[tokio::test]
 async fn toolset_behind_a_trait_object_keeps_its_pipeline() {
     let log = CallLog::default();
-    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing(&log));
+    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing_toolset(&log));
     let tools = Toolset::new().with_source(source);
-    assert_pipeline(&tools, &log, "trait object").await;
-    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing(&log));
-    assert_pipeline(&source.filtered(|_| true), &log, "adapted trait object").await;
+    assert_pipeline_is_kept(&tools, &log, "trait object").await;
+    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing_toolset(&log));
+    assert_pipeline_is_kept(&source.filtered(|_| true), &log, "adapted trait object").await;
 }
 
 #[tokio::test]
 async fn pipeline_of_an_adapted_toolset_can_be_replaced() {
     let (first, second) = (CallLog::default(), CallLog::default());
-    let tools =
-        billing(&first).filtered(|_| true).with_pipeline(Pipeline::new().with_recorder(second.clone()));
+    let tools = billing_toolset(&first)
+        .filtered(|_| true)
+        .with_pipeline(Pipeline::new().with_recorder(second.clone()));
     tools.call("pay", json!({"x": "1"})).await;
     assert_eq!((first.take(), second.take()), (vec![], vec!["pay".to_owned()]));
 }
 
 #[tokio::test]
 async fn adaptor_changes_only_tools_added_before_it() {
-    let tools = Toolset::new().with_tool(double("a")).prefixed("x_").with_tool(double("b"));
+    let tools = Toolset::new().with_tool(doubling_tool("a")).prefixed("x_").with_tool(doubling_tool("b"));
     let names = tools.tools(&ListContext::default()).await.unwrap();
     let mut names: Vec<_> = names.names().map(ToString::to_string).collect();
     names.sort();
@@ -219,9 +220,12 @@ impl haft_core::ToolSource for PanickingSource {
 
 #[tokio::test]
 async fn panic_while_listing_withholds_only_the_tools_of_that_source() {
-    let adapted =
-        Toolset::new().with_label("adapted").with_tool(double("a")).prepared(|_, _| panic!("prepared"));
-    let tools = Toolset::new().with_tool(double("b")).with_source(adapted).with_source(PanickingSource);
+    let adapted = Toolset::new()
+        .with_label("adapted")
+        .with_tool(doubling_tool("a"))
+        .prepared(|_, _| panic!("prepared"));
+    let tools =
+        Toolset::new().with_tool(doubling_tool("b")).with_source(adapted).with_source(PanickingSource);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.names().map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
     let failed: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();

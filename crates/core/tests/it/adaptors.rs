@@ -41,7 +41,7 @@ fn own_name(name: &str) -> OwnName {
     OwnName(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()))
 }
 
-fn plugins(names: &[&str]) -> ToolRegistry {
+fn plugin_registry(names: &[&str]) -> ToolRegistry {
     let registry = ToolRegistry::new("plugins");
     names.iter().for_each(|name| registry.register(own_name(name)).unwrap());
     registry
@@ -63,14 +63,14 @@ async fn result_text(tools: &Toolset, name: &str) -> String {
 /// original name.
 #[tokio::test]
 async fn prefixed_tool_sees_its_own_name() {
-    let source = plugins(&["search", "get"]).prefixed("web_");
+    let source = plugin_registry(&["search", "get"]).prefixed("web_");
     assert_eq!((source.label(), names(&source).await), ("plugins", "web_search web_get".to_owned()));
     let tools = Toolset::new().with_source(source);
     assert_eq!(result_text(&tools, "web_search").await, "I am search");
     assert!(result_text(&tools, "search").await.starts_with("unknown tool"));
     // If a prefix makes names invalid or too long, the adaptor converts them into valid names,
     // which are still distinct.
-    let long = plugins(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
+    let long = plugin_registry(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
     let list = list(&long).await;
     assert_eq!(list.len(), 2);
     assert!(list.names().all(|name| name.as_str().len() <= 64));
@@ -80,7 +80,7 @@ async fn prefixed_tool_sees_its_own_name() {
 /// new name also applies to a tool that is registered later.
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
-    let tools = plugins(&["search", "get", "a", "b"]);
+    let tools = plugin_registry(&["search", "get", "a", "b"]);
     let renamed =
         tools.clone().renamed([("search", "find"), ("a", "b"), ("b", "a"), ("later", "soon")]).unwrap();
     assert_eq!(names(&renamed).await, "find get b a");
@@ -96,12 +96,12 @@ async fn renamed_tool_is_called_by_its_new_name() {
 #[tokio::test]
 async fn renaming_to_a_used_or_invalid_name_is_an_error() {
     let error = async |names: &[(&str, &str)]| {
-        let renamed = plugins(&["search", "get", "find"]).renamed(names.iter().copied()).unwrap();
+        let renamed = plugin_registry(&["search", "get", "find"]).renamed(names.iter().copied()).unwrap();
         renamed.tools(&ListContext::default()).await.unwrap_err().to_string()
     };
     expect![[r#"tool source plugins: the tool "search" cannot be renamed to "find": the tool "find" has that name; choose another"#]].assert_eq(&error(&[("search", "find")]).await);
     expect![[r#"tool source plugins: the tool "search" cannot be renamed to "look": the tool "get" has that name; choose another"#]].assert_eq(&error(&[("search", "look"), ("get", "look")]).await);
-    let invalid = plugins(&["search"]).renamed([("search", "look up")]).err().unwrap();
+    let invalid = plugin_registry(&["search"]).renamed([("search", "look up")]).err().unwrap();
     expect![[r#""look up" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#]]
         .assert_eq(&invalid.to_string());
 }
@@ -110,7 +110,7 @@ async fn renaming_to_a_used_or_invalid_name_is_an_error() {
 /// only the visible tools.
 #[tokio::test]
 async fn filtered_tool_is_unknown() {
-    let source = plugins(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
+    let source = plugin_registry(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
     let tools = Toolset::new().with_source(source);
     expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&result_text(&tools, "delete").await);
 }
@@ -120,7 +120,7 @@ async fn filtered_tool_is_unknown() {
 async fn results_are_mapped_before_validation() {
     let number = ToolDefinition::new(ToolName::new("number").unwrap(), Schema::object())
         .with_output_schema(Schema::new(json!({"type": "integer"})).unwrap());
-    let registry = plugins(&["search", "fail"]);
+    let registry = plugin_registry(&["search", "fail"]);
     registry
         .register(DynamicTool::new(number, |_, _| async { ToolOutput::structured(json!("secret")) }))
         .unwrap();
@@ -140,7 +140,7 @@ async fn results_are_mapped_before_validation() {
 
 /// Calls the tool `pay` and returns the outcome. If `resumed` is `Some`, resumes the suspended call
 /// with the decision instead.
-async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallOutcome {
+async fn call_outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallOutcome {
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();
     if let Some((pending, decision)) = resumed {
@@ -153,16 +153,17 @@ async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallO
 /// approval. A call to an `external` tool is suspended and resumed with its output.
 #[tokio::test]
 async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
-    let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));
-    let CallOutcome::Pending(suspended) = outcome(&tools, None).await else { panic!() };
+    let tools =
+        Toolset::new().with_source(plugin_registry(&["pay"]).approval_required(|it| *it.name() == *"pay"));
+    let CallOutcome::Pending(suspended) = call_outcome(&tools, None).await else { panic!() };
     assert!(matches!(suspended.pending.kind, PendingKind::Approval { .. }));
-    let done = outcome(&tools, Some((suspended.pending, Decision::approved()))).await.into_result();
+    let done = call_outcome(&tools, Some((suspended.pending, Decision::approved()))).await.into_result();
     assert_eq!(done.model_text(), "I am pay");
 
-    let tools = Toolset::new().with_source(plugins(&["pay"]).external(|_| true));
-    let CallOutcome::Pending(suspended) = outcome(&tools, None).await else { panic!() };
+    let tools = Toolset::new().with_source(plugin_registry(&["pay"]).external(|_| true));
+    let CallOutcome::Pending(suspended) = call_outcome(&tools, None).await else { panic!() };
     assert_eq!(suspended.pending.kind, PendingKind::External);
-    let done = outcome(&tools, Some((suspended.pending, Decision::output("paid")))).await.into_result();
+    let done = call_outcome(&tools, Some((suspended.pending, Decision::output("paid")))).await.into_result();
     assert_eq!(done.model_text(), "paid");
 }
 
@@ -187,7 +188,7 @@ impl ToolSource for FailsFirst {
 /// listing is not cached.
 #[tokio::test(start_paused = true)]
 async fn cached_source_is_listed_again_after_its_ttl() {
-    let (registry, listings) = (plugins(&["a"]), Arc::new(AtomicU32::new(0)));
+    let (registry, listings) = (plugin_registry(&["a"]), Arc::new(AtomicU32::new(0)));
     let cached = FailsFirst(registry.clone(), Arc::clone(&listings)).cached(Duration::from_secs(10));
     assert!(cached.tools(&ListContext::default()).await.is_err());
     assert_eq!(names(&cached).await, "a");
@@ -202,14 +203,14 @@ async fn cached_source_is_listed_again_after_its_ttl() {
 /// source is withheld. If one source fails, the tools of the other source are listed.
 #[tokio::test]
 async fn combined_sources_share_one_list() {
-    let combined = plugins(&["a", "b"]).combined(plugins(&["b", "c"]));
+    let combined = plugin_registry(&["a", "b"]).combined(plugin_registry(&["b", "c"]));
     let both = list(&combined).await;
     assert_eq!(names(&combined).await, "a b c");
     expect![[r#"tool "b" of plugins is withheld: plugins has a tool of that name; rename or prefix one"#]]
         .assert_eq(&both.diagnostics()[0].to_string());
 
-    let down = || FailsFirst(plugins(&[]), Arc::default());
-    let combined = plugins(&["a"]).combined(down());
+    let down = || FailsFirst(plugin_registry(&[]), Arc::default());
+    let combined = plugin_registry(&["a"]).combined(down());
     assert_eq!(combined.label(), "plugins+counting");
     let half = list(&combined).await;
     expect!["tool source counting has no tools: not yet"].assert_eq(&half.diagnostics()[0].to_string());
@@ -222,7 +223,7 @@ async fn combined_sources_share_one_list() {
 /// snapshot. The next listing contains a newly registered tool.
 #[tokio::test]
 async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
-    let registry = plugins(&["search", "get"]);
+    let registry = plugin_registry(&["search", "get"]);
     let source = registry
         .clone()
         .prefixed("web_")
@@ -234,11 +235,11 @@ async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
         .approval_required(|_| false)
         .external(|_| false)
         .layered(tower::layer::util::Identity::new())
-        .combined(plugins(&["more"]))
+        .combined(plugin_registry(&["more"]))
         .cached(Duration::ZERO);
     let first = list(&source).await;
     assert_eq!(names(&source).await, "web_search fetch more");
-    assert_eq!(list(&source).await.id(), first.id());
+    assert_eq!(list(&source).await.snapshot_id(), first.snapshot_id());
     let tools = Toolset::new().with_source(source);
     assert_eq!(result_text(&tools, "fetch").await, "I am get");
     registry.register(own_name("look")).unwrap();

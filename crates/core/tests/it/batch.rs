@@ -27,7 +27,7 @@ fn batch(tools: impl IntoIterator<Item = DynamicTool>, names: &[&str]) -> Batch 
     Batch { tools: ToolList::new("test", tools), calls: calls.collect(), ..Batch::default() }
 }
 
-async fn results(pipeline: &Pipeline, batch: Batch) -> Vec<ToolResult> {
+async fn run_batch(pipeline: &Pipeline, batch: Batch) -> Vec<ToolResult> {
     pipeline.call_all(batch).await.into_iter().map(CallOutcome::into_result).collect()
 }
 
@@ -48,9 +48,9 @@ async fn calls_overlap_and_results_are_in_call_order() {
         }
     });
     let began = Instant::now();
-    let results = results(&Pipeline::new(), batch([tool], &["wait"; 5])).await;
+    let run_batch = run_batch(&Pipeline::new(), batch([tool], &["wait"; 5])).await;
     assert!(began.elapsed() < Duration::from_millis(110), "{:?}", began.elapsed());
-    assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
+    assert_eq!(texts(&run_batch), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
 }
 
 /// Behaviour T3: a batch with a successful call, a failing call, a panicking call and a call to an
@@ -65,8 +65,8 @@ async fn failed_call_does_not_affect_its_siblings() {
             panic!("boom");
         }
     });
-    let results =
-        results(&Pipeline::new(), batch([ok, error, panics], &["ok", "error", "panics", "okk"])).await;
+    let run_batch =
+        run_batch(&Pipeline::new(), batch([ok, error, panics], &["ok", "error", "panics", "okk"])).await;
     expect![[r#"
         [
             "fine",
@@ -75,7 +75,7 @@ async fn failed_call_does_not_affect_its_siblings() {
             "unknown tool \"okk\"; did you mean \"ok\"? available: ok, error, panics",
         ]
     "#]]
-    .assert_debug_eq(&texts(&results));
+    .assert_debug_eq(&texts(&run_batch));
 }
 
 /// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out and does not
@@ -91,8 +91,8 @@ async fn call_that_blocks_its_thread_times_out_alone() {
     });
     let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
     let pipeline = Pipeline::new();
-    let results = results(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
-    assert_eq!(texts(&results), ["timed out after 50 ms", "fine"]);
+    let run_batch = run_batch(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
+    assert_eq!(texts(&run_batch), ["timed out after 50 ms", "fine"]);
     assert_eq!(pipeline.abandoned_calls(), 1);
     release.send(()).unwrap();
     while pipeline.abandoned_calls() > 0 {
@@ -119,8 +119,8 @@ async fn sequential_tool_is_a_barrier() {
         })
     };
     let tools = [tool("s1", false), tool("s2", false), tool("b", true), tool("s3", false)];
-    let results = results(&Pipeline::new(), batch(tools, &["s1", "s2", "b", "s3"])).await;
-    assert_eq!(texts(&results), ["s1", "s2", "b", "s3"]);
+    let run_batch = run_batch(&Pipeline::new(), batch(tools, &["s1", "s2", "b", "s3"])).await;
+    assert_eq!(texts(&run_batch), ["s1", "s2", "b", "s3"]);
     expect![[r#"
         [
             "s1 begins",
@@ -169,7 +169,7 @@ async fn every_call_of_a_cancelled_batch_has_a_result() {
         cx.cancellation().cancel();
         std::future::pending::<()>().await;
     });
-    let results = results(&Pipeline::new(), batch([tool], &["wait", "wait"])).await;
+    let results = run_batch(&Pipeline::new(), batch([tool], &["wait", "wait"])).await;
     let kinds: Vec<_> = results.iter().map(|result| result.failure().unwrap().kind).collect();
     assert_eq!(kinds, [FailureKind::Cancelled, FailureKind::Cancelled]);
 }
@@ -183,6 +183,6 @@ async fn state_of_a_call_overrides_state_of_the_run() {
     let run =
         RunContext { state: HostState::new().with_value(1_u32).with_value('a'), ..RunContext::default() };
     let states = [("call_1".to_owned(), HostState::new().with_value(2_u32))].into();
-    let batch = Batch { run: Arc::new(run), states, ..batch([show], &["show", "show"]) };
-    assert_eq!(texts(&results(&Pipeline::new(), batch).await), ["1 a", "2 a"]);
+    let batch = Batch { run_context: Arc::new(run), call_states: states, ..batch([show], &["show", "show"]) };
+    assert_eq!(texts(&run_batch(&Pipeline::new(), batch).await), ["1 a", "2 a"]);
 }

@@ -51,7 +51,7 @@ async fn run(pipeline: &Pipeline, tool: impl Tool + 'static, arguments: &str) ->
     pipeline.call(&tools, &call, &ToolContext::default()).await.into_result()
 }
 
-async fn check(arguments: &str, text: Expect) {
+async fn check_add(arguments: &str, text: Expect) {
     let result = run(&Pipeline::new(), add(), arguments).await;
     text.assert_eq(&format!("{}{}", if result.is_success() { "" } else { "error: " }, result.model_text()));
 }
@@ -84,26 +84,29 @@ async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
 /// Behaviour T1: the error for malformed arguments contains the reason.
 #[tokio::test]
 async fn malformed_arguments_are_repaired_or_rejected() {
-    check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
-    check(r#"{"x": "3"}"#, expect!["3"]).await;
-    check(r#"{"x": 3.0}"#, expect!["3"]).await;
-    check(r#""{\"x\": 4}""#, expect!["4"]).await;
-    check(r#"{"args": {"x": 5}}"#, expect!["5"]).await;
-    check(r#"{"x": 6, "y": null}"#, expect!["6"]).await;
-    check("", expect![[r#"error: invalid arguments: /: missing required property "x" (integer)"#]]).await;
-    check(r#"{"a":1"#, expect!["error: invalid arguments: not JSON: EOF while parsing an object at line 1 column 6; write one JSON object"]).await;
-    check(
+    check_add(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
+    check_add(r#"{"x": "3"}"#, expect!["3"]).await;
+    check_add(r#"{"x": 3.0}"#, expect!["3"]).await;
+    check_add(r#""{\"x\": 4}""#, expect!["4"]).await;
+    check_add(r#"{"args": {"x": 5}}"#, expect!["5"]).await;
+    check_add(r#"{"x": 6, "y": null}"#, expect!["6"]).await;
+    check_add("", expect![[r#"error: invalid arguments: /: missing required property "x" (integer)"#]]).await;
+    check_add(r#"{"a":1"#, expect!["error: invalid arguments: not JSON: EOF while parsing an object at line 1 column 6; write one JSON object"]).await;
+    check_add(
         "not json",
         expect![
             "error: invalid arguments: not JSON: expected ident at line 1 column 2; write one JSON object"
         ],
     )
     .await;
-    check("[1]", expect!["error: invalid arguments: /: expected object, received array [1]"]).await;
-    check("null", expect!["error: invalid arguments: /: expected object, received null"]).await;
-    check(r#"{"x": true}"#, expect!["error: invalid arguments: /x: expected integer, received boolean true"])
-        .await;
-    check(
+    check_add("[1]", expect!["error: invalid arguments: /: expected object, received array [1]"]).await;
+    check_add("null", expect!["error: invalid arguments: /: expected object, received null"]).await;
+    check_add(
+        r#"{"x": true}"#,
+        expect!["error: invalid arguments: /x: expected integer, received boolean true"],
+    )
+    .await;
+    check_add(
         r#""three""#,
         expect![[r#"error: invalid arguments: /: expected object, received string "three""#]],
     )
@@ -251,7 +254,10 @@ async fn oversized_errors_and_warnings_are_cut() {
 #[tokio::test]
 async fn oversized_media_are_replaced_by_a_description() {
     let tool = DynamicTool::new(definition("draw"), |_, _| async {
-        vec![Content::blob(vec![0; 1 << 20], "image/png"), Content::blob(vec![0; 17 << 20], "image/png")]
+        vec![
+            Content::from_bytes(vec![0; 1 << 20], "image/png"),
+            Content::from_bytes(vec![0; 17 << 20], "image/png"),
+        ]
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let content = &result.output().unwrap().content;
@@ -271,9 +277,11 @@ async fn stored_result_is_private_to_its_principal_until_evicted() {
         let principal = Some(Principal { id: id.into(), ..Principal::default() });
         ToolContext::new(Arc::new(RunContext { principal, ..RunContext::default() }), "1")
     };
-    let store = MemoryResultStore::with_capacity(3_000);
-    let output =
-        ToolOutput { content: vec![Content::blob(vec![0; 1_000], "image/png")], ..ToolOutput::default() };
+    let store = MemoryResultStore::with_max_bytes(3_000);
+    let output = ToolOutput {
+        content: vec![Content::from_bytes(vec![0; 1_000], "image/png")],
+        ..ToolOutput::default()
+    };
     let first = store.put(&output, &called_by("ann")).await.unwrap();
     assert!(store.get(&first, &called_by("ann")).await.unwrap().is_some());
     assert!(store.get(&first, &called_by("bob")).await.unwrap().is_none());
@@ -375,8 +383,9 @@ async fn result_with_a_warning_is_a_success() {
 /// Behaviour A67: the text form of binary data consists of its media type and its size.
 #[tokio::test]
 async fn blob_has_a_short_description_as_text() {
-    let tool =
-        DynamicTool::new(definition("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
+    let tool = DynamicTool::new(definition("draw"), |_, _| async {
+        Content::from_bytes(vec![1_u8; 2048], "image/png")
+    });
     let result = run(&Pipeline::new(), tool, "{}").await;
     assert_eq!(result.model_text(), "[image/png, 2048 bytes]");
     let again: ToolResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
@@ -501,7 +510,7 @@ async fn call_does_not_start_after_cancellation_or_deadline() {
     });
     let cancelled = ToolContext::default();
     cancelled.cancellation().cancel();
-    let late = ToolContext::default().with_deadline(tokio::time::Instant::now());
+    let late = ToolContext::default().limit_deadline(tokio::time::Instant::now());
     for (cx, kind) in [(cancelled, FailureKind::Cancelled), (late, FailureKind::TimedOut)] {
         assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().failure().unwrap().kind, kind);
     }
@@ -639,7 +648,7 @@ fn decision_must_match_the_pending_kind() {
         .assert_eq(&error(&pending, Decision::approved()));
     let forged =
         json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": input(json!(3))});
-    assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
+    assert!(serde_json::from_value::<haft_core::call::ResumedCall>(forged).is_err());
 }
 
 /// A nested decision names a suspended call. The error for an unknown id lists the suspended calls.
@@ -683,7 +692,7 @@ async fn result_within_the_depth_limit_can_be_saved_and_read() {
 /// optional argument. The pipeline must remove the `null`.
 #[tokio::test]
 async fn null_for_an_optional_argument_is_removed() {
-    let schema = Schema::arguments(json!({
+    let schema = Schema::for_arguments(json!({
         "properties": {
             "x": {"type": "integer"},
             "y": {"type": "integer", "default": 7},

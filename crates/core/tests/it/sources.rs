@@ -41,11 +41,11 @@ async fn changes_of_a_registry_are_in_the_next_listing() {
     registry.register(constant("echo", "one")).unwrap();
     let first = list(1).await;
     assert_eq!(names(&tools, 1).await, "own echo");
-    assert_eq!(list(2).await.id(), first.id());
+    assert_eq!(list(2).await.snapshot_id(), first.snapshot_id());
 
     let before = registry.replace(constant("echo", "two")).unwrap().unwrap();
     assert_eq!(before.invoke(json!({})).await.model_text(), "one");
-    assert_ne!(list(3).await.id(), first.id());
+    assert_ne!(list(3).await.snapshot_id(), first.snapshot_id());
     assert_eq!(tools.call("echo", json!({})).await.model_text(), "two");
     // The snapshot from before the replacement still contains the replaced tool.
     assert_eq!(first.get("echo").unwrap().invoke(json!({})).await.model_text(), "one");
@@ -73,7 +73,7 @@ async fn registry_rejects_duplicate_unknown_and_defective_tools() {
     expect![[r#"tool "echo" cannot be used: its arguments: invalid schema at /: the arguments of a tool must be an object"#]]
         .assert_eq(&registry.replace(defect()).err().unwrap().to_string());
     assert!(registry.register(defect()).is_err());
-    assert_eq!(registry.tools(&at_step(1)).await.unwrap().id(), list.id());
+    assert_eq!(registry.tools(&at_step(1)).await.unwrap().snapshot_id(), list.snapshot_id());
     assert_eq!(format!("{registry:?}"), r#"ToolRegistry { label: "plugins", tools: ["echo"] }"#);
 }
 
@@ -127,10 +127,14 @@ async fn prepared_changes_or_hides_definitions_per_step() {
     assert_eq!(list(2).await.tools()[0].definition().description(), "Look.");
 
     let whole = registry.tools(&at_step(0)).await.unwrap();
-    assert_eq!(list(0).await.id(), whole.id(), "without a change the snapshot is the same");
-    assert_eq!(list(2).await.id(), list(3).await.id(), "steps with equal definitions share a snapshot");
-    assert_eq!(list(1).await.id(), list(1).await.id());
-    assert_ne!(list(1).await.id(), list(2).await.id());
+    assert_eq!(list(0).await.snapshot_id(), whole.snapshot_id(), "without a change the snapshot is the same");
+    assert_eq!(
+        list(2).await.snapshot_id(),
+        list(3).await.snapshot_id(),
+        "steps with equal definitions share a snapshot"
+    );
+    assert_eq!(list(1).await.snapshot_id(), list(1).await.snapshot_id());
+    assert_ne!(list(1).await.snapshot_id(), list(2).await.snapshot_id());
     registry.register(constant("fetch", "fetched")).unwrap();
     assert_eq!(names(&prepared, 1).await, "search fetch");
 }

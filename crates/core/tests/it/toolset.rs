@@ -87,13 +87,13 @@ async fn unchanged_snapshot_keeps_its_id() {
     let tools = Toolset::new().with_tool(tool("add")).with_source(catalogue.clone());
     let cx = ListContext::default();
     let first = tools.list(&cx).await;
-    assert_eq!(tools.list(&cx).await.id(), first.id());
-    assert_eq!(tools.clone().list(&cx).await.id(), first.id());
+    assert_eq!(tools.list(&cx).await.snapshot_id(), first.snapshot_id());
+    assert_eq!(tools.clone().list(&cx).await.snapshot_id(), first.snapshot_id());
     let part = tools.subset(["search"]).await.unwrap();
-    assert_eq!(part.list(&cx).await.id(), part.list(&cx).await.id());
+    assert_eq!(part.list(&cx).await.snapshot_id(), part.list(&cx).await.snapshot_id());
 
     catalogue.set(Ok(&["fetch"]));
-    assert_ne!(tools.list(&cx).await.id(), first.id());
+    assert_ne!(tools.list(&cx).await.snapshot_id(), first.snapshot_id());
     assert_eq!(names(&tools).await, "add fetch");
 }
 
@@ -101,7 +101,7 @@ async fn unchanged_snapshot_keeps_its_id() {
 #[tokio::test]
 async fn label_set_after_a_listing_is_used() {
     let stateful = ToolDefinition::new(ToolName::new("stateful").unwrap(), Schema::object());
-    let stateful = stateful.with_state(StateType::of::<u8>());
+    let stateful = stateful.with_state_type(StateType::of::<u8>());
     let tools = Toolset::new().with_tool(DynamicTool::new(stateful, |_, _| async { "ok" }));
     let source_label = async |tools: &Toolset| match tools.list(&ListContext::default()).await.diagnostics() {
         [Diagnostic::Quarantined { source_label, .. }] => source_label.clone(),
@@ -147,12 +147,12 @@ async fn duplicate_names_are_errors_or_diagnostics() {
 #[tokio::test]
 async fn tool_without_its_state_is_withheld() {
     let stateful =
-        tool("stateful").with_definition(|definition| definition.with_state(StateType::of::<u32>()));
+        tool("stateful").with_definition(|definition| definition.with_state_type(StateType::of::<u32>()));
     let tools = Toolset::new().with_tool(tool("add")).with_tool(stateful);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
     assert!(list.diagnostics()[0].to_string().ends_with("the host program provides no state of type u32"));
-    assert_eq!(tools.list(&ListContext::default()).await.id(), list.id());
+    assert_eq!(tools.list(&ListContext::default()).await.snapshot_id(), list.snapshot_id());
     let given = ListContext { state: HostState::new().with_value(7_u32), ..ListContext::default() };
     assert_eq!(tools.list(&given).await.len(), 2);
     assert_eq!(names(&tools).await, "add stateful");
@@ -161,7 +161,7 @@ async fn tool_without_its_state_is_withheld() {
     assert_eq!(names(&nested).await, "stateful");
     assert_eq!(nested.list(&given).await.len(), 1);
     assert_eq!(nested.list(&ListContext::default()).await.len(), 0);
-    assert_eq!(nested.list(&given).await.id(), nested.list(&given).await.id());
+    assert_eq!(nested.list(&given).await.snapshot_id(), nested.list(&given).await.snapshot_id());
 }
 
 #[tokio::test]
@@ -280,7 +280,8 @@ async fn direct_call_is_validated_repaired_and_recorded() {
     }
     let schema =
         json!({"properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x"]});
-    let definition = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::arguments(schema).unwrap());
+    let definition =
+        ToolDefinition::new(ToolName::new("add").unwrap(), Schema::for_arguments(schema).unwrap());
     let add = DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() });
     let count = Arc::new(AtomicUsize::new(0));
     let pipeline = Pipeline::new().with_recorder(Count(Arc::clone(&count)));

@@ -11,7 +11,7 @@ use haft_core::{
     Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
     call::{Decision, Pending, PendingKind, ToolResponse},
     pipeline::{Batch, CallOutcome},
-    tool::{Access, DynamicTool, ToolPolicy, Touch},
+    tool::{DynamicTool, ToolPolicy, Touch, TouchFn},
     toolset::ToolList,
 };
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 
 /// The call id, the start and the end of each finished call. Times are in milliseconds since the
 /// beginning of the test.
-type Times = Arc<Mutex<Vec<(String, u64, u64)>>>;
+type CallTimes = Arc<Mutex<Vec<(String, u64, u64)>>>;
 
 fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
     let schema = Schema::new(json!({
@@ -32,7 +32,7 @@ fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
 
 /// Creates a tool that adds the start and the end of each call to `times`. The argument `ms` sets
 /// the duration of a call in milliseconds. The default is 10.
-fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> DynamicTool {
+fn timed_tool(name: &str, policy: ToolPolicy, times: &CallTimes, began: Instant) -> DynamicTool {
     let times = Arc::clone(times);
     DynamicTool::new(definition(name, policy), move |arguments: Value, cx: ToolContext| {
         let times = Arc::clone(&times);
@@ -48,9 +48,9 @@ fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> Dynam
 
 /// Creates four tools. `read` and `write` touch the files in their argument `path`, and their
 /// `touches` function panics if `path` is empty. `free` touches no resource. `alone` is sequential.
-fn tools(times: &Times, began: Instant) -> ToolList {
+fn tools(times: &CallTimes, began: Instant) -> ToolList {
     let touching = |touch: fn(String) -> Touch| ToolPolicy {
-        touches: Some(Access::new(move |arguments| match arguments["path"].as_str() {
+        touches: Some(TouchFn::new(move |arguments| match arguments["path"].as_str() {
             None => Vec::new(),
             Some("") => panic!("no path"),
             Some(paths) => paths.split(' ').map(|path| touch(format!("file:{path}"))).collect(),
@@ -59,10 +59,10 @@ fn tools(times: &Times, began: Instant) -> ToolList {
     };
     let alone = ToolPolicy { sequential: true, ..ToolPolicy::default() };
     let tools = [
-        timed("read", touching(Touch::read), times, began),
-        timed("write", touching(Touch::write), times, began),
-        timed("free", ToolPolicy::default(), times, began),
-        timed("alone", alone, times, began),
+        timed_tool("read", touching(Touch::read), times, began),
+        timed_tool("write", touching(Touch::write), times, began),
+        timed_tool("free", ToolPolicy::default(), times, began),
+        timed_tool("alone", alone, times, began),
     ];
     ToolList::new("test", tools)
 }
@@ -79,7 +79,7 @@ fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
 /// `expected`, which contains a line `start..end id` for each call, in the order in which the calls
 /// end.
 async fn check(calls: &[(&str, &str)], expected: Expect) {
-    let (times, began) = (Times::default(), Instant::now());
+    let (times, began) = (CallTimes::default(), Instant::now());
     let outcomes = Pipeline::new().call_all(batch(tools(&times, began), calls)).await;
     assert_eq!(outcomes.len(), calls.len());
     let times = times.lock().unwrap();
@@ -212,13 +212,13 @@ async fn function_receives_repaired_arguments() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let access = {
         let seen = Arc::clone(&seen);
-        Access::new(move |arguments| {
+        TouchFn::new(move |arguments| {
             seen.lock().unwrap().push(arguments.clone());
             Vec::new()
         })
     };
     let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
-    let tools = ToolList::new("test", [timed("wait", policy, &Times::default(), Instant::now())]);
+    let tools = ToolList::new("test", [timed_tool("wait", policy, &CallTimes::default(), Instant::now())]);
     let one = batch(tools.clone(), &[("wait", "{}")]);
     Pipeline::new().call_all(one).await;
     assert!(seen.lock().unwrap().is_empty(), "a single call has no conflicts");
@@ -231,7 +231,7 @@ async fn function_receives_repaired_arguments() {
 /// to `b` waits for this call, and a later write to `a` does not.
 #[tokio::test(start_paused = true)]
 async fn approved_arguments_replace_those_of_the_model() {
-    let (times, began) = (Times::default(), Instant::now());
+    let (times, began) = (CallTimes::default(), Instant::now());
     let calls =
         [("write", r#"{"path":"a"}"#), ("write", r#"{"path":"a","ms":1}"#), ("write", r#"{"path":"b"}"#)];
     let mut batch = batch(tools(&times, began), &calls);
@@ -261,13 +261,13 @@ async fn approved_arguments_replace_those_of_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn suspended_call_does_not_block_later_calls() {
-    let access = Access::new(|_| vec![Touch::write("account")]);
+    let access = TouchFn::new(|_| vec![Touch::write("account")]);
     let policy =
         ToolPolicy { requires_approval: true, touches: Some(access.clone()), ..ToolPolicy::default() };
-    let (times, began) = (Times::default(), Instant::now());
-    let approve = timed("approve", policy, &times, began);
+    let (times, began) = (CallTimes::default(), Instant::now());
+    let approve = timed_tool("approve", policy, &times, began);
     let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
-    let tools = ToolList::new("test", [approve, timed("pay", policy, &times, began)]);
+    let tools = ToolList::new("test", [approve, timed_tool("pay", policy, &times, began)]);
     let batch = batch(tools, &[("approve", "{}"), ("pay", "{}"), ("pay", "{}")]);
     let outcomes = Pipeline::new().call_all(batch).await;
     assert!(matches!(
@@ -280,14 +280,14 @@ async fn suspended_call_does_not_block_later_calls() {
 /// Dropping the stream aborts the running calls. Calls that wait for a running call never start.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_stream_aborts_the_schedule() {
-    let (times, began) = (Times::default(), Instant::now());
+    let (times, began) = (CallTimes::default(), Instant::now());
     let calls = [
         ("write", r#"{"path":"a", "ms":1}"#),
         ("write", r#"{"path":"a"}"#),
         ("write", r#"{"path":"a"}"#),
         ("free", "{}"),
     ];
-    let mut outcomes = Box::pin(Pipeline::new().batch(batch(tools(&times, began), &calls)));
+    let mut outcomes = Box::pin(Pipeline::new().stream_batch(batch(tools(&times, began), &calls)));
     let (place, _) = outcomes.next().await.unwrap();
     assert_eq!(place, 0);
     assert!(futures::poll!(outcomes.next()).is_pending());
@@ -300,7 +300,7 @@ async fn dropping_the_stream_aborts_the_schedule() {
 /// at 5 ms and the second call has panicked.
 #[tokio::test(start_paused = true)]
 async fn failed_call_does_not_block_later_calls() {
-    let access = Access::new(|_| vec![Touch::write("x")]);
+    let access = TouchFn::new(|_| vec![Touch::write("x")]);
     let policy = || ToolPolicy { touches: Some(access.clone()), ..ToolPolicy::default() };
     let fails = DynamicTool::new(definition("fails", policy()), |_, _| async {
         sleep(Duration::from_millis(5)).await;
@@ -311,8 +311,8 @@ async fn failed_call_does_not_block_later_calls() {
             panic!("boom");
         }
     });
-    let (times, began) = (Times::default(), Instant::now());
-    let tools = ToolList::new("test", [fails, panics, timed("ok", policy(), &times, began)]);
+    let (times, began) = (CallTimes::default(), Instant::now());
+    let tools = ToolList::new("test", [fails, panics, timed_tool("ok", policy(), &times, began)]);
     let batch = batch(tools, &[("fails", "{}"), ("panics", "{}"), ("ok", "{}")]);
     assert_eq!(Pipeline::new().call_all(batch).await.len(), 3);
     assert_eq!(*times.lock().unwrap(), [("ok ".to_owned(), 5, 15)]);
@@ -320,13 +320,13 @@ async fn failed_call_does_not_block_later_calls() {
 
 /// A randomly generated call for the property test.
 #[derive(Clone, Debug)]
-struct Generated {
+struct GeneratedCall {
     tool: &'static str,
     paths: Vec<&'static str>,
     ms: u64,
 }
 
-impl Generated {
+impl GeneratedCall {
     fn runs_alone(&self) -> bool {
         self.tool == "alone" || (["read", "write"].contains(&self.tool) && self.paths == [""])
     }
@@ -339,7 +339,7 @@ impl Generated {
     }
 }
 
-fn generated() -> impl Strategy<Value = Generated> {
+fn generated() -> impl Strategy<Value = GeneratedCall> {
     let tool = prop_oneof![
         4 => Just("read"),
         4 => Just("write"),
@@ -350,7 +350,7 @@ fn generated() -> impl Strategy<Value = Generated> {
         9 => prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "d"]), 1..4),
         1 => Just(vec![""]),
     ];
-    (tool, paths, 1..20_u64).prop_map(|(tool, paths, ms)| Generated { tool, paths, ms })
+    (tool, paths, 1..20_u64).prop_map(|(tool, paths, ms)| GeneratedCall { tool, paths, ms })
 }
 
 proptest! {
@@ -365,7 +365,7 @@ proptest! {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let (times, began) = (Times::default(), Instant::now());
+            let (times, began) = (CallTimes::default(), Instant::now());
             let batch = Batch {
                 tools: tools(&times, began),
                 calls: calls.iter().enumerate().map(|(place, call)| {

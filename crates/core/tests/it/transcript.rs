@@ -3,13 +3,13 @@
 use haft_core::{
     Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
     content::Content,
-    message::{AssistantMessage, View},
+    message::{AssistantMessage, TranscriptView},
 };
 use proptest::prelude::*;
 use serde_json::json;
 use serde_json::{Map, Value};
 
-fn sample() -> Transcript {
+fn sample_transcript() -> Transcript {
     let calls = AssistantMessage {
         reasoning: Some("two calls".into()),
         tool_calls: vec![ToolCall::new("1", "draw", "{\"n\": 1}"), ToolCall::new("2", "nope", "{oops")],
@@ -18,7 +18,7 @@ fn sample() -> Transcript {
     let output = ToolOutput {
         content: vec![
             Content::text("a\u{0}b"),
-            Content::blob([0_u8, 255], "image/png"),
+            Content::from_bytes([0_u8, 255], "image/png"),
             Content::json(json!(null)),
         ],
         structured: Some(Value::Null),
@@ -39,7 +39,7 @@ fn sample() -> Transcript {
 /// Behaviour D39: a transcript is equal after a round trip through JSON. Explicit nulls are kept.
 #[test]
 fn transcript_is_equal_after_a_round_trip() {
-    let transcript = sample();
+    let transcript = sample_transcript();
     let saved = serde_json::to_string(&transcript).unwrap();
     assert!(saved.starts_with(r#"{"version":1,"#));
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
@@ -83,13 +83,13 @@ fn structured_null_survives_a_round_trip() {
 /// the end of the transcript.
 #[test]
 fn view_is_unchanged_after_appending() {
-    let mut transcript = sample();
+    let mut transcript = sample_transcript();
     let view = transcript.view_ranges([1..2, 5..9, 20..30]);
     transcript.push(Message::user("More."));
     let texts: Vec<_> = view.iter().map(|message| message.text()).collect();
     assert_eq!(texts, ["Draw 0.1 + 0.2 = 0.30000000000000004", "There."]);
     assert_eq!(transcript.len(), 7);
-    assert!(View::default().is_empty());
+    assert!(TranscriptView::default().is_empty());
 }
 
 /// `Message::memoize` caches one value for each type. A clone of the message has the same cached

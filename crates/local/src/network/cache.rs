@@ -8,8 +8,8 @@ use super::config::Config;
 /// the capacity grows.
 const CACHE_GROWTH_TOKENS: usize = 512;
 
-/// The keys and values of one layer, as tensors of the shape `[heads, tokens, size]` with spare
-/// capacity.
+/// The keys and values of one layer, as tensors of the shape `[heads, tokens, head_size]` with
+/// spare capacity.
 pub(super) struct KvCache {
     heads: usize,
     head_size: usize,

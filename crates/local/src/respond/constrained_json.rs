@@ -107,8 +107,8 @@ fn compile_schema<'a>(
     Err(EngineError::Constraint(error))
 }
 
-/// Returns `literal` as a quoted string of the grammar language, with JSON escapes. Returns an
-/// empty string if `literal` is empty.
+/// Returns `literal` as a Lark string literal with JSON escapes. Returns an empty string if
+/// `literal` is empty.
 pub(super) fn lark_literal(literal: &str) -> String {
     match literal {
         "" => String::new(),

@@ -144,7 +144,7 @@ impl<'a> ProseDecoder<'a> {
         is_partial.then_some(LeadingMatch::Partial)
     }
 
-    /// Moves complete characters from `partial` to `text`. Invalid bytes become U+FFFD.
+    /// Moves complete characters from `partial_char` to `text`. Invalid bytes become U+FFFD.
     fn decode(&mut self) {
         let bytes = std::mem::take(&mut self.partial_char);
         let mut chunks = bytes.utf8_chunks().peekable();

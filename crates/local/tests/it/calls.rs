@@ -155,7 +155,7 @@ fn object(properties: Value) -> Value {
 
 fn tool(name: &str, schema: &Value) -> DynamicTool {
     let definition =
-        ToolDefinition::new(ToolName::new(name).unwrap(), Schema::arguments(schema.clone()).unwrap());
+        ToolDefinition::new(ToolName::new(name).unwrap(), Schema::for_arguments(schema.clone()).unwrap());
     DynamicTool::new(definition.with_description("Does something."), |_, _| async {
         Ok::<_, haft_core::ToolError>(ToolOutput::from("ok"))
     })

@@ -27,7 +27,7 @@ async fn profile_has_the_capabilities_of_the_model() {
     let model = TinyFile::new(0).load().await;
     let profile = model.profile();
     assert_eq!(profile.name, "tiny");
-    assert!(profile.native_tools && profile.json_schema && !profile.images);
+    assert!(profile.supports_native_tools && profile.supports_json_schema && !profile.supports_images);
     assert_eq!(profile.context_window, Some(u64::from(CONTEXT_LENGTH)));
 }
 

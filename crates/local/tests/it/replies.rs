@@ -39,7 +39,11 @@ async fn text_has_a_limit_and_usage() {
 #[tokio::test(flavor = "multi_thread")]
 async fn local_model_conforms_to_the_trait() {
     let model = TinyFile::new(0).load().await;
-    conformance::model(model).deterministic().timeout(Duration::from_secs(120)).await.assert();
+    conformance::model(model)
+        .assume_deterministic()
+        .timeout(Duration::from_secs(120))
+        .await
+        .assert_conforms();
 }
 
 #[tokio::test]
@@ -262,7 +266,7 @@ async fn tool_choice_of_an_unknown_tool_is_an_error() {
 /// Creates a request whose conversation contains one finished call to the tool `first`. The tool
 /// has the description `description`, and the call has the given arguments and result.
 fn conversation(description: &str, arguments: &str, result: &str) -> ChatRequest {
-    let schema = Schema::arguments(json!({"type": "object"})).unwrap();
+    let schema = Schema::for_arguments(json!({"type": "object"})).unwrap();
     let definition =
         ToolDefinition::new(ToolName::new("first").unwrap(), schema).with_description(description);
     let tool = DynamicTool::new(definition, |_, _| async { Ok::<_, ToolError>(ToolOutput::from("ok")) });

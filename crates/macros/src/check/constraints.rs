@@ -28,27 +28,27 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     if let Some((key, _)) = range {
         match kind {
             Kind::Number | Kind::Unknown => {}
-            Kind::Bool => errors.at(key, "`range` bounds a number: remove it"),
+            Kind::Bool => errors.add_at(key, "`range` bounds a number: remove it"),
             Kind::Text => {
-                errors.at(key, "`range` bounds a number: bound how many characters by `length = …`");
+                errors.add_at(key, "`range` bounds a number: bound how many characters by `length = …`");
             }
             Kind::List | Kind::Map => {
-                errors.at(key, "`range` bounds a number: bound how many there are by `length = …`");
+                errors.add_at(key, "`range` bounds a number: bound how many there are by `length = …`");
             }
         }
     }
     if let Some((key, _)) = length {
         match kind {
             Kind::Number => {
-                errors.at(key, "`length` is for text, lists and maps: bound a number by `range = …`");
+                errors.add_at(key, "`length` is for text, lists and maps: bound a number by `range = …`");
             }
-            Kind::Bool => errors.at(key, "`length` is for text, lists and maps: remove it"),
+            Kind::Bool => errors.add_at(key, "`length` is for text, lists and maps: remove it"),
             Kind::Text | Kind::List | Kind::Map | Kind::Unknown => {}
         }
     }
     let for_text = |key: &Ident, errors: &mut Errors| {
         if !matches!(kind, Kind::Text | Kind::Unknown) {
-            errors.at(key, format!("`{key}` is for text: take a `String`, or remove it"));
+            errors.add_at(key, format!("`{key}` is for text: take a `String`, or remove it"));
         }
     };
     for (key, _) in [pattern, format].into_iter().flatten() {

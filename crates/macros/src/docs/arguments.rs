@@ -16,7 +16,7 @@ pub(super) struct ListedArgument {
 
 /// Splits the lines of a doc comment. Returns the lines outside the `# Arguments` list, and the
 /// arguments in the list.
-pub(super) fn split_list<'a>(
+pub(super) fn split_argument_list<'a>(
     lines: impl Iterator<Item = (&'a str, &'a Expr)>,
 ) -> (Vec<String>, Vec<ListedArgument>) {
     let (mut rest, mut listed) = (Vec::new(), Vec::<ListedArgument>::new());

@@ -4,16 +4,16 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::Expr;
 
-use super::function_type;
+use super::function_type_name;
 use crate::{
     options::{Annotations, ToolPolicy},
     tool::Tool,
 };
 
 /// Generates an expression for the `ToolDefinition` of `tool`.
-pub(super) fn definition(tool: &Tool) -> TokenStream {
+pub(super) fn expand_definition(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    let type_name = function_type(tool);
+    let type_name = function_type_name(tool);
     let definition = match &tool.options.schema {
         None => quote!(#krate::__private::definition::<#type_name>()),
         Some(schema) => quote!(#krate::__private::definition_with_schema::<#type_name>(#schema)),
@@ -21,17 +21,17 @@ pub(super) fn definition(tool: &Tool) -> TokenStream {
     let title = tool.options.title.as_ref().map(|title| quote!(.with_title(#title)));
     let text = tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());
     let text = text.map(|text| quote!(.with_description(#text)));
-    let policy = policy(tool).map(|policy| quote!(.with_policy(#policy)));
-    let annotations = annotations(tool).map(|annotations| quote!(.with_annotations(#annotations)));
-    let deprecation = deprecation(tool).map(|deprecation| quote!(.with_deprecation(#deprecation)));
+    let policy = expand_policy(tool).map(|policy| quote!(.with_policy(#policy)));
+    let annotations = expand_annotations(tool).map(|annotations| quote!(.with_annotations(#annotations)));
+    let deprecation = expand_deprecation(tool).map(|deprecation| quote!(.with_deprecation(#deprecation)));
     let state = tool.state_parameters().map(|state| &state.ty);
     quote! {
         #definition #title #text #policy #annotations #deprecation
-            #(.with_state(#krate::__private::StateType::of::<#state>()))*
+            #(.with_state_type(#krate::__private::StateType::of::<#state>()))*
     }
 }
 
-fn policy(tool: &Tool) -> Option<TokenStream> {
+fn expand_policy(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let ToolPolicy { timeout, retries, output_limit, requires_approval, sequential, touches, requires_scope } =
         &tool.options.policy;
@@ -46,10 +46,10 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
     let scopes = (!requires_scope.is_empty())
         .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
     let touches = touches.as_ref().map(
-        |touches| quote!(touches: ::core::option::Option::Some(#krate::__private::Access::new(#touches))),
+        |touches| quote!(touches: ::core::option::Option::Some(#krate::__private::TouchFn::new(#touches))),
     );
     let fields: Vec<TokenStream> =
-        fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
+        expand_fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
     (!fields.is_empty()).then(|| {
         quote! {
             #krate::__private::ToolPolicy { #(#fields,)* ..::core::default::Default::default() }
@@ -57,7 +57,7 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
     })
 }
 
-fn annotations(tool: &Tool) -> Option<TokenStream> {
+fn expand_annotations(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let Annotations { read_only, destructive, idempotent, open_world } = &tool.options.annotations;
     let values = [
@@ -67,7 +67,7 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
         ("open_world", open_world),
     ];
     let fields: Vec<TokenStream> =
-        fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
+        expand_fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
     (!fields.is_empty()).then(|| {
         quote! {
             #krate::__private::Annotations { #(#fields,)* ..::core::default::Default::default() }
@@ -77,7 +77,7 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
 
 /// Generates the `field: value` pairs of a struct expression from `values`. Fields without a value
 /// are omitted, so the caller adds `..Default::default()`.
-fn fields<'a, const N: usize>(
+fn expand_fields<'a, const N: usize>(
     values: [(&'static str, &'a Option<Expr>); N],
     expand: impl Fn(&Expr) -> TokenStream + 'a,
 ) -> impl Iterator<Item = TokenStream> + 'a {
@@ -89,7 +89,7 @@ fn fields<'a, const N: usize>(
 
 /// Generates the deprecation of `tool` from the option `deprecated`, or else from Rust's
 /// `#[deprecated]` attribute. Returns `None` if the tool is not deprecated.
-fn deprecation(tool: &Tool) -> Option<TokenStream> {
+fn expand_deprecation(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let note = match &tool.options.deprecated {
         Some(note) => note.clone(),

@@ -1,7 +1,7 @@
 use quote::quote;
 use syn::{Type, parse_quote};
 
-use super::{borrows, is_short_lived, mentions, owned};
+use super::{borrows, borrows_non_static, mentions, owned_type_text};
 
 #[test]
 fn borrows_are_found_in_nested_types() {
@@ -23,10 +23,10 @@ fn borrows_are_found_in_nested_types() {
 fn static_borrows_are_not_short_lived() {
     let short: [Type; 3] =
         [parse_quote!(Result<&str, String>), parse_quote!(Cow<'_, str>), parse_quote!(Vec<&'a str>)];
-    assert!(short.iter().all(is_short_lived));
+    assert!(short.iter().all(borrows_non_static));
     let long: [Type; 2] =
         [parse_quote!(Result<&'static str, Box<dyn Error + 'static>>), parse_quote!(Cow<'static, str>)];
-    assert!(!long.iter().any(is_short_lived));
+    assert!(!long.iter().any(borrows_non_static));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn name_in_a_longer_path_is_not_mentioned() {
 
 #[test]
 fn owned_type_is_written_as_source_text() {
-    let check = |ty: Type, expected| assert_eq!(owned(&ty), expected);
+    let check = |ty: Type, expected| assert_eq!(owned_type_text(&ty), expected);
     check(parse_quote!(&str), "String");
     check(parse_quote!(&'static std::path::Path), "PathBuf");
     check(parse_quote!(&[&str]), "Vec<String>");

@@ -42,8 +42,8 @@ fn every_type_of_content_is_kept_in_order() {
     let output = output(result);
     let expected = [
         Content::text("see"),
-        Content::blob(*b"\x89PN", "image/png"),
-        Content::blob(*b"RIF", "audio/wav"),
+        Content::from_bytes(*b"\x89PN", "image/png"),
+        Content::from_bytes(*b"RIF", "audio/wav"),
         Content::Resource {
             uri: "file:///a".to_owned(),
             media_type: Some("text/plain".to_owned()),
@@ -161,7 +161,7 @@ fn extra_fields_are_metadata() {
 fn base64_may_have_line_breaks_and_no_padding() {
     for data in ["aGFmdA==", "aGFmdA", "aG\r\nFm\ndA==\n"] {
         let result = json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]});
-        assert_eq!(output(result).content, [Content::blob(*b"haft", "image/png")], "{data:?}");
+        assert_eq!(output(result).content, [Content::from_bytes(*b"haft", "image/png")], "{data:?}");
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn run_call(
 ) -> Option<ToolResult> {
     let (sink, reports) = progress_channel(cx.meta.get_progress_token());
     let run = RunContext { cancellation: cx.ct.clone(), progress: sink, ..RunContext::default() };
-    let batch = Batch { tools, calls: vec![call], run: Arc::new(run), ..Batch::default() };
+    let batch = Batch { tools, calls: vec![call], run_context: Arc::new(run), ..Batch::default() };
     let done = CancellationToken::new();
     let running = async {
         let outcomes = pipeline.call_all(batch).await;

@@ -308,9 +308,9 @@ async fn progress_is_sent_before_the_response() {
 async fn content_and_metadata_are_encoded() {
     let content = vec![
         Content::text("a"),
-        Content::blob(*b"\x89PN", "image/png"),
-        Content::blob(*b"RIF", "audio/wav"),
-        Content::blob([0, 1], "application/pdf"),
+        Content::from_bytes(*b"\x89PN", "image/png"),
+        Content::from_bytes(*b"RIF", "audio/wav"),
+        Content::from_bytes([0, 1], "application/pdf"),
         Content::Resource { uri: "file:///a".into(), media_type: None, body: ResourceBody::Text("A".into()) },
         Content::ResourceLink {
             uri: "file:///c".into(),

@@ -40,7 +40,7 @@ pub(crate) struct ServerTransport<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTransport<R, W> {
     pub(crate) fn new(reader: R, writer: W, input_closed: CancellationToken) -> Self {
-        let (lines, writer) = (Lines::new(reader, limits::LINE_BYTES), MessageWriter::new(writer));
+        let (lines, writer) = (Lines::new(reader, limits::SERVER_MESSAGE_BYTES), MessageWriter::new(writer));
         Self { lines, writer, input_closed, error_response: None, has_session_started: false }
     }
 
@@ -86,7 +86,8 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
     let line = match line {
         Line::Complete(line) => line,
         Line::TooLong { head, tail, length } => {
-            let reason = format!("message of {length} bytes exceeds the limit of {}", limits::LINE_BYTES);
+            let reason =
+                format!("message of {length} bytes exceeds the limit of {}", limits::SERVER_MESSAGE_BYTES);
             let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
             return Err(response(ErrorData::invalid_request(reason, None), id));
         }

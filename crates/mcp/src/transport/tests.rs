@@ -69,7 +69,8 @@ fn connect() -> (Client, Server) {
     let (ours, theirs) = duplex(1 << 16);
     let (reader, writer) = split(ours);
     let (_input, output) = split(theirs);
-    let limits = TransportLimits { line_bytes: limits::LINE_BYTES, probe_timeout: Duration::from_secs(3) };
+    let limits =
+        TransportLimits { line_bytes: limits::SERVER_MESSAGE_BYTES, probe_timeout: Duration::from_secs(3) };
     let client = ClientTransport::new(reader, writer, Arc::new(ServerEvents::default()), limits);
     (client, Server { _input, output })
 }
@@ -109,7 +110,7 @@ async fn log_lines_on_standard_output_fail_no_call() {
     let (mut client, mut server) = connect();
     send_list_request(&mut client, 1).await;
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
-    let mut long = vec![b'='; limits::LINE_BYTES + 1];
+    let mut long = vec![b'='; limits::SERVER_MESSAGE_BYTES + 1];
     long.push(b'\n');
     let logs: [&[u8]; 10] = [
         b"{\"level\":30,\"id\":1,\"method\":{}}\n",

@@ -148,7 +148,11 @@ async fn notification_without_a_change_keeps_the_snapshot() {
             before.get("change").unwrap().invoke(json!({})).await;
             wait_for_list_requests(&before, count).await;
         }
-        assert_eq!(source.tools(&ListContext::default()).await.unwrap().id(), before.id(), "{mode}");
+        assert_eq!(
+            source.tools(&ListContext::default()).await.unwrap().snapshot_id(),
+            before.snapshot_id(),
+            "{mode}"
+        );
     }
 }
 
@@ -269,7 +273,7 @@ async fn missing_response_hits_the_idle_timeout() {
 async fn timed_out_call_is_cancelled_at_the_server() {
     let tools = tools_of("legacy").await;
     let wait = tools.get("wait").await.unwrap();
-    let deadline = ToolContext::default().with_deadline(Instant::now() + Duration::from_millis(50));
+    let deadline = ToolContext::default().limit_deadline(Instant::now() + Duration::from_millis(50));
     let result = wait.invoke_with(json!({"pause": 300}), &deadline).await.into_result();
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
     // The server handles requests one at a time, so it reads the cancellation only after it has

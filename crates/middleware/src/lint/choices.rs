@@ -3,20 +3,20 @@
 /// A list has at least two values. It has the form `a|b|c`, or its values are in quotes and are
 /// separated only by spaces, `,`, `/`, `|`, `;`, `or` and `and`. Quoted values after words such as
 /// "for instance" are examples, so they are not returned.
-pub(super) fn choices(description: &str) -> Vec<String> {
-    let piped = description.split_whitespace().find_map(piped);
+pub(super) fn find_choices(description: &str) -> Vec<String> {
+    let piped = description.split_whitespace().find_map(parse_piped);
     piped
-        .or_else(|| ['"', '\'', '`'].into_iter().find_map(|quote| quoted(description, quote)))
+        .or_else(|| ['"', '\'', '`'].into_iter().find_map(|quote| parse_quoted(description, quote)))
         .unwrap_or_default()
 }
 
-fn piped(word: &str) -> Option<Vec<String>> {
+fn parse_piped(word: &str) -> Option<Vec<String>> {
     let word = word.trim_matches(|it: char| !it.is_alphanumeric());
     let choices: Vec<_> = word.split('|').map(str::to_owned).collect();
     (choices.len() > 1 && choices.iter().all(|choice| is_choice(choice))).then_some(choices)
 }
 
-fn quoted(description: &str, quote: char) -> Option<Vec<String>> {
+fn parse_quoted(description: &str, quote: char) -> Option<Vec<String>> {
     let pieces: Vec<_> = description.split(quote).collect();
     let lead = pieces.first()?.to_lowercase();
     // Quoted values after these words are only examples, so other values are allowed too.

@@ -1,11 +1,11 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{choices, lint};
+use super::{choices::find_choices, lint};
 use haft_core::{Schema, ToolDefinition, ToolName, tool::DynamicTool, toolset::ToolList};
 
 fn tool(name: &str, description: &str, properties: Value) -> DynamicTool {
-    let schema = Schema::arguments(json!({"properties": properties})).unwrap();
+    let schema = Schema::for_arguments(json!({"properties": properties})).unwrap();
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), schema).with_description(description);
     DynamicTool::new(definition, |_, _| async {})
 }
@@ -55,9 +55,9 @@ fn gaps_in_descriptions_and_schemas_are_reported() {
 
 #[test]
 fn allowed_values_are_distinguished_from_examples() {
-    assert_eq!(choices(r#"Either "up" or "down"."#), ["up", "down"]);
-    assert_eq!(choices("The format: 'iso', 'unix' and 'rfc-2822'"), ["iso", "unix", "rfc-2822"]);
-    assert_eq!(choices("The unit (celsius|fahrenheit)."), ["celsius", "fahrenheit"]);
+    assert_eq!(find_choices(r#"Either "up" or "down"."#), ["up", "down"]);
+    assert_eq!(find_choices("The format: 'iso', 'unix' and 'rfc-2822'"), ["iso", "unix", "rfc-2822"]);
+    assert_eq!(find_choices("The unit (celsius|fahrenheit)."), ["celsius", "fahrenheit"]);
     for open in [
         "A text.",
         r#"A city, such as "Oslo" or "Rome"."#,
@@ -66,6 +66,6 @@ fn allowed_values_are_distinguished_from_examples() {
         "It's the user's name.",
         "a || b",
     ] {
-        assert_eq!(choices(open), Vec::<String>::new(), "{open}");
+        assert_eq!(find_choices(open), Vec::<String>::new(), "{open}");
     }
 }

@@ -56,14 +56,14 @@ impl ChatModel for Slow {
     }
 }
 
-fn slow() -> (Slow, Arc<Semaphore>) {
+fn slow_model() -> (Slow, Arc<Semaphore>) {
     let permits = Arc::new(Semaphore::new(0));
     (Slow { profile: ModelProfile::new("slow"), permits: Arc::clone(&permits) }, permits)
 }
 
 #[tokio::test]
 async fn reply_streams_through_layers() {
-    let (model, permits) = slow();
+    let (model, permits) = slow_model();
     let model = model.layer(ConcurrencyLimitLayer::new(2));
     assert_eq!(model.profile().name, "slow");
     let request = request();
@@ -93,7 +93,7 @@ async fn layers_map_requests_and_observe_events() {
         request.settings.seed = Some(7);
         request
     };
-    let scripted = ScriptedModel::new().text("Hello.");
+    let scripted = ScriptedModel::new().reply_text("Hello.");
     let layers = ServiceBuilder::new().map_request(change).map_response(watch);
     let model = scripted.clone().layer(layers);
     assert_eq!(model.chat(&request()).await.unwrap().message.text(), "Hello.");
@@ -131,7 +131,7 @@ async fn errors_before_the_reply_can_be_retried() {
     let model = ScriptedModel::new()
         .fail(busy())
         .fail(busy())
-        .text("Hello.")
+        .reply_text("Hello.")
         .layer(RetryLayer::new(RetryTransient(2)));
     assert_eq!(model.chat(&request()).await.unwrap().message.text(), "Hello.");
 
@@ -143,7 +143,7 @@ async fn errors_before_the_reply_can_be_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn timeout_applies_to_the_first_event() {
-    let (model, permits) = slow();
+    let (model, permits) = slow_model();
     let model = model.layer(TimeoutLayer::new(Duration::from_secs(2)));
     let request = request();
     let error = model.stream(&request).next().await.unwrap().unwrap_err();
@@ -161,7 +161,7 @@ async fn timeout_applies_to_the_first_event() {
 /// Dropping the stream of a reply must release its permit of the concurrency limit.
 #[tokio::test]
 async fn dropped_reply_releases_its_permit() {
-    let (model, permits) = slow();
+    let (model, permits) = slow_model();
     let layer = GlobalConcurrencyLimitLayer::new(1);
     let model = model.layer(layer);
     let request = request();
@@ -176,14 +176,20 @@ async fn dropped_reply_releases_its_permit() {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Limits `model` to `requests` requests per minute. Up to eight further requests wait in a queue.
-fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
+fn rate_limited_model(model: ScriptedModel, requests: u64) -> impl ChatModel {
     model.layer(ServiceBuilder::new().buffer(8).rate_limit(requests, MINUTE))
 }
 
 #[tokio::test(start_paused = true)]
 async fn rate_limit_works_under_a_buffer() {
-    let model =
-        limited(ScriptedModel::new().text("one").chunks(["t", "wo"]).text("three").chunks(["fo", "ur"]), 2);
+    let model = rate_limited_model(
+        ScriptedModel::new()
+            .reply_text("one")
+            .reply_chunks(["t", "wo"])
+            .reply_text("three")
+            .reply_chunks(["fo", "ur"]),
+        2,
+    );
     let (request, started) = (request(), Instant::now());
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "one");
     assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
@@ -196,8 +202,8 @@ async fn rate_limit_works_under_a_buffer() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_queued_requests_use_no_slot() {
-    let scripted = ScriptedModel::new().text("one").text("two");
-    let model = limited(scripted.clone(), 1);
+    let scripted = ScriptedModel::new().reply_text("one").reply_text("two");
+    let model = rate_limited_model(scripted.clone(), 1);
     let (request, started) = (request(), Instant::now());
     model.chat(&request).await.unwrap();
     for _ in 0..20 {
@@ -210,6 +216,6 @@ async fn dropped_queued_requests_use_no_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn error_type_survives_a_buffer() {
-    let model = limited(ScriptedModel::new().fail(ModelError::ContextTooLong("no".to_owned())), 1);
+    let model = rate_limited_model(ScriptedModel::new().fail(ModelError::ContextTooLong("no".to_owned())), 1);
     assert!(matches!(model.chat(&request()).await, Err(ModelError::ContextTooLong(_))));
 }

@@ -36,7 +36,7 @@ async fn events(model: &impl ChatModel, request: &ChatRequest) -> Vec<ChatEvent>
 
 #[tokio::test]
 async fn equal_request_gets_the_cached_reply_whole_or_streamed() {
-    let scripted = ScriptedModel::new().text("one").chunks(["t", "wo"]);
+    let scripted = ScriptedModel::new().reply_text("one").reply_chunks(["t", "wo"]);
     let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
     let other = ChatRequest::new([Message::user("Hello")]);
     assert_eq!(reply_text(&model, &request()).await, "one");
@@ -56,7 +56,7 @@ async fn equal_request_gets_the_cached_reply_whole_or_streamed() {
 #[tokio::test]
 async fn cached_calls_keep_their_ids() {
     let model =
-        ScriptedModel::new().calls([("call_7", "add", r#"{"x":1}"#)]).cached(&ReplyCache::new(MINUTE));
+        ScriptedModel::new().reply_calls([("call_7", "add", r#"{"x":1}"#)]).cached(&ReplyCache::new(MINUTE));
     let first = model.chat(&request()).await.unwrap();
     assert_eq!(model.chat(&request()).await.unwrap().message, first.message);
     let again = events(&model, &request()).await;
@@ -68,7 +68,7 @@ async fn cached_calls_keep_their_ids() {
 #[tokio::test(start_paused = true)]
 async fn entries_expire_after_the_ttl() {
     let cache = ReplyCache::new(MINUTE);
-    let late = ScriptedModel::new().text("one").text("two").text("three");
+    let late = ScriptedModel::new().reply_text("one").reply_text("two").reply_text("three");
     let model = late.cached(&cache);
     assert_eq!(reply_text(&model, &request()).await, "one");
     tokio::time::advance(Duration::from_secs(59)).await;
@@ -82,7 +82,7 @@ async fn entries_expire_after_the_ttl() {
 #[tokio::test]
 async fn clear_affects_replies_in_progress() {
     let cache = ReplyCache::new(MINUTE);
-    let model = ScriptedModel::new().chunks(["o", "ne"]).text("two").cached(&cache);
+    let model = ScriptedModel::new().reply_chunks(["o", "ne"]).reply_text("two").cached(&cache);
     let request = request();
     let mut events = model.stream(&request);
     events.next().await.unwrap().unwrap();
@@ -103,11 +103,11 @@ async fn only_complete_replies_are_cached() {
         .reply(stopped(FinishReason::ContentFilter))
         .reply(stopped(FinishReason::Other("paused".to_owned())))
         .reply(ChatResponse::new(refusal))
-        .text(" ")
-        .events([Ok(text.clone()), Err(truncated())])
-        .events([Ok(text.clone()), Ok(ChatEvent::Finished(stopped(FinishReason::Length).into()))])
-        .chunks(["Hel", "lo."])
-        .text("Hello.");
+        .reply_text(" ")
+        .reply_events([Ok(text.clone()), Err(truncated())])
+        .reply_events([Ok(text.clone()), Ok(ChatEvent::Finished(stopped(FinishReason::Length).into()))])
+        .reply_chunks(["Hel", "lo."])
+        .reply_text("Hello.");
     let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
     let request = request();
     for _ in 0..6 {
@@ -151,7 +151,7 @@ async fn key_contains_everything_that_is_sent() {
         |name| ResponseFormat::JsonSchema { name: ToolName::sanitize(name), schema: Schema::object() };
     let instructed =
         |text: &str| ChatRequest { instructions: Some(Message::system(text).into()), ..request() };
-    let picture = |byte: u8| Message::user(Content::blob([byte], "image/png"));
+    let picture = |byte: u8| Message::user(Content::from_bytes([byte], "image/png"));
     let requests = [
         request(),
         ChatRequest::new([Message::user("Hi"), Message::user("Hi")]),
@@ -175,7 +175,8 @@ async fn key_contains_everything_that_is_sent() {
         conversation("call_1", "43", json!("a")),
         conversation("call_1", "42", json!("b")),
     ];
-    let scripted = (0..requests.len()).fold(ScriptedModel::new(), |model, nth| model.text(nth.to_string()));
+    let scripted =
+        (0..requests.len()).fold(ScriptedModel::new(), |model, nth| model.reply_text(nth.to_string()));
     let model = scripted.cached(&ReplyCache::new(MINUTE));
     for _ in 0..2 {
         for (nth, request) in requests.iter().enumerate() {
@@ -186,7 +187,7 @@ async fn key_contains_everything_that_is_sent() {
 
 #[tokio::test]
 async fn key_ignores_timestamps_and_metadata() {
-    let model = ScriptedModel::new().text("one").text("two").cached(&ReplyCache::new(MINUTE));
+    let model = ScriptedModel::new().reply_text("one").reply_text("two").cached(&ReplyCache::new(MINUTE));
     let annotated = Message::user("Hi").with_metadata(Map::from_iter([("page".to_owned(), json!(3))]));
     let annotated = ChatRequest::new([annotated.with_created_at(Timestamp::now())]);
     assert_eq!(
@@ -217,8 +218,8 @@ async fn cached_reply_costs_nothing_and_counts_as_a_request() {
 #[tokio::test]
 async fn each_model_has_its_own_replies() {
     let cache = ReplyCache::new(MINUTE);
-    let one = ScriptedModel::new().text("one").cached(&cache);
-    let two = ScriptedModel::new().text("two").cached(&cache);
+    let one = ScriptedModel::new().reply_text("one").cached(&cache);
+    let two = ScriptedModel::new().reply_text("two").cached(&cache);
     for _ in 0..2 {
         assert_eq!(
             (reply_text(&one, &request()).await, reply_text(&two, &request()).await),
@@ -232,7 +233,7 @@ async fn each_model_has_its_own_replies() {
 /// A request must never wait for an equal request in progress, because that request may hang.
 #[tokio::test]
 async fn concurrent_equal_requests_are_not_coalesced() {
-    let scripted = ScriptedModel::new().hang().text("one").text("two");
+    let scripted = ScriptedModel::new().hang().reply_text("one").reply_text("two");
     let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
     let (request, other) = (request(), ChatRequest::new([Message::user("Hello")]));
     let mut hangs = model.chat(&request);
@@ -247,8 +248,10 @@ async fn concurrent_equal_requests_are_not_coalesced() {
 async fn least_recently_used_reply_is_evicted_first() {
     let request = |text: &str| ChatRequest::new([Message::user(text)]);
     let long = "x".repeat(400);
-    for cache in [ReplyCache::new(MINUTE).with_entries(2), ReplyCache::new(MINUTE).with_bytes(1_400)] {
-        let scripted = (0..4).fold(ScriptedModel::new(), |model, nth| model.text(format!("{nth}{long}")));
+    for cache in [ReplyCache::new(MINUTE).with_max_entries(2), ReplyCache::new(MINUTE).with_max_bytes(1_400)]
+    {
+        let scripted =
+            (0..4).fold(ScriptedModel::new(), |model, nth| model.reply_text(format!("{nth}{long}")));
         let model = scripted.clone().cached(&cache);
         for text in ["a", "b", "a", "c", "a", "b"] {
             reply_text(&model, &request(text)).await;
@@ -257,8 +260,10 @@ async fn least_recently_used_reply_is_evicted_first() {
             scripted.requests().iter().map(|it| it.messages.iter().next().unwrap().text()).collect();
         assert_eq!(sent, ["a", "b", "c", "b"]);
     }
-    let model =
-        ScriptedModel::new().text(&*long).text("two").cached(&ReplyCache::new(MINUTE).with_bytes(300));
+    let model = ScriptedModel::new()
+        .reply_text(&*long)
+        .reply_text("two")
+        .cached(&ReplyCache::new(MINUTE).with_max_bytes(300));
     assert_eq!(reply_text(&model, &request("a")).await, long);
     assert_eq!(reply_text(&model, &request("a")).await, "two");
 }
@@ -266,15 +271,18 @@ async fn least_recently_used_reply_is_evicted_first() {
 #[tokio::test]
 async fn cached_model_conforms() {
     let cache = ReplyCache::new(MINUTE);
-    conformance::model(TestModel::new().cached(&cache)).deterministic().await.assert();
+    conformance::model(TestModel::new().cached(&cache)).assume_deterministic().await.assert_conforms();
     conformance::model(TestModel::new().cached(&ReplyCache::new(Duration::ZERO)))
-        .deterministic()
+        .assume_deterministic()
         .await
-        .assert();
-    let scripted = ScriptedModel::new().text("Hello.").text("{\"city\": \"Paris\"}");
+        .assert_conforms();
+    let scripted = ScriptedModel::new().reply_text("Hello.").reply_text("{\"city\": \"Paris\"}");
     let profile = haft_core::model::ModelProfile {
-        native_tools: false,
+        supports_native_tools: false,
         ..haft_core::model::ModelProfile::new("words")
     };
-    conformance::model(scripted.with_profile(profile).cached(&cache)).deterministic().await.assert();
+    conformance::model(scripted.with_profile(profile).cached(&cache))
+        .assume_deterministic()
+        .await
+        .assert_conforms();
 }

@@ -19,7 +19,7 @@ use haft_core::{
     toolset::ToolList,
 };
 use haft_middleware::ToolMiddleware as _;
-use haft_middleware::{Audit, AuditLog, ResultCache};
+use haft_middleware::{AuditEntry, AuditLog, ResultCache};
 use serde_json::{Value, json};
 use tracing::{
     Event, Level, Metadata, Subscriber,
@@ -31,7 +31,7 @@ const CANARY: &str = "c4n4ry";
 
 /// The audit records of all calls in a test.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Audit>>>);
+struct Log(Arc<Mutex<Vec<AuditEntry>>>);
 
 impl Log {
     fn pipeline(&self) -> Pipeline {
@@ -39,12 +39,12 @@ impl Log {
         Pipeline::new().with_recorder(AuditLog::new(move |entry| log.0.lock().unwrap().push(entry)))
     }
 
-    fn entries(&self) -> Vec<Audit> {
+    fn entries(&self) -> Vec<AuditEntry> {
         self.0.lock().unwrap().clone()
     }
 }
 
-fn named(name: &str) -> ToolDefinition {
+fn definition_named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
@@ -52,7 +52,7 @@ fn with_policy(tool: DynamicTool, policy: ToolPolicy) -> impl Tool {
     tool.with_definition(|it| it.with_policy(policy))
 }
 
-fn ann() -> ToolContext {
+fn context_of_ann() -> ToolContext {
     let principal = Principal { id: "ann".into(), scopes: ["read".to_owned()].into() };
     let run = RunContext { run_id: "run_1".into(), principal: Some(principal), ..RunContext::default() };
     ToolContext::new(Arc::new(run), "call_1")
@@ -60,25 +60,25 @@ fn ann() -> ToolContext {
 
 /// Formats `entry` as JSON, with the start time and the duration set to 0, so that the text is
 /// reproducible.
-fn line(mut entry: Audit) -> String {
+fn reproducible_line(mut entry: AuditEntry) -> String {
     (entry.started_at, entry.duration_ms) = (Timestamp::from_unix_millis(0), 0);
     entry.to_string()
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_call_has_one_record() {
-    let done = || DynamicTool::new(named("done"), |_, _| async { "done" });
+    let done = || DynamicTool::new(definition_named("done"), |_, _| async { "done" });
     let rename = |tool: DynamicTool, name: &str| tool.with_definition(|it| it.with_name(name));
     let strict = json!({"properties": {"x": {"type": "integer"}}, "additionalProperties": false});
-    let hang = DynamicTool::new(named("hang"), |_, _| std::future::pending::<()>());
+    let hang = DynamicTool::new(definition_named("hang"), |_, _| std::future::pending::<()>());
     let tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(done()),
         Arc::new(with_policy(
-            DynamicTool::new(named("admin"), |_, _| async {}),
+            DynamicTool::new(definition_named("admin"), |_, _| async {}),
             ToolPolicy { required_scopes: vec!["admin".into()], ..ToolPolicy::default() },
         )),
         Arc::new(rename(done(), "strict").with_definition(|it| it.with_input_schema(strict))),
-        Arc::new(DynamicTool::new(named("panic"), |_, _| async {
+        Arc::new(DynamicTool::new(definition_named("panic"), |_, _| async {
             if true {
                 panic!("oh")
             }
@@ -88,7 +88,7 @@ async fn every_call_has_one_record() {
             ToolPolicy { timeout: Duration::from_secs(2), ..ToolPolicy::default() },
         )),
         Arc::new(hang.with_definition(|it| it.with_name("dropped"))),
-        Arc::new(DynamicTool::new(named("outside"), |_, _| async {
+        Arc::new(DynamicTool::new(definition_named("outside"), |_, _| async {
             ToolResponse::Pending(Pending::new(PendingKind::External))
         })),
     ];
@@ -105,12 +105,12 @@ async fn every_call_has_one_record() {
         ("hang", "{}"),
         ("outside", "{}"),
     ] {
-        pipeline.call(&tools, &ToolCall::new("call_1", name, arguments), &ann()).await;
+        pipeline.call(&tools, &ToolCall::new("call_1", name, arguments), &context_of_ann()).await;
     }
     let dropped = ToolCall::new("call_1", "dropped", "{}");
-    assert!(pipeline.call(&tools, &dropped, &ann()).now_or_never().is_none());
+    assert!(pipeline.call(&tools, &dropped, &context_of_ann()).now_or_never().is_none());
     assert_eq!(log.entries()[7].duration_ms, 2000);
-    let lines: Vec<_> = log.entries().into_iter().map(line).collect();
+    let lines: Vec<_> = log.entries().into_iter().map(reproducible_line).collect();
     expect![[r#"
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"done","arguments":{"x":1},"outcome":{"type":"done"}}
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"dnoe","arguments":{"x":"[redacted]"},"outcome":{"type":"failed","kind":"not_found"}}
@@ -122,8 +122,8 @@ async fn every_call_has_one_record() {
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"hang","arguments":{},"outcome":{"type":"failed","kind":"timed_out"}}
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"outside","arguments":{},"outcome":{"type":"pending","waits_for":"external"}}
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"dropped","arguments":{},"outcome":{"type":"failed","kind":"cancelled"}}"#]].assert_eq(&lines.join("\n"));
-    let again: Audit = serde_json::from_str(&lines[0]).unwrap();
-    assert_eq!(line(again), lines[0]);
+    let again: AuditEntry = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(reproducible_line(again), lines[0]);
 }
 
 /// A call that is suspended and then resumed must have two records. The second record contains the
@@ -132,25 +132,27 @@ async fn every_call_has_one_record() {
 #[tokio::test]
 async fn resumed_and_cached_calls_are_marked() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let pay = with_policy(DynamicTool::new(named("pay"), |_, _| async { "paid" }), approval);
+    let pay = with_policy(DynamicTool::new(definition_named("pay"), |_, _| async { "paid" }), approval);
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-    let look = with_policy(DynamicTool::new(named("look"), |_, _| async { "seen" }), idempotent)
+    let look = with_policy(DynamicTool::new(definition_named("look"), |_, _| async { "seen" }), idempotent)
         .layer(ResultCache::new(Duration::from_secs(60)));
     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(pay), Arc::new(look)];
     let (log, tools) = (Log::default(), ToolList::new("test", tools));
     let pipeline = log.pipeline();
     let pay = ToolCall::new("call_1", "pay", r#"{"cents": 500, "pin": "1234"}"#);
-    let CallOutcome::Pending(suspended) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
+    let CallOutcome::Pending(suspended) = pipeline.call(&tools, &pay, &context_of_ann()).await else {
+        panic!()
+    };
     for answer in
         [Decision::approved_with_arguments(json!({"cents": 5, "pin": "4321"})), Decision::denied("no")]
     {
-        let resumed = ann().with_resumed(suspended.pending.clone().resume(answer).unwrap());
+        let resumed = context_of_ann().with_resumed(suspended.pending.clone().resume(answer).unwrap());
         pipeline.call(&tools, &pay, &resumed).await;
     }
     for _ in 0..2 {
         pipeline.call(&tools, &ToolCall::new("call_2", "look", "{}"), &ToolContext::default()).await;
     }
-    let lines: Vec<_> = log.entries().into_iter().map(line).collect();
+    let lines: Vec<_> = log.entries().into_iter().map(reproducible_line).collect();
     expect![[r#"
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":500,"pin":"[redacted]"},"outcome":{"type":"pending","waits_for":"approval"}}
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":5,"pin":"[redacted]"},"outcome":{"type":"done"},"resumed":true}
@@ -160,37 +162,37 @@ async fn resumed_and_cached_calls_are_marked() {
 }
 
 async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
-    expected.assert_eq(&recorded(definition, arguments).await.to_string());
+    expected.assert_eq(&recorded_arguments(definition, arguments).await.to_string());
 }
 
 /// Calls a tool with the given `definition`, and returns the arguments as they appear in the audit
 /// record.
-async fn recorded(definition: ToolDefinition, arguments: &str) -> Value {
+async fn recorded_arguments(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
     let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async {})]);
     log.pipeline().call(&tools, &ToolCall::new("1", name, arguments), &ToolContext::default()).await;
-    let [entry] = <[Audit; 1]>::try_from(log.entries()).unwrap();
+    let [entry] = <[AuditEntry; 1]>::try_from(log.entries()).unwrap();
     entry.arguments
 }
 
 #[tokio::test]
 async fn members_with_secret_names_are_redacted() {
     check(
-        named("login"),
+        definition_named("login"),
         r#"{"user": "ann", "password": "x", "apiKey": "x", "OPENAI-API-KEY": "x", "PIN": 1234}"#,
         expect![[r#"{"user":"ann","password":"[redacted]","apiKey":"[redacted]","OPENAI-API-KEY":"[redacted]","PIN":"[redacted]"}"#]],
     )
     .await;
     check(
-        named("login"),
+        definition_named("login"),
         r#"{"options": [{"headers": {"Authorization": "x", "Accept": "y"}}], "accessToken": "x"}"#,
         expect![[r#"{"options":[{"headers":{"Authorization":"[redacted]","Accept":"y"}}],"accessToken":"[redacted]"}"#]],
     )
     .await;
     // Counts, flags, `null` and names that only resemble secrets are not redacted.
     check(
-        named("login"),
+        definition_named("login"),
         r#"{"max_tokens": 100, "has_password": true, "token": null, "shopping": "y", "author": "y"}"#,
         expect![[r#"{"max_tokens":100,"has_password":true,"token":null,"shopping":"y","author":"y"}"#]],
     )
@@ -198,7 +200,7 @@ async fn members_with_secret_names_are_redacted() {
     // Secrets in a JSON string are redacted. A string with an invalid JSON object or array is
     // replaced by its length.
     check(
-        named("login"),
+        definition_named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
         expect![[r#"{"body":"{\"user\":\"ann\",\"secret\":\"[redacted]\"}","list":"[1, 2]","bad":"[13 bytes that are no JSON object]"}"#]],
     )
@@ -212,10 +214,14 @@ async fn secret_names_match_in_any_style() {
     let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
     for name in names.split(' ') {
         let arguments = json!({name: "x"}).to_string();
-        assert_eq!(recorded(named("login"), &arguments).await, json!({name: "[redacted]"}), "{name}");
+        assert_eq!(
+            recorded_arguments(definition_named("login"), &arguments).await,
+            json!({name: "[redacted]"}),
+            "{name}"
+        );
     }
     check(
-        named("login"),
+        definition_named("login"),
         r#"{"token": 482913, "total_tokens": 7, "maxTokens": 8}"#,
         expect![[r#"{"token":"[redacted]","total_tokens":7,"maxTokens":8}"#]],
     )
@@ -228,13 +234,13 @@ async fn secret_names_match_in_any_style() {
 #[tokio::test]
 async fn name_value_pairs_headers_and_urls_are_redacted() {
     check(
-        named("fetch"),
+        definition_named("fetch"),
         r#"{"headers": [{"name": "Authorization", "value": "Bearer x"}, {"name": "Accept", "value": "y"}], "more": ["X-Api-Key: x", "Accept: y"], "env": ["DB_PASSWORD=x", "HOME=/y"]}"#,
         expect![[r#"{"headers":[{"name":"Authorization","value":"[redacted]"},{"name":"Accept","value":"y"}],"more":["X-Api-Key: [redacted]","Accept: y"],"env":["DB_PASSWORD=[redacted]","HOME=/y"]}"#]],
     )
     .await;
     check(
-        named("fetch"),
+        definition_named("fetch"),
         r#"{"url": "https://ann:x@h.example/a?api_key=x&q=y#z", "text": "see [docs](https://h.example), [todo] call Bob", "list": "[todo] call Bob", "twice": "\"{\\\"pin\\\": \\\"x\\\"}\""}"#,
         expect![[r##"{"url":"https://[redacted]@h.example/a?api_key=[redacted]&q=y#z","text":"see [docs](https://h.example), [todo] call Bob","list":"[todo] call Bob","twice":"\"{\\\"pin\\\":\\\"[redacted]\\\"}\""}"##]],
     )
@@ -243,12 +249,18 @@ async fn name_value_pairs_headers_and_urls_are_redacted() {
 
 #[tokio::test]
 async fn arguments_that_are_no_object_are_withheld() {
-    check(named("login"), r#"{"password": "x"#, expect![[r#""[15 bytes that are no JSON object]""#]]).await;
-    check(named("login"), "password=x", expect![[r#""[10 bytes that are no JSON object]""#]]).await;
-    check(named("login"), r#"["x"]"#, expect![[r#""[5 bytes that are no JSON object]""#]]).await;
-    check(named("login"), r#""x""#, expect![[r#""[3 bytes that are no JSON object]""#]]).await;
     check(
-        named("login"),
+        definition_named("login"),
+        r#"{"password": "x"#,
+        expect![[r#""[15 bytes that are no JSON object]""#]],
+    )
+    .await;
+    check(definition_named("login"), "password=x", expect![[r#""[10 bytes that are no JSON object]""#]])
+        .await;
+    check(definition_named("login"), r#"["x"]"#, expect![[r#""[5 bytes that are no JSON object]""#]]).await;
+    check(definition_named("login"), r#""x""#, expect![[r#""[3 bytes that are no JSON object]""#]]).await;
+    check(
+        definition_named("login"),
         r#""{\"password\": \"x\", \"user\": \"ann\"}""#,
         expect![[r#"{"password":"[redacted]","user":"ann"}"#]],
     )
@@ -267,7 +279,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
         },
         "$defs": {"word": {"type": "string", "writeOnly": true}},
     });
-    let definition = named("login").with_input_schema(schema);
+    let definition = definition_named("login").with_input_schema(schema);
     let arguments = r#"{"phrase": "x", "words": ["x"], "card": {"digits": [1], "holder": "ann"}, "free": {"xy": "x"}, "plain": "y", "Iban": "x"}"#;
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
     let host = ToolPolicy { redacted: vec!["iban".into(), "plain".into()], ..ToolPolicy::default() };
@@ -280,10 +292,11 @@ async fn secrets_of_schema_and_policy_are_redacted() {
         expect![[r#"{"args":{"phrase":"[redacted]"},"plain":7}"#]],
     )
     .await;
-    let whole = named("login").with_input_schema(json!({"additionalProperties": {"writeOnly": true}}));
+    let whole =
+        definition_named("login").with_input_schema(json!({"additionalProperties": {"writeOnly": true}}));
     check(whole, r#"{"a": "x", "b": 1}"#, expect![[r#"{"a":"[redacted]","b":"[redacted]"}"#]]).await;
     // A `format` keyword inside `examples` is data and does not mark a secret.
-    let data = named("login")
+    let data = definition_named("login")
         .with_input_schema(json!({"properties": {"a": {"examples": [{"format": "password"}]}}}));
     check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;
 }
@@ -361,7 +374,7 @@ async fn secret_arguments_are_never_logged() {
         let schema =
             json!({"properties": {"password": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
         let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
-        named(name).with_input_schema(schema).with_policy(policy)
+        definition_named(name).with_input_schema(schema).with_policy(policy)
     };
     let tools = [
         DynamicTool::new(definition("ok"), |_, _| async { "ok" }),
@@ -393,7 +406,7 @@ async fn secret_arguments_are_never_logged() {
             pipeline.call(&tools, &ToolCall::new("1", name, text), &ToolContext::default()).await;
         }
     }
-    let entries: Vec<_> = log.entries().iter().map(Audit::to_string).collect();
+    let entries: Vec<_> = log.entries().iter().map(AuditEntry::to_string).collect();
     assert_eq!(entries.len(), 48);
     assert!(!entries.concat().contains(CANARY));
     let trace = trace.0.lock().unwrap();

@@ -27,7 +27,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Creates an idempotent tool that counts its executions and passes the current count, starting at
 /// 1, to `act`. Returns the tool and the counter.
-fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
+fn counting_tool<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
     F: Fn(usize) -> Result<ToolResponse, ToolError> + Send + Sync + 'static,
 {
@@ -45,34 +45,34 @@ where
 
 /// Creates an idempotent tool that returns `run 1` for its first execution, `run 2` for its second,
 /// and so on.
-fn nth() -> DynamicTool {
-    counting(|run| Ok(format!("run {run}").into())).0
+fn numbering_tool() -> DynamicTool {
+    counting_tool(|run| Ok(format!("run {run}").into())).0
 }
 
-fn cx(principal: Option<Principal>, state: HostState) -> ToolContext {
+fn context(principal: Option<Principal>, state: HostState) -> ToolContext {
     ToolContext::new(Arc::new(RunContext { principal, state, ..RunContext::default() }), "1")
 }
 
-fn of(id: &str, scopes: &[&str]) -> ToolContext {
+fn context_of(id: &str, scopes: &[&str]) -> ToolContext {
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    cx(Some(Principal { id: id.into(), scopes }), HostState::new())
+    context(Some(Principal { id: id.into(), scopes }), HostState::new())
 }
 
-async fn result(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> ToolResult {
+async fn call_result(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> ToolResult {
     tool.invoke_with(arguments, cx).await.into_result()
 }
 
-async fn text(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> String {
-    result(tool, arguments, cx).await.model_text().into_owned()
+async fn call_text(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> String {
+    call_result(tool, arguments, cx).await.model_text().into_owned()
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_call_returns_the_cached_result_with_a_warning() {
-    let tool = nth().layer(ResultCache::new(MINUTE));
+    let tool = numbering_tool().layer(ResultCache::new(MINUTE));
     let cx = ToolContext::default();
-    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &cx).await, "run 1");
+    assert_eq!(call_text(&tool, json!({"a": 1, "b": [2]}), &cx).await, "run 1");
     advance(Duration::from_secs(12)).await;
-    let again = result(&tool, json!({"b": [2], "a": 1}), &cx).await;
+    let again = call_result(&tool, json!({"b": [2], "a": 1}), &cx).await;
     assert_eq!(
         again.to_json(),
         json!({"success": true, "result": "run 1", "error": null, "warning": "from the result cache, 12 s old"})
@@ -80,30 +80,30 @@ async fn repeated_call_returns_the_cached_result_with_a_warning() {
     // No result is cached for these arguments yet. The cache treats `3` and `3.0` as different
     // arguments.
     for (run, arguments) in [(2, json!({"a": 1})), (3, json!({"a": 3})), (4, json!({"a": 3.0}))] {
-        assert_eq!(text(&tool, arguments, &cx).await, format!("run {run}"));
+        assert_eq!(call_text(&tool, arguments, &cx).await, format!("run {run}"));
     }
     advance(Duration::from_secs(48)).await;
-    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &cx).await, "run 5");
+    assert_eq!(call_text(&tool, json!({"a": 1, "b": [2]}), &cx).await, "run 5");
 }
 
 #[tokio::test]
 async fn results_are_not_shared_between_principals_or_states() {
-    let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
+    let tool = numbering_tool().with_definition(|it| it.with_state_type(StateType::of::<u8>()));
     let tool = tool.layer(ResultCache::new(MINUTE));
     let callers = [
-        of("ann", &[]),
-        of("bob", &[]),
-        of("ann", &["files"]),
-        of("ann", &["files", "mail"]),
+        context_of("ann", &[]),
+        context_of("bob", &[]),
+        context_of("ann", &["files"]),
+        context_of("ann", &["files", "mail"]),
         ToolContext::default(),
-        cx(None, HostState::new().with_value(1_u8)),
-        cx(None, HostState::new().with_value(1_u8)),
+        context(None, HostState::new().with_value(1_u8)),
+        context(None, HostState::new().with_value(1_u8)),
     ];
     for (run, caller) in (1..).zip(&callers) {
-        assert_eq!(text(&tool, json!({}), caller).await, format!("run {run}"));
+        assert_eq!(call_text(&tool, json!({}), caller).await, format!("run {run}"));
     }
     for (run, caller) in (1..).zip(&callers) {
-        assert!(text(&tool, json!({}), caller).await.starts_with(&format!("run {run}\nWarning: from")));
+        assert!(call_text(&tool, json!({}), caller).await.starts_with(&format!("run {run}\nWarning: from")));
     }
 }
 
@@ -111,13 +111,13 @@ async fn results_are_not_shared_between_principals_or_states() {
 /// prevent a cache hit.
 #[tokio::test]
 async fn only_declared_state_is_in_the_key() {
-    let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
+    let tool = numbering_tool().with_definition(|it| it.with_state_type(StateType::of::<u8>()));
     let tool = tool.layer(ResultCache::new(MINUTE));
     let of_program = HostState::new().with_value(1_u8);
-    let step = |number: u16| cx(None, HostState::new().with_value(number).with_defaults(&of_program));
-    assert_eq!(text(&tool, json!({}), &step(1)).await, "run 1");
-    assert!(text(&tool, json!({}), &step(2)).await.starts_with("run 1\nWarning: from"));
-    assert_eq!(text(&tool, json!({}), &cx(None, HostState::new().with_value(1_u8))).await, "run 2");
+    let step = |number: u16| context(None, HostState::new().with_value(number).with_defaults(&of_program));
+    assert_eq!(call_text(&tool, json!({}), &step(1)).await, "run 1");
+    assert!(call_text(&tool, json!({}), &step(2)).await.starts_with("run 1\nWarning: from"));
+    assert_eq!(call_text(&tool, json!({}), &context(None, HostState::new().with_value(1_u8))).await, "run 2");
 }
 
 /// A result that depends on undeclared host state must not be cached, even if only a nested call
@@ -134,9 +134,9 @@ async fn results_of_undeclared_state_are_not_cached() {
     let alone = reads("state").layer(ResultCache::new(MINUTE));
     let chained = chain("chained", [reads("state")]).unwrap().layer(ResultCache::new(MINUTE));
     for number in [1_u8, 2] {
-        let cx = cx(None, HostState::new().with_value(number));
-        assert_eq!(text(&alone, json!({}), &cx).await, number.to_string());
-        assert_eq!(text(&chained, json!({}), &cx).await, number.to_string());
+        let cx = context(None, HostState::new().with_value(number));
+        assert_eq!(call_text(&alone, json!({}), &cx).await, number.to_string());
+        assert_eq!(call_text(&chained, json!({}), &cx).await, number.to_string());
     }
 }
 
@@ -146,7 +146,7 @@ async fn results_of_undeclared_state_are_not_cached() {
 async fn call_that_started_before_clear_is_not_cached() {
     let cache = ResultCache::new(MINUTE);
     let clears = cache.clone();
-    let (tool, _) = counting(move |run| {
+    let (tool, _) = counting_tool(move |run| {
         if run == 1 {
             clears.clear();
         }
@@ -154,9 +154,9 @@ async fn call_that_started_before_clear_is_not_cached() {
     });
     let tool = tool.layer(cache);
     let cx = ToolContext::default();
-    assert_eq!(text(&tool, json!({}), &cx).await, "run 1");
-    assert_eq!(text(&tool, json!({}), &cx).await, "run 2");
-    assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from"));
+    assert_eq!(call_text(&tool, json!({}), &cx).await, "run 1");
+    assert_eq!(call_text(&tool, json!({}), &cx).await, "run 2");
+    assert!(call_text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from"));
 }
 
 /// Two tools with equal names and definitions must not share results, but clones of a tool must
@@ -164,45 +164,46 @@ async fn call_that_started_before_clear_is_not_cached() {
 #[tokio::test]
 async fn each_tool_has_its_own_results() {
     let cache = ResultCache::new(MINUTE);
-    let (mine, yours) = (nth().layer(cache.clone()), nth().layer(cache.clone()));
+    let (mine, yours) = (numbering_tool().layer(cache.clone()), numbering_tool().layer(cache.clone()));
     let cx = ToolContext::default();
-    text(&mine, json!({}), &cx).await;
-    assert_eq!(text(&yours, json!({}), &cx).await, "run 1");
+    call_text(&mine, json!({}), &cx).await;
+    assert_eq!(call_text(&yours, json!({}), &cx).await, "run 1");
     let renamed = Arc::new(mine).with_definition(|it| it.with_name("find"));
-    assert!(text(&renamed, json!({}), &cx).await.starts_with("run 1\nWarning: from"));
+    assert!(call_text(&renamed, json!({}), &cx).await.starts_with("run 1\nWarning: from"));
     cache.clear();
-    assert_eq!(text(&renamed, json!({}), &cx).await, "run 2");
+    assert_eq!(call_text(&renamed, json!({}), &cx).await, "run 2");
 }
 
 #[tokio::test]
 async fn non_idempotent_tool_is_not_cached() {
-    let tool =
-        nth().with_definition(|it| it.with_policy(ToolPolicy::default())).layer(ResultCache::new(MINUTE));
+    let tool = numbering_tool()
+        .with_definition(|it| it.with_policy(ToolPolicy::default()))
+        .layer(ResultCache::new(MINUTE));
     for run in 1..3 {
-        assert_eq!(text(&tool, json!({}), &ToolContext::default()).await, format!("run {run}"));
+        assert_eq!(call_text(&tool, json!({}), &ToolContext::default()).await, format!("run {run}"));
     }
 }
 
 #[tokio::test]
 async fn failures_and_invalid_results_are_not_cached() {
-    let (flaky, _) = counting(|run| match run {
+    let (flaky, _) = counting_tool(|run| match run {
         1 => Err(ToolError::failed("down")),
         run => Ok(format!("run {run}").into()),
     });
     let flaky = flaky.layer(ResultCache::new(MINUTE));
     let cx = ToolContext::default();
-    assert_eq!(text(&flaky, json!({}), &cx).await, "down");
-    assert_eq!(text(&flaky, json!({}), &cx).await, "run 2");
+    assert_eq!(call_text(&flaky, json!({}), &cx).await, "down");
+    assert_eq!(call_text(&flaky, json!({}), &cx).await, "run 2");
 
-    let (wrong, _) = counting(|run| match run {
+    let (wrong, _) = counting_tool(|run| match run {
         1 => Ok(ToolResponse::Done(ToolOutput::structured(json!("one")))),
         run => Ok(ToolResponse::Done(ToolOutput::structured(json!(run)))),
     });
     let wrong = wrong
         .with_definition(|it| it.with_output_schema(json!({"type": "integer"})))
         .layer(ResultCache::new(MINUTE));
-    assert!(!result(&wrong, json!({}), &cx).await.is_success());
-    assert_eq!(text(&wrong, json!({}), &cx).await, "2");
+    assert!(!call_result(&wrong, json!({}), &cx).await.is_success());
+    assert_eq!(call_text(&wrong, json!({}), &cx).await, "2");
 }
 
 /// A suspended call has no result to cache, and a decision applies to a single call. The next call
@@ -222,17 +223,19 @@ async fn suspended_calls_are_not_cached() {
         let cx = ToolContext::default();
         let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
         let answered = suspended.pending.resume(Decision::Input { value: json!(answer) }).unwrap();
-        assert_eq!(text(&tool, json!({}), &cx.with_resumed(answered)).await, answer.to_string());
+        assert_eq!(call_text(&tool, json!({}), &cx.with_resumed(answered)).await, answer.to_string());
     }
 }
 
 #[tokio::test]
 async fn cache_is_bounded_in_entries_and_bytes() {
-    let long = || counting(|run| Ok(format!("{run}{}", "x".repeat(1_000)).into())).0;
+    let long = || counting_tool(|run| Ok(format!("{run}{}", "x".repeat(1_000)).into())).0;
     let fresh = async |tool: &LayeredTool<_>, n: i32| {
-        result(tool, json!({"n": n}), &ToolContext::default()).await.warnings.is_empty()
+        call_result(tool, json!({"n": n}), &ToolContext::default()).await.warnings.is_empty()
     };
-    for cache in [ResultCache::new(MINUTE).with_entries(2), ResultCache::new(MINUTE).with_bytes(2_500)] {
+    for cache in
+        [ResultCache::new(MINUTE).with_max_entries(2), ResultCache::new(MINUTE).with_max_bytes(2_500)]
+    {
         let tool = long().layer(cache);
         assert!(fresh(&tool, 1).await && fresh(&tool, 2).await);
         // The result for 1 was used more recently than the result for 2, so the result for 2 is
@@ -241,9 +244,9 @@ async fn cache_is_bounded_in_entries_and_bytes() {
         assert!(fresh(&tool, 3).await);
         assert!(!fresh(&tool, 1).await && fresh(&tool, 2).await);
     }
-    let tool = long().layer(ResultCache::new(MINUTE).with_bytes(900));
+    let tool = long().layer(ResultCache::new(MINUTE).with_max_bytes(900));
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await, "a result above the bound is not cached");
-    let tool = long().layer(ResultCache::new(MINUTE).with_entries(0));
+    let tool = long().layer(ResultCache::new(MINUTE).with_max_entries(0));
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
 }
 
@@ -251,10 +254,10 @@ async fn cache_is_bounded_in_entries_and_bytes() {
 /// text.
 #[tokio::test]
 async fn long_result_is_cached_untruncated() {
-    let (tool, runs) = counting(|_| Ok("x".repeat(1 << 20).into()));
+    let (tool, runs) = counting_tool(|_| Ok("x".repeat(1 << 20).into()));
     let pipeline = Pipeline::new();
     let tools = ToolList::new("test", [tool.layer(ResultCache::new(MINUTE))]);
-    let ann = of("ann", &[]);
+    let ann = context_of("ann", &[]);
     for _ in 0..2 {
         let result = pipeline.call(&tools, &ToolCall::new("1", "look", "{}"), &ann).await.into_result();
         let output = result.output().unwrap();
@@ -262,7 +265,7 @@ async fn long_result_is_cached_untruncated() {
         let handle = output.result_handle.as_ref().unwrap();
         let store = pipeline.store().unwrap();
         assert_eq!(store.get(handle, &ann).await.unwrap().unwrap().text().len(), 1 << 20);
-        assert!(store.get(handle, &of("bob", &[])).await.unwrap().is_none());
+        assert!(store.get(handle, &context_of("bob", &[])).await.unwrap().is_none());
     }
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
@@ -286,11 +289,13 @@ async fn concurrent_calls_are_not_coalesced() {
     let cx = ToolContext::default();
     let second = async {
         sleep(Duration::from_secs(1)).await;
-        text(&tool, json!({}), &cx).await
+        call_text(&tool, json!({}), &cx).await
     };
-    let both = futures::join!(text(&tool, json!({}), &cx), second);
+    let both = futures::join!(call_text(&tool, json!({}), &cx), second);
     assert_eq!(both, ("run 1".to_owned(), "run 2".to_owned()));
-    assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from the result cache, 4 s old"));
+    assert!(
+        call_text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from the result cache, 4 s old")
+    );
 }
 
 /// A call with a cached result must not wait for a concurrency limit, and its record must be marked
@@ -304,7 +309,7 @@ async fn cached_result_is_recorded_and_bypasses_limits() {
             self.0.lock().unwrap().push(record.is_cached);
         }
     }
-    let (tool, _) = counting(|_| Ok("found".into()));
+    let (tool, _) = counting_tool(|_| Ok("found".into()));
     let stack = ServiceBuilder::new().layer(ResultCache::new(MINUTE)).buffer(1).concurrency_limit(1);
     let log = Log::default();
     let source = Toolset::new().with_tool(tool).layered(stack);

@@ -17,12 +17,12 @@ use haft_core::{
     pipeline::CallOutcome,
     tool,
     tool::{
-        Access, Annotations, DynamicTool, Principal, Progress, ProgressSink, RunContext, StateType,
-        ToolPolicy, Touch,
+        Annotations, DynamicTool, Principal, Progress, ProgressSink, RunContext, StateType, ToolPolicy,
+        Touch, TouchFn,
     },
     toolset::ToolList,
 };
-use haft_middleware::{Audit, AuditLog, Chain, chain};
+use haft_middleware::{AuditEntry, AuditLog, Chain, chain};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -69,13 +69,13 @@ fn now() -> &'static str {
     "noon"
 }
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
 /// Creates a tool that always returns `value`.
 fn constant(value: Value) -> DynamicTool {
-    DynamicTool::new(named("constant"), move |_, _| {
+    DynamicTool::new(definition("constant"), move |_, _| {
         let output = ToolOutput::structured(value.clone());
         async move { output }
     })
@@ -96,7 +96,7 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     assert_eq!(call_text(&all, ann()).await, "38");
     // Text that contains a JSON object is parsed. A tool without parameters is called without
     // arguments.
-    let text = DynamicTool::new(named("text"), |_, _| async { r#"{"id": 1, "name": "Bob"}"# });
+    let text = DynamicTool::new(definition("text"), |_, _| async { r#"{"id": 1, "name": "Bob"}"# });
     assert_eq!(call_text(&chain("a_b", (text, Greet)).unwrap(), json!({})).await, "Hello Bob, number 1");
     assert_eq!(call_text(&chain("a_b", (Greet, Now)).unwrap(), json!({"id": 1, "name": "x"})).await, "noon");
     // If a tool has no output schema, mismatches are found only when the chain runs. The pipeline
@@ -130,7 +130,7 @@ async fn members_beyond_the_output_schema_are_passed_on() {
 /// A result of 1 MiB must reach the next tool without truncation.
 #[tokio::test]
 async fn results_are_passed_on_untruncated() {
-    let long = DynamicTool::new(named("long"), |_, _| async { "x".repeat(1 << 20) });
+    let long = DynamicTool::new(definition("long"), |_, _| async { "x".repeat(1 << 20) });
     let tools = Toolset::new().with_tool(chain("a_b", (long, Count)).unwrap());
     assert_eq!(tools.call("a_b", json!({})).await.model_text(), "1048576");
 }
@@ -311,20 +311,20 @@ fn definition_is_derived_from_the_parts() {
         ..ToolPolicy::default()
     };
     let a = part("a", first.clone(), hints(Some(true), Some(false))).with_definition(|it| {
-        it.with_state(StateType::of::<u8>()).with_input_schema(json!({"properties": {"x": {}}}))
+        it.with_state_type(StateType::of::<u8>()).with_input_schema(json!({"properties": {"x": {}}}))
     });
     let b = part("b", second, hints(Some(false), None)).with_definition(|it| {
-        it.with_state(StateType::of::<u8>()).with_output_schema(json!({"type": "string"}))
+        it.with_state_type(StateType::of::<u8>()).with_output_schema(json!({"type": "string"}))
     });
     let both = chain("a_then_b", (a.clone(), b)).unwrap();
     let policy = both.definition().policy();
     assert_eq!((policy.timeout, policy.retries, policy.output_limit), (Duration::from_secs(3), 1, 9));
     assert_eq!((policy.sequential, policy.idempotent, policy.requires_approval), (true, false, false));
     assert_eq!(policy.required_scopes, ["a", "b", "c"]);
-    assert_eq!(both.definition().state(), [StateType::of::<u8>()]);
+    assert_eq!(both.definition().state_types(), [StateType::of::<u8>()]);
     expect![[r#"{"name":"a_then_b","description":"Does a. Then: Does b.","input_schema":{"type":"object","properties":{"x":{}}},"output_schema":{"type":"string"},"annotations":{"read_only":false}}"#]].assert_eq(&serde_json::to_string(both.definition()).unwrap());
     assert!(chain("a", [a]).unwrap().definition().policy().idempotent);
-    let touches = Some(Access::new(|_| vec![Touch::read("x")]));
+    let touches = Some(TouchFn::new(|_| vec![Touch::read("x")]));
     let reads = part("c", ToolPolicy { touches, ..ToolPolicy::default() }, hints(None, None));
     let whole = chain("c_whole", [reads]).unwrap();
     let policy = whole.definition().policy();
@@ -337,8 +337,8 @@ fn definition_is_derived_from_the_parts() {
 
 /// Creates a chain of three tools. The first tool has the policy `first`. The second tool fails
 /// with the error that `fail` returns.
-fn failing(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
-    let fails = DynamicTool::new(named("second"), move |_, _| async move { Err::<(), _>(fail()) });
+fn failing_chain(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
+    let fails = DynamicTool::new(definition("second"), move |_, _| async move { Err::<(), _>(fail()) });
     let first = Now.with_definition(|it| it.with_policy(first));
     chain("both", (first, fails, Now)).unwrap()
 }
@@ -346,7 +346,7 @@ fn failing(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
 #[tokio::test]
 async fn first_failure_ends_the_chain() {
     let check = async |fail: fn() -> ToolError, first: ToolPolicy, kind, text: Expect| {
-        let result = failing(fail, first).invoke(json!({})).await;
+        let result = failing_chain(fail, first).invoke(json!({})).await;
         assert_eq!(result.failure().unwrap().kind, kind);
         text.assert_eq(&result.model_text());
     };
@@ -405,7 +405,7 @@ async fn first_failure_ends_the_chain() {
         expect!["second: invalid arguments: /x (before it ran: now)"],
     )
     .await;
-    let panics = DynamicTool::new(named("first"), |_, _| async {
+    let panics = DynamicTool::new(definition("first"), |_, _| async {
         if true {
             panic!("oh")
         }
@@ -418,7 +418,7 @@ async fn first_failure_ends_the_chain() {
 async fn timeouts_apply_per_tool_and_add_up() {
     let slow = |name: &str, takes: u64, timeout: u64| {
         let policy = ToolPolicy { timeout: Duration::from_secs(timeout), ..ToolPolicy::default() };
-        DynamicTool::new(named(name).with_policy(policy), move |_, _| async move {
+        DynamicTool::new(definition(name).with_policy(policy), move |_, _| async move {
             sleep(Duration::from_secs(takes)).await;
             "done"
         })
@@ -445,8 +445,8 @@ async fn cancelled_chain_stops() {
     let ran = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&ran);
     let stop =
-        DynamicTool::new(named("stop"), |_, cx: ToolContext| async move { cx.cancellation().cancel() });
-    let after = DynamicTool::new(named("after"), move |_, _| {
+        DynamicTool::new(definition("stop"), |_, cx: ToolContext| async move { cx.cancellation().cancel() });
+    let after = DynamicTool::new(definition("after"), move |_, _| {
         counted.fetch_add(1, Ordering::Relaxed);
         async {}
     });
@@ -455,22 +455,22 @@ async fn cancelled_chain_stops() {
     assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
-type Entries = Arc<Mutex<Vec<Audit>>>;
+type Entries = Arc<Mutex<Vec<AuditEntry>>>;
 
-fn audited() -> (Pipeline, Entries) {
+fn audited_pipeline() -> (Pipeline, Entries) {
     let entries = Entries::default();
     let log = Arc::clone(&entries);
     let pipeline = Pipeline::new().with_recorder(AuditLog::new(move |entry| log.lock().unwrap().push(entry)));
     (pipeline, entries)
 }
 
-fn lines(entries: &Entries) -> String {
+fn audit_lines(entries: &Entries) -> String {
     let entries = entries.lock().unwrap();
-    let line = |it: &Audit| format!("{} {} {} {:?}", it.call_id, it.tool, it.arguments, it.outcome);
+    let line = |it: &AuditEntry| format!("{} {} {} {:?}", it.call_id, it.tool, it.arguments, it.outcome);
     entries.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn cx(scopes: &[&str]) -> ToolContext {
+fn context(scopes: &[&str]) -> ToolContext {
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
     let principal = Some(Principal { id: "ann".into(), scopes });
     ToolContext::new(Arc::new(RunContext { principal, ..RunContext::default() }), "call_1")
@@ -490,24 +490,24 @@ async fn call(
 async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
     let scope = ToolPolicy { required_scopes: vec!["greet".into()], ..ToolPolicy::default() };
     let guarded = chain("both", (FindUser, Greet.with_definition(|it| it.with_policy(scope)))).unwrap();
-    let (pipeline, entries) = audited();
+    let (pipeline, entries) = audited_pipeline();
     for scopes in [&[][..], &["greet"]] {
-        call(&pipeline, guarded.clone(), r#"{"name": "Ann"}"#, &cx(scopes)).await;
+        call(&pipeline, guarded.clone(), r#"{"name": "Ann"}"#, &context(scopes)).await;
     }
     expect![[r#"
         call_1 both {"name":"Ann"} Failed { kind: Denied }
         call_1/1 find_user {"name":"Ann"} Done
         call_1/2 greet {"id":7,"name":"Ann"} Done
         call_1 both {"name":"Ann"} Done"#]]
-    .assert_eq(&lines(&entries));
+    .assert_eq(&audit_lines(&entries));
 }
 
 /// Serializes `suspended` and deserializes it again, as if another process resumed the call.
-fn reloaded(suspended: PendingCall) -> PendingCall {
+fn reload(suspended: PendingCall) -> PendingCall {
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
 
-async fn answer(
+async fn resume_with(
     pipeline: &Pipeline,
     tool: &Chain,
     suspended: &PendingCall,
@@ -515,7 +515,7 @@ async fn answer(
 ) -> CallOutcome {
     let answers: Decisions = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
     let resumed = suspended.pending.clone().resume(Decision::Nested { decisions: answers }).unwrap();
-    call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
+    call(pipeline, tool.clone(), &suspended.call.arguments, &context(&[]).with_resumed(resumed)).await
 }
 
 /// The approval of an inner call must show its actual arguments. After the decision, the chain must
@@ -526,33 +526,35 @@ async fn suspended_chain_resumes_at_the_same_call() {
     let warns = FindUser.with_definition(|it| it);
     let greet = Greet.with_definition(|it| it.with_policy(approval));
     let greeting = chain("greeting", (warns, greet, Count)).unwrap();
-    let (pipeline, entries) = audited();
+    let (pipeline, entries) = audited_pipeline();
     let CallOutcome::Pending(suspended) =
-        call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &cx(&[])).await
+        call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &context(&[])).await
     else {
         panic!()
     };
-    let suspended = reloaded(suspended);
-    let [leaf] = suspended.leaves()[..] else { panic!() };
+    let suspended = reload(suspended);
+    let [leaf] = suspended.innermost_calls()[..] else { panic!() };
     assert_eq!(leaf.call.id, "call_1/2");
     assert_eq!(leaf.pending.kind, PendingKind::Approval { arguments: json!({"id": 7, "name": "Ann"}) });
 
-    let done =
-        answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::approved())]).await.into_result();
+    let done = resume_with(&pipeline, &greeting, &suspended, [("call_1/2", Decision::approved())])
+        .await
+        .into_result();
     assert_eq!(done.model_text(), "19");
     let others = Decision::approved_with_arguments(json!({"id": 1, "name": "B"}));
-    let done = answer(&pipeline, &greeting, &suspended, [("call_1/2", others)]).await.into_result();
+    let done = resume_with(&pipeline, &greeting, &suspended, [("call_1/2", others)]).await.into_result();
     expect![[r#"
         17
         Warning: it was approved with other arguments: {"id":1,"name":"B"}"#]]
     .assert_eq(&done.model_text());
-    let denied = answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::denied("too loud"))])
+    let denied = resume_with(&pipeline, &greeting, &suspended, [("call_1/2", Decision::denied("too loud"))])
         .await
         .into_result();
     assert_eq!(denied.failure().unwrap().kind, FailureKind::Denied);
     expect!["greet: denied: too loud (before it ran: find_user)"].assert_eq(&denied.model_text());
     let refused = suspended.pending.clone().resume(Decision::denied("not at all")).unwrap();
-    let refused = call(&pipeline, greeting.clone(), "{}", &cx(&[]).with_resumed(refused)).await.into_result();
+    let refused =
+        call(&pipeline, greeting.clone(), "{}", &context(&[]).with_resumed(refused)).await.into_result();
     assert_eq!(refused.failure().unwrap().kind, FailureKind::InvalidArguments);
     expect![[r#"
         call_1/1 find_user {"name":"Ann"} Done
@@ -567,14 +569,14 @@ async fn suspended_chain_resumes_at_the_same_call() {
         call_1/2 greet {"id":7,"name":"Ann"} Failed { kind: Denied }
         call_1 greeting {"name":"Ann"} Failed { kind: Denied }
         call_1 greeting {} Failed { kind: InvalidArguments }"#]]
-    .assert_eq(&lines(&entries));
+    .assert_eq(&audit_lines(&entries));
 }
 
 /// Behaviour D36: a decision reaches the call with its id, even if this call is in a nested chain
 /// and is suspended several times in a row.
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
-    let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
+    let ask = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
         match (cx.decision(), cx.continuation()) {
             (None, _) => {
                 ToolResponse::Pending(Pending::new(PendingKind::input("Which?")).with_continuation(json!(1)))
@@ -588,29 +590,29 @@ async fn decision_reaches_a_nested_chain() {
     });
     let inner = chain("inner", (Now, ask)).unwrap();
     let outer = chain("outer", (Now, inner, Count)).unwrap();
-    let (pipeline, _) = audited();
-    let CallOutcome::Pending(suspended) = call(&pipeline, outer.clone(), "{}", &cx(&[])).await else {
+    let (pipeline, _) = audited_pipeline();
+    let CallOutcome::Pending(suspended) = call(&pipeline, outer.clone(), "{}", &context(&[])).await else {
         panic!()
     };
-    let suspended = reloaded(suspended);
-    assert_eq!(suspended.leaves()[0].call.id, "call_1/2/2");
+    let suspended = reload(suspended);
+    assert_eq!(suspended.innermost_calls()[0].call.id, "call_1/2/2");
     let input = |value| Decision::Input { value: json!(value) };
     let CallOutcome::Pending(suspended) =
-        answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("this"))]).await
+        resume_with(&pipeline, &outer, &suspended, [("call_1/2/2", input("this"))]).await
     else {
         panic!()
     };
-    let suspended = reloaded(suspended);
-    assert_eq!(suspended.leaves()[0].pending.kind, PendingKind::input("Sure?"));
-    let done = answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
+    let suspended = reload(suspended);
+    assert_eq!(suspended.innermost_calls()[0].pending.kind, PendingKind::input("Sure?"));
+    let done = resume_with(&pipeline, &outer, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(done.model_text(), "\"yes\" after [2,\"this\"]".len().to_string());
     // A different chain with the same name must not resume a suspended call.
     let other = chain("outer", (Now, Greet, Count)).unwrap();
-    let lost = answer(&pipeline, &other, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
+    let lost = resume_with(&pipeline, &other, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(lost.model_text(), "the chain has changed since it was suspended");
     // Without a decision for its pending call, the chain stays suspended.
-    let CallOutcome::Pending(again) = answer(&pipeline, &outer, &suspended, []).await else { panic!() };
-    assert_eq!(again.leaves()[0].call.id, "call_1/2/2");
+    let CallOutcome::Pending(again) = resume_with(&pipeline, &outer, &suspended, []).await else { panic!() };
+    assert_eq!(again.innermost_calls()[0].call.id, "call_1/2/2");
 }
 
 /// The progress and the warnings of inner calls must be reported as progress and warnings of the
@@ -625,7 +627,7 @@ async fn progress_and_warnings_are_forwarded() {
         }
     }
     let part = |progress: f64| {
-        DynamicTool::new(named("part"), move |_, cx: ToolContext| async move {
+        DynamicTool::new(definition("part"), move |_, cx: ToolContext| async move {
             cx.report_progress(Progress { progress, ..Progress::default() });
             ToolOutput::structured(json!({})).with_warning(format!("half {progress}"))
         })
@@ -644,9 +646,10 @@ async fn progress_and_warnings_are_forwarded() {
 /// be kept.
 #[tokio::test]
 async fn nested_failure_keeps_its_kind() {
-    let outer = DynamicTool::new(named("outer"), |_, _| async {
-        let denied =
-            DynamicTool::new(named("inner"), |_, _| async { Err::<(), _>(ToolError::Denied("no".into())) });
+    let outer = DynamicTool::new(definition("outer"), |_, _| async {
+        let denied = DynamicTool::new(definition("inner"), |_, _| async {
+            Err::<(), _>(ToolError::Denied("no".into()))
+        });
         let output = denied.invoke(json!({})).await.into_output()?;
         Ok::<_, BoxError>(output)
     });

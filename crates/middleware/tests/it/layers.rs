@@ -38,20 +38,20 @@ use tower::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
 /// Creates a tool that takes one second.
 fn slow(name: &str) -> DynamicTool {
-    DynamicTool::new(named(name), |_, _| async {
+    DynamicTool::new(definition(name), |_, _| async {
         sleep(SECOND).await;
         "done"
     })
 }
 
 fn hang() -> DynamicTool {
-    DynamicTool::new(named("hang"), |_, _| pending::<()>())
+    DynamicTool::new(definition("hang"), |_, _| pending::<()>())
 }
 
 /// Creates a tool that returns an error for its first `failures` calls. Returns the tool and a
@@ -59,7 +59,7 @@ fn hang() -> DynamicTool {
 fn flaky(failures: usize, policy: ToolPolicy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let tool = DynamicTool::new(named("flaky").with_policy(policy), move |_, _| {
+    let tool = DynamicTool::new(definition("flaky").with_policy(policy), move |_, _| {
         let is_down = counted.fetch_add(1, Ordering::Relaxed) < failures;
         async move { if is_down { Err(ToolError::retry("try later")) } else { Ok("up") } }
     });
@@ -99,7 +99,7 @@ async fn tokio_timeout_in_a_layer_is_a_timeout() {
 #[tokio::test]
 async fn errors_of_the_tool_keep_their_kind() {
     let own = |error: fn() -> ToolError| {
-        DynamicTool::new(named("per_run"), move |_, _| async move { Err::<(), _>(error()) })
+        DynamicTool::new(definition("per_run"), move |_, _| async move { Err::<(), _>(error()) })
             .layer(ServiceBuilder::new().buffer(1).concurrency_limit(1).timeout(SECOND))
     };
     assert_eq!(
@@ -205,12 +205,12 @@ async fn only_idempotent_tools_are_retried() {
 /// A service that is `Send` but not `Sync`. Its method `call` panics unless `poll_ready` was called
 /// on the same clone before.
 #[derive(Clone)]
-struct Strict<S> {
+struct StrictService<S> {
     inner: S,
     is_ready: Cell<bool>,
 }
 
-impl<S: Service<CallRequest>> Service<CallRequest> for Strict<S> {
+impl<S: Service<CallRequest>> Service<CallRequest> for StrictService<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -230,7 +230,7 @@ impl<S: Service<CallRequest>> Service<CallRequest> for Strict<S> {
 async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     let tool = flaky(0, ToolPolicy::default())
         .0
-        .layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
+        .layer(layer_fn(|inner| StrictService { inner, is_ready: Cell::new(false) }));
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
@@ -345,7 +345,7 @@ async fn call_dropped_by_a_layer_is_unconfirmed() {
 async fn layers_see_only_permitted_and_resumed_calls() {
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&seen);
-    let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
+    let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => ToolResponse::from(value.to_string()),
             _ => ToolResponse::Pending(Pending::new(PendingKind::input("Which?"))),
@@ -378,7 +378,7 @@ async fn layers_see_only_permitted_and_resumed_calls() {
 /// output schema.
 #[tokio::test]
 async fn result_of_a_layer_is_checked() {
-    let number = named("number").with_output_schema(json!({"type": "integer"}));
+    let number = definition("number").with_output_schema(json!({"type": "integer"}));
     let tool = DynamicTool::new(number, |_, _| async { haft_core::Json(1) })
         .layer(ServiceBuilder::new().map_response(|_| ToolResponse::from("one")));
     let text = call_text(&tool).await;
@@ -388,7 +388,7 @@ async fn result_of_a_layer_is_checked() {
 /// The `Debug` output of a [`CallRequest`] must not contain the arguments, which may be secret.
 #[test]
 fn debug_of_a_request_omits_arguments() {
-    let request = CallRequest::new(named("pay"), json!({"card": "4111"}), ToolContext::default());
+    let request = CallRequest::new(definition("pay"), json!({"card": "4111"}), ToolContext::default());
     let printed = format!("{request:?}");
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
@@ -404,7 +404,7 @@ async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     let source = registry.clone().layered(ConcurrencyLimitLayer::new(1)).prefixed("x_");
     let list = async || source.tools(&ListContext::default()).await.unwrap();
     let (before, cx) = (list().await, ToolContext::default());
-    assert_eq!(list().await.id(), before.id());
+    assert_eq!(list().await.snapshot_id(), before.snapshot_id());
     registry.register(slow("c")).unwrap();
     let after = list().await;
     let called = async |list: &ToolList, name| list.get(name).unwrap().invoke_with(json!({}), &cx).await;
@@ -430,7 +430,7 @@ async fn recreated_tool_keeps_its_layer() {
     let (before, cx) = (list().await, ToolContext::default());
     registry.register(slow("b")).unwrap();
     let after = list().await;
-    assert_ne!(before.id(), after.id());
+    assert_ne!(before.snapshot_id(), after.snapshot_id());
     let called = async |list: &ToolList| list.get("x_a").unwrap().invoke_with(json!({}), &cx).await;
     let started = Instant::now();
     futures::join!(called(&before), called(&after));
@@ -449,7 +449,7 @@ async fn shared_layer_calls_the_listed_tool() {
         }
         async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
             let run = cx.run_id.clone();
-            let tool = DynamicTool::new(named("run_id"), move |_, _| {
+            let tool = DynamicTool::new(definition("run_id"), move |_, _| {
                 let run = run.clone();
                 async move { run }
             });

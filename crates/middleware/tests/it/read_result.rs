@@ -15,7 +15,7 @@ use haft_core::{
 use haft_middleware::ReadResult;
 use serde_json::{Value, json};
 
-fn flood(name: &str, text: impl Fn() -> String + Send + Sync + 'static) -> impl Tool {
+fn long_result_tool(name: &str, text: impl Fn() -> String + Send + Sync + 'static) -> impl Tool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
         .with_policy(ToolPolicy { output_limit: 100, ..ToolPolicy::default() });
     DynamicTool::new(definition, move |_, _| {
@@ -24,7 +24,7 @@ fn flood(name: &str, text: impl Fn() -> String + Send + Sync + 'static) -> impl 
     })
 }
 
-fn of(principal: Option<&str>, run_id: &str) -> ToolContext {
+fn context_of(principal: Option<&str>, run_id: &str) -> ToolContext {
     let principal = principal.map(|id| Principal { id: id.into(), ..Principal::default() });
     let run = RunContext { run_id: run_id.into(), principal, ..RunContext::default() };
     ToolContext::new(Arc::new(run), "1")
@@ -34,7 +34,7 @@ fn handle(result: &ToolResult) -> String {
     result.output().unwrap().result_handle.clone().unwrap()
 }
 
-async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
+async fn call_text(tools: &Toolset, name: &str, arguments: Value) -> String {
     tools.call(name, arguments).await.model_text().into_owned()
 }
 
@@ -44,7 +44,9 @@ async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
 async fn following_the_hints_reads_the_whole_result() {
     let whole: String = (0..5_000).map(|n| format!("{n} äöü€😀\n")).collect();
     let (given, wanted) = (whole.clone(), whole.chars().count());
-    let tools = Toolset::new().with_tool(flood("list", move || given.clone())).with_tool(ReadResult::new());
+    let tools = Toolset::new()
+        .with_tool(long_result_tool("list", move || given.clone()))
+        .with_tool(ReadResult::new());
     let first = tools.call("list", json!({})).await;
     let shown = first.model_text().into_owned();
     let (start, mark) = shown.rsplit_once('[').unwrap();
@@ -74,12 +76,12 @@ async fn following_the_hints_reads_the_whole_result() {
 #[tokio::test]
 async fn offset_limit_and_find_select_a_page() {
     let tools = Toolset::new()
-        .with_tool(flood("list", || format!("{}needle in a haystack, needle", "äx ".repeat(100))))
+        .with_tool(long_result_tool("list", || format!("{}needle in a haystack, needle", "äx ".repeat(100))))
         .with_tool(ReadResult::new());
     let handle = handle(&tools.call("list", json!({})).await);
     let read = async |mut arguments: Value| {
         arguments["handle"] = json!(handle);
-        text(&tools, "read_result", arguments).await
+        call_text(&tools, "read_result", arguments).await
     };
     expect![[r#"
         [characters 298 to 303 of 328]
@@ -118,15 +120,15 @@ async fn pages_are_not_stored_again() {
         it.with_name("peek").with_policy(ToolPolicy { output_limit: 40, ..ToolPolicy::default() })
     });
     let tools = Toolset::new()
-        .with_tool(flood("list", || "😀".repeat(100_000)))
+        .with_tool(long_result_tool("list", || "😀".repeat(100_000)))
         .with_tool(ReadResult::new())
         .with_tool(small)
         .with_pipeline(pipeline);
-    let ann = of(Some("ann"), "");
+    let ann = context_of(Some("ann"), "");
     let handle = handle(&tools.call_with("list", json!({}), &ann).await);
     let page = tools.call_with("read_result", json!({"handle": handle}), &ann).await;
     let read = page.model_text().into_owned();
-    assert!(read.ends_with('😀') && read.len() > 4 * limits::READ_CHARACTERS);
+    assert!(read.ends_with('😀') && read.len() > 4 * limits::READ_RESULT_CHARACTERS);
     assert!(read.starts_with("[characters 0 to 30000 of 100000]\n😀"));
     let cut = tools.call_with("peek", json!({"handle": handle}), &ann).await;
     expect![[r#"
@@ -143,7 +145,7 @@ async fn pages_are_not_stored_again() {
 async fn omitted_media_has_no_hint() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object());
     let draw = DynamicTool::new(definition, |_, _| async {
-        vec![Content::text("a cat"), Content::blob(vec![0; 17 << 20], "image/png")]
+        vec![Content::text("a cat"), Content::from_bytes(vec![0; 17 << 20], "image/png")]
     });
     let result = Toolset::new().with_tool(draw).with_tool(ReadResult::new()).call("draw", json!({})).await;
     let text = result.model_text().into_owned();
@@ -155,16 +157,17 @@ async fn omitted_media_has_no_hint() {
 /// principal, only in the same run.
 #[tokio::test]
 async fn results_are_private_to_their_owner() {
-    let tools = Toolset::new().with_tool(flood("list", || "x".repeat(200))).with_tool(ReadResult::new());
+    let tools =
+        Toolset::new().with_tool(long_result_tool("list", || "x".repeat(200))).with_tool(ReadResult::new());
     let owners =
         [(Some("ann"), "run_1"), (Some("bob"), "run_1"), (None, "run_1"), (None, "run_2"), (None, "")];
     let mut handles = Vec::new();
     for (principal, run) in owners {
-        handles.push(handle(&tools.call_with("list", json!({}), &of(principal, run)).await));
+        handles.push(handle(&tools.call_with("list", json!({}), &context_of(principal, run)).await));
     }
     for (mine, (principal, run)) in owners.iter().enumerate() {
         for (other, handle) in handles.iter().enumerate() {
-            let cx = of(*principal, run);
+            let cx = context_of(*principal, run);
             let result = tools.call_with("read_result", json!({"handle": handle}), &cx).await;
             assert_eq!(result.is_success(), mine == other, "{principal:?} {run} {other}");
             if mine != other {
@@ -178,10 +181,11 @@ async fn results_are_private_to_their_owner() {
         }
     }
     // A principal can also read results of its earlier runs.
-    let later =
-        tools.call_with("read_result", json!({"handle": handles[0]}), &of(Some("ann"), "run_9")).await;
+    let later = tools
+        .call_with("read_result", json!({"handle": handles[0]}), &context_of(Some("ann"), "run_9"))
+        .await;
     assert!(later.is_success());
-    let other = tools.call_with("read_result", json!({"handle": "x"}), &of(Some("eve"), "")).await;
+    let other = tools.call_with("read_result", json!({"handle": "x"}), &context_of(Some("eve"), "")).await;
     assert_eq!(other.failure().unwrap().kind, FailureKind::Failed);
     expect![[
         r#"no result is stored as "x", or it was forgotten; the end of a long result says how it is stored"#
@@ -193,12 +197,12 @@ async fn results_are_private_to_their_owner() {
 /// listed. If `read_result` is not listed, the note must not suggest a call to it.
 #[tokio::test]
 async fn hint_names_only_a_listed_tool() {
-    let list = || flood("list", || "x".repeat(200));
+    let list = || long_result_tool("list", || "x".repeat(200));
     let without = Toolset::new().with_tool(list());
-    assert!(!text(&without, "list", json!({})).await.contains("read on"));
+    assert!(!call_text(&without, "list", json!({})).await.contains("read on"));
     let readers = Toolset::new().with_tool(ReadResult::new()).prefixed("x_");
     let renamed = Toolset::new().with_source(Toolset::new().with_tool(list())).with_source(readers);
-    let shown = text(&renamed, "list", json!({})).await;
+    let shown = call_text(&renamed, "list", json!({})).await;
     assert!(shown.contains("; read on with x_read_result {\"handle\":"), "{shown}");
     // A truncated error message ends with the same note as a truncated result.
     let fails = DynamicTool::new(
@@ -206,7 +210,7 @@ async fn hint_names_only_a_listed_tool() {
         |_, _| async { Err::<(), _>(ToolError::failed("ä".repeat(100_000))) },
     );
     let both = Toolset::new().with_tool(fails).with_tool(ReadResult::new());
-    let shown = text(&both, "fail", json!({})).await;
+    let shown = call_text(&both, "fail", json!({})).await;
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
@@ -217,13 +221,17 @@ async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
         .with_policy(ToolPolicy { output_limit: 30, ..ToolPolicy::default() });
     let draw = DynamicTool::new(definition, |_, _| async {
-        vec![Content::text("one"), Content::blob(vec![0; 9], "image/png"), Content::text("two".repeat(9))]
+        vec![
+            Content::text("one"),
+            Content::from_bytes(vec![0; 9], "image/png"),
+            Content::text("two".repeat(9)),
+        ]
     });
     let tools = Toolset::new().with_tool(draw).with_tool(ReadResult::new());
     let first = tools.call("draw", json!({})).await;
     let shown = first.model_text();
     assert!(shown.contains("\"offset\":32}]"), "{shown}");
-    let rest = text(&tools, "read_result", json!({"handle": handle(&first), "offset": 20})).await;
+    let rest = call_text(&tools, "read_result", json!({"handle": handle(&first), "offset": 20})).await;
     expect![[r#"
         [characters 20 to 52 of 52]
         tes]
@@ -237,8 +245,9 @@ async fn without_a_store_reading_fails() {
     assert_eq!(result.model_text(), "no results are stored here");
     let by_hand = ReadResult::new().call(json!({"handle": "x"}), &ToolContext::default()).await;
     assert_eq!(by_hand.unwrap_err().to_string(), "no results are stored here");
-    let whole =
-        Toolset::new().with_pipeline(Pipeline::unbounded()).with_tool(flood("list", || "x".repeat(200)));
+    let whole = Toolset::new()
+        .with_pipeline(Pipeline::unbounded())
+        .with_tool(long_result_tool("list", || "x".repeat(200)));
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
@@ -249,12 +258,12 @@ async fn numbered_handles_are_reproducible() {
     let shown = async || {
         let store = MemoryResultStore::default().with_numbered_handles();
         let tools = Toolset::new()
-            .with_tool(flood("list", || "x".repeat(1_000)))
+            .with_tool(long_result_tool("list", || "x".repeat(1_000)))
             .with_tool(ReadResult::new())
             .with_pipeline(Pipeline::new().with_store(store));
         let first = tools.call("list", json!({})).await;
         let second = tools.call("list", json!({})).await;
-        let read = text(&tools, "read_result", json!({"handle": handle(&second)})).await;
+        let read = call_text(&tools, "read_result", json!({"handle": handle(&second)})).await;
         assert!(read.ends_with("xxx"), "{read}");
         [first, second].map(|it| it.model_text().into_owned())
     };

@@ -13,7 +13,8 @@ use serde_json::Map;
 use serde_json::Value;
 
 use super::{
-    clock::Timeouts, provider::Provider, responses::Options, retry::RetryPolicy, transport::Middleware,
+    provider::Provider, responses::ResponsesOptions, retry::RetryPolicy, timeouts::Timeouts,
+    transport::Middleware,
 };
 
 use environment::Environment;
@@ -43,15 +44,15 @@ pub struct ModelBuilder<M> {
     timeouts: Timeouts,
     retry: RetryPolicy,
     profile: Option<ModelProfile>,
-    images: Option<bool>,
-    max_completion_tokens: Option<bool>,
-    reasoning: Option<bool>,
+    sends_images: Option<bool>,
+    uses_max_completion_tokens: Option<bool>,
+    sends_reasoning: Option<bool>,
     effort: Option<String>,
     extra_body: Map<String, Value>,
     tool_schemas: Option<SchemaTarget>,
     environment: Option<Environment>,
     /// Settings of the Responses API. A builder for Chat Completions leaves the defaults unchanged.
-    pub(super) options: Options,
+    pub(super) options: ResponsesOptions,
     pub(super) keeps_think_tags: bool,
     model_type: PhantomData<fn() -> M>,
 }
@@ -70,14 +71,14 @@ impl<M> ModelBuilder<M> {
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             profile: None,
-            images: None,
-            max_completion_tokens: None,
-            reasoning: None,
+            sends_images: None,
+            uses_max_completion_tokens: None,
+            sends_reasoning: None,
             effort: None,
             extra_body: Map::new(),
             tool_schemas: None,
             environment: None,
-            options: Options::default(),
+            options: ResponsesOptions::default(),
             keeps_think_tags: false,
             model_type: PhantomData,
         }
@@ -150,7 +151,7 @@ impl<M> ModelBuilder<M> {
     /// [limits](crate#limits) lists the transient errors.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.retry.retries = retries;
+        self.retry.max_retries = retries;
         self
     }
 
@@ -158,8 +159,8 @@ impl<M> ModelBuilder<M> {
     /// retry, up to 20 s, and is never shorter than the server's `Retry-After`. A random time of up
     /// to 50 % is added to each wait.
     #[must_use]
-    pub fn retry_wait(mut self, wait: Duration) -> Self {
-        self.retry.wait = wait;
+    pub fn first_retry_wait(mut self, wait: Duration) -> Self {
+        self.retry.first_wait = wait;
         self
     }
 
@@ -176,8 +177,8 @@ impl<M> ModelBuilder<M> {
     /// replaced by a text that contains its media type and size, and a warning is logged for the
     /// first image.
     #[must_use]
-    pub fn images(mut self, enabled: bool) -> Self {
-        self.images = Some(enabled);
+    pub fn send_images(mut self, enabled: bool) -> Self {
+        self.sends_images = Some(enabled);
         self
     }
 
@@ -189,7 +190,7 @@ impl<M> ModelBuilder<M> {
     /// the request is repeated with the second name, and later requests use it, too.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
-        self.max_completion_tokens = Some(enabled);
+        self.uses_max_completion_tokens = Some(enabled);
         self
     }
 
@@ -201,7 +202,7 @@ impl<M> ModelBuilder<M> {
     /// Ollama. Other servers may reject the field.
     #[must_use]
     pub fn send_reasoning(mut self, enabled: bool) -> Self {
-        self.reasoning = Some(enabled);
+        self.sends_reasoning = Some(enabled);
         self
     }
 
@@ -212,10 +213,11 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Adds a field to the body of each request. `build` returns an [error](BuildError::OwnField)
-    /// for a field that haft sends itself, because the field would appear twice.
+    /// Adds a field to the body of each request. `build` returns an
+    /// [error](BuildError::ReservedField) for a field that haft sends itself, because the field
+    /// would appear twice.
     #[must_use]
-    pub fn extra_body(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn extra_field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra_body.insert(name.into(), value.into());
         self
     }
@@ -224,7 +226,8 @@ impl<M> ModelBuilder<M> {
     ///
     /// Default: [`OpenAiStrict`](SchemaTarget::OpenAiStrict) for OpenAI, except for fine-tuned
     /// models; [`Gemini`](SchemaTarget::Gemini) for Google; [`OpenAi`](SchemaTarget::OpenAi) for
-    /// all other servers. Use [`Small`](SchemaTarget::Small) for a small model on your own server.
+    /// all other servers. Use [`SmallModel`](SchemaTarget::SmallModel) for a small model on your
+    /// own server.
     ///
     /// Constraints that are lost in the conversion are logged, and calls are validated against the
     /// original schema. A tool with an incompatible schema is sent without `strict`, and a warning
@@ -238,7 +241,7 @@ impl<M> ModelBuilder<M> {
     ///
     /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]
-    pub fn tool_schemas(mut self, target: SchemaTarget) -> Self {
+    pub fn tool_schema_target(mut self, target: SchemaTarget) -> Self {
         self.tool_schemas = Some(target);
         self
     }

@@ -94,11 +94,11 @@ impl ModelBuilder<ChatCompletions> {
     /// Returns an error if the base URL, the key, a header or another setting is invalid.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let keeps_think_tags = self.keeps_think_tags;
-        let client = self.connect(|quirks| {
+        let client = self.build_client(|quirks| {
             let unsupported = OptionalParams::default()
-                .with(OptionalParam::StreamOptions, !quirks.stream_options)
-                .with(OptionalParam::UserAfterTool, !quirks.user_after_tool);
-            let newer_limit = quirks.max_completion_tokens;
+                .with_if(OptionalParam::StreamOptions, !quirks.accepts_stream_options)
+                .with_if(OptionalParam::UserAfterTool, !quirks.accepts_user_after_tool);
+            let newer_limit = quirks.uses_max_completion_tokens;
             let unsupported = UnsupportedParams::new(unsupported);
             ChatCompletionsApi { unsupported, newer_limit, keeps_think_tags }
         })?;
@@ -123,7 +123,7 @@ impl ChatModel for ChatCompletions {
 
 impl fmt::Debug for ChatCompletions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.describe("ChatCompletions", f)
+        self.0.fmt_debug("ChatCompletions", f)
     }
 }
 
@@ -161,14 +161,14 @@ const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
 
 impl ChatCompletionsApi {
     fn variant_without(&self, is_streamed: bool, omitted: OptionalParams) -> Variant {
-        let newer_limit = self.newer_limit != omitted.has(OptionalParam::TokenLimit);
+        let newer_limit = self.newer_limit != omitted.has(OptionalParam::TokenLimitName);
         Variant { is_streamed, omitted, newer_limit }
     }
 }
 
 impl Api for ChatCompletionsApi {
     const PATH: &'static str = "/chat/completions";
-    const FIELDS: &'static [&'static str] = request::FIELDS;
+    const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
     type Variant = Variant;
     type Accumulator = ChatAccumulator;
 
@@ -176,15 +176,15 @@ impl Api for ChatCompletionsApi {
         self.variant_without(is_streamed, self.unsupported.get())
     }
 
-    fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+    fn variant_without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
         let message = rejection.message()?;
         let omitted = if rejects_user_after_tool(message) {
-            variant.omitted.with_new(OptionalParam::UserAfterTool)
+            variant.omitted.with_if_absent(OptionalParam::UserAfterTool)
         } else if !variant.newer_limit && message.contains("max_completion_tokens") {
             // The server rejected `max_tokens`, and its message names the replacement.
-            variant.omitted.with_new(OptionalParam::TokenLimit)
+            variant.omitted.with_if_absent(OptionalParam::TokenLimitName)
         } else if variant.newer_limit && rejection.rejects("max_completion_tokens") {
-            variant.omitted.with_new(OptionalParam::TokenLimit)
+            variant.omitted.with_if_absent(OptionalParam::TokenLimitName)
         } else {
             rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS)
         };
@@ -202,7 +202,7 @@ impl Api for ChatCompletionsApi {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ChatAccumulator + Send + 'a) {
         let accumulator = || {
             let origin = client.encoding.origin.clone();
-            ChatAccumulator::new(origin).with_think_tags(client.api.keeps_think_tags)
+            ChatAccumulator::new(origin).keep_think_tags(client.api.keeps_think_tags)
         };
         (Body::new(client, request, variant), accumulator)
     }

@@ -21,8 +21,8 @@ pub(super) struct Endpoint {
 
 /// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so `text`
 /// may also be the full URL of an endpoint.
-pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
-    let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
+pub(super) fn parse_base_url(text: &str) -> Result<Url, BuildError> {
+    let wrong = |reason: String| BuildError::InvalidBaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong(format!("its scheme is {:?}", url.scheme())));
@@ -83,7 +83,7 @@ impl Endpoint {
     }
 
     /// Creates a POST request with `body` and the headers of this endpoint.
-    pub(super) fn request(&self, body: Vec<u8>) -> Request {
+    pub(super) fn build_request(&self, body: Vec<u8>) -> Request {
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = self.headers.clone();
         *request.body_mut() = Some(body.into());

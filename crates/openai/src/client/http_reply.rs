@@ -1,7 +1,7 @@
 use std::{error::Error, mem, time::Duration};
 
 use haft_core::{
-    limits::LINE_BYTES,
+    limits::SERVER_MESSAGE_BYTES,
     model::{ModelError, TimeoutPhase},
 };
 use reqwest::{
@@ -10,7 +10,7 @@ use reqwest::{
 };
 use tokio::time::timeout;
 
-use super::clock::Clock;
+use super::timeouts::RequestTimer;
 
 /// The size at which reading an error body stops, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"
 /// An HTTP response whose body is read on demand.
 pub(super) struct HttpReply {
     response: Response,
-    clock: Clock,
+    clock: RequestTimer,
     /// The timeout for the next read: `FirstByte` for the first read, and then `Idle`.
     phase: TimeoutPhase,
     /// Bytes that were read to detect an event stream, and that `next_chunk` has not returned yet.
@@ -42,7 +42,7 @@ pub(super) struct HttpReply {
 }
 
 impl HttpReply {
-    pub(super) fn new(response: Response, clock: Clock) -> Self {
+    pub(super) fn new(response: Response, clock: RequestTimer) -> Self {
         let phase = TimeoutPhase::FirstByte;
         Self { response, clock, phase, peeked: Vec::new(), is_event_stream: None }
     }
@@ -123,13 +123,15 @@ impl HttpReply {
     }
 
     /// Reads the whole body of a non-streamed reply. Returns an error if it is longer than
-    /// [`LINE_BYTES`].
+    /// [`SERVER_MESSAGE_BYTES`].
     pub(super) async fn read_body(&mut self) -> Result<Vec<u8>, ModelError> {
         // Most bodies arrive in one chunk, which needs no copy.
         let mut body = self.next_chunk().await?.unwrap_or_default();
         loop {
-            if body.len() > LINE_BYTES {
-                return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));
+            if body.len() > SERVER_MESSAGE_BYTES {
+                return Err(ModelError::InvalidResponse(format!(
+                    "it is longer than {SERVER_MESSAGE_BYTES} bytes"
+                )));
             }
             match self.next_chunk().await? {
                 Some(bytes) => body.extend(bytes),

@@ -13,14 +13,14 @@ pub(super) struct RequestDefaults {
     pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
     /// The value of the request field `reasoning_effort`. `None` omits the field.
-    pub(super) effort: Option<String>,
+    pub(super) reasoning_effort: Option<String>,
     /// Additional fields of the request body.
     pub(super) extra_body: Map<String, Value>,
 }
 
 /// A model family, with its input media and context window. A model belongs to a family if its name
 /// contains the name of the family.
-struct Family {
+struct ModelFamily {
     name: &'static str,
     images: bool,
     files: bool,
@@ -28,95 +28,101 @@ struct Family {
     context_window: Option<u64>,
 }
 
-const fn text_only(name: &'static str) -> Family {
-    Family { name, images: false, files: false, audio: false, context_window: None }
+const fn text_family(name: &'static str) -> ModelFamily {
+    ModelFamily { name, images: false, files: false, audio: false, context_window: None }
 }
 
-const fn with_images(name: &'static str) -> Family {
-    Family { images: true, ..text_only(name) }
+const fn image_family(name: &'static str) -> ModelFamily {
+    ModelFamily { images: true, ..text_family(name) }
 }
 
-const fn openai(name: &'static str, context_window: u64) -> Family {
-    Family { images: true, files: true, context_window: Some(context_window), ..text_only(name) }
+const fn openai(name: &'static str, context_window: u64) -> ModelFamily {
+    ModelFamily { images: true, files: true, context_window: Some(context_window), ..text_family(name) }
 }
 
-const fn gemini(name: &'static str) -> Family {
-    Family { images: true, audio: true, context_window: Some(1_048_576), ..text_only(name) }
+const fn gemini(name: &'static str) -> ModelFamily {
+    ModelFamily { images: true, audio: true, context_window: Some(1_048_576), ..text_family(name) }
 }
 
-const fn with_audio(name: &'static str) -> Family {
-    Family { audio: true, context_window: Some(128_000), ..text_only(name) }
+const fn audio_family(name: &'static str) -> ModelFamily {
+    ModelFamily { audio: true, context_window: Some(128_000), ..text_family(name) }
 }
 
-const fn claude(name: &'static str) -> Family {
-    Family { context_window: Some(200_000), ..with_images(name) }
+const fn claude(name: &'static str) -> ModelFamily {
+    ModelFamily { context_window: Some(200_000), ..image_family(name) }
 }
 
 /// The known families. The first entry that matches is used, so exceptions precede the general
 /// names.
-const FAMILIES: &[Family] = &[
-    with_audio("gpt-4o-audio"),
-    with_audio("gpt-4o-mini-audio"),
-    with_audio("gpt-audio"),
+const FAMILIES: &[ModelFamily] = &[
+    audio_family("gpt-4o-audio"),
+    audio_family("gpt-4o-mini-audio"),
+    audio_family("gpt-audio"),
     openai("gpt-5", 400_000),
     openai("gpt-4.1", 1_047_576),
     openai("gpt-4o", 128_000),
-    Family { context_window: Some(128_000), ..with_images("gpt-4-turbo") },
-    with_images("gpt-4-vision"),
-    text_only("gpt-4"),
-    text_only("o1-mini"),
-    text_only("o1-preview"),
-    text_only("o3-mini"),
+    ModelFamily { context_window: Some(128_000), ..image_family("gpt-4-turbo") },
+    image_family("gpt-4-vision"),
+    text_family("gpt-4"),
+    text_family("o1-mini"),
+    text_family("o1-preview"),
+    text_family("o3-mini"),
     openai("o1", 200_000),
     openai("o3", 200_000),
     openai("o4", 200_000),
     // Aliases of the latest version. Names with a version are in `GEMINI`.
     gemini("gemini-flash"),
     gemini("gemini-pro-latest"),
-    text_only("claude-2"),
-    text_only("claude-instant"),
+    text_family("claude-2"),
+    text_family("claude-instant"),
     claude("claude-"),
-    with_images("grok-4"),
-    with_images("llama-4"),
-    with_images("llama4"),
-    with_images("kimi-k2.5"),
-    with_images("pixtral"),
-    text_only("mistral-small-2501"),
-    with_images("mistral-small-25"),
-    with_images("mistral-small-3."),
-    with_images("mistral-small3."),
-    with_images("mistral-medium-25"),
-    with_images("mistral-medium-3"),
-    with_images("llava"),
-    with_images("-vl"),
+    image_family("grok-4"),
+    image_family("llama-4"),
+    image_family("llama4"),
+    image_family("kimi-k2.5"),
+    image_family("pixtral"),
+    text_family("mistral-small-2501"),
+    image_family("mistral-small-25"),
+    image_family("mistral-small-3."),
+    image_family("mistral-small3."),
+    image_family("mistral-medium-25"),
+    image_family("mistral-medium-3"),
+    image_family("llava"),
+    image_family("-vl"),
     // Ollama spells these names without a hyphen.
-    with_images("qwen2.5vl"),
-    with_images("qwen3vl"),
-    with_images("glm-4.1v"),
-    with_images("glm-4.5v"),
-    with_images("glm-4.6v"),
-    with_images("vision"),
+    image_family("qwen2.5vl"),
+    image_family("qwen3vl"),
+    image_family("glm-4.1v"),
+    image_family("glm-4.5v"),
+    image_family("glm-4.6v"),
+    image_family("vision"),
     // The smallest Gemma models read only text.
-    text_only("gemma-3-1b"),
-    text_only("gemma3:1b"),
-    text_only("gemma-3-270m"),
-    text_only("gemma3:270m"),
-    with_images("gemma-3-"),
-    with_images("gemma3:"),
+    text_family("gemma-3-1b"),
+    text_family("gemma3:1b"),
+    text_family("gemma-3-270m"),
+    text_family("gemma3:270m"),
+    image_family("gemma-3-"),
+    image_family("gemma3:"),
 ];
 
 /// The family of Gemini 2 and all later versions.
-const GEMINI: Family = gemini("gemini-");
+const GEMINI: ModelFamily = gemini("gemini-");
 
 /// Returns the profile of `model` according to its model family. A provider prefix, as in
 /// `openai/gpt-5`, is ignored.
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
-    let family = family_of(&name_without_prefix(model)).unwrap_or(&const { text_only("") });
-    let Family { images, files, audio, context_window, .. } = *family;
-    ModelProfile { images, files, audio, context_window, ..ModelProfile::new(model) }
+    let family = family_of(&normalized_name(model)).unwrap_or(&const { text_family("") });
+    let ModelFamily { images, files, audio, context_window, .. } = *family;
+    ModelProfile {
+        supports_images: images,
+        supports_files: files,
+        supports_audio: audio,
+        context_window,
+        ..ModelProfile::new(model)
+    }
 }
 
-fn family_of(name: &str) -> Option<&'static Family> {
+fn family_of(name: &str) -> Option<&'static ModelFamily> {
     if gemini_major(name) >= Some(2) {
         return Some(&GEMINI);
     }
@@ -130,8 +136,8 @@ fn family_of(name: &str) -> Option<&'static Family> {
 
 /// Returns `true` if `model` rejects tool calls without a thought signature. This applies to
 /// Gemini 3 and later, and to aliases without a version such as `gemini-flash-latest`.
-pub(super) fn needs_signatures(model: &str) -> bool {
-    let name = name_without_prefix(model);
+pub(super) fn needs_thought_signatures(model: &str) -> bool {
+    let name = normalized_name(model);
     let is_alias = name.contains("gemini-") && name.ends_with("-latest");
     gemini_major(&name).map_or(is_alias, |major| major >= 3)
 }
@@ -144,6 +150,6 @@ fn gemini_major(name: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-fn name_without_prefix(model: &str) -> String {
+fn normalized_name(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_lowercase()
 }

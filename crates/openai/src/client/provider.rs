@@ -6,10 +6,10 @@ use std::{fmt, str::FromStr};
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
-use crate::format::{CallIds, ReasoningField, ResponseSchemaProfile};
+use crate::format::{CallIdFormat, ReasoningField, ResponseSchemaOptions};
 
 /// The most common JSON field for reasoning.
-pub(super) const REASONING_FIELD: &str = "reasoning_content";
+pub(super) const REASONING_CONTENT_FIELD: &str = "reasoning_content";
 
 /// A provider or server program with a known base URL, key variable and quirks.
 ///
@@ -24,7 +24,7 @@ pub(super) const REASONING_FIELD: &str = "reasoning_content";
 ///
 /// let groq: Provider = "groq".parse()?;
 /// assert_eq!(groq.base_url(), Some("https://api.groq.com/openai/v1"));
-/// assert_eq!(groq.key_variable(), Some("GROQ_API_KEY"));
+/// assert_eq!(groq.api_key_variable(), Some("GROQ_API_KEY"));
 /// # Ok::<(), haft_openai::UnknownProvider>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ pub enum Provider {
 pub struct UnknownProvider(String);
 
 /// The properties of a known provider: its names, address, key variable and quirks.
-struct Preset {
+struct ProviderPreset {
     provider: Provider,
     name: &'static str,
     /// Alternative names of the provider.
@@ -85,7 +85,7 @@ struct Preset {
 pub(super) struct Quirks {
     /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
     /// OpenAI models reject `max_tokens`; most other servers support only `max_tokens`.
-    pub(super) max_completion_tokens: bool,
+    pub(super) uses_max_completion_tokens: bool,
     /// The message field in which the reasoning of earlier replies with tool calls is sent back.
     pub(super) reasoning: ReasoningField,
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
@@ -94,50 +94,50 @@ pub(super) struct Quirks {
     pub(super) tool_schemas: SchemaTarget,
     /// `true` if the server accepts a user message after a tool result. If not, an assistant
     /// message is inserted between them.
-    pub(super) user_after_tool: bool,
+    pub(super) accepts_user_after_tool: bool,
     /// `true` if the server accepts `stream_options`.
-    pub(super) stream_options: bool,
+    pub(super) accepts_stream_options: bool,
     /// `true` if the server names the seed `random_seed` instead of `seed`.
-    pub(super) random_seed: bool,
+    pub(super) sends_seed_as_random_seed: bool,
     /// The format of tool call ids that the server accepts.
-    pub(super) call_ids: CallIds,
+    pub(super) call_ids: CallIdFormat,
     /// `true` if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM
     /// Studio rejects it. For these servers, only the named tool is sent, with
     /// `tool_choice: "required"`.
-    pub(super) named_choice: bool,
+    pub(super) accepts_named_tool_choice: bool,
     /// `true` if the server accepts a response schema.
-    pub(super) json_schema: bool,
+    pub(super) accepts_json_schema: bool,
     /// `true` if the server requires an object without alternatives as the root of a response
     /// schema. OpenAI and gateways to OpenAI have this requirement.
-    pub(super) object_replies: bool,
+    pub(super) needs_object_root: bool,
 }
 
 impl Quirks {
     /// Returns the restrictions that the server imposes on response schemas.
-    pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
-        ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
+    pub(super) fn response_schema_options(&self) -> ResponseSchemaOptions {
+        ResponseSchemaOptions { target: self.tool_schemas, needs_object_root: self.needs_object_root }
     }
 }
 
 /// The quirks of an unknown server, which is assumed to follow OpenAI's specification.
 const STANDARD_QUIRKS: Quirks = Quirks {
-    max_completion_tokens: false,
+    uses_max_completion_tokens: false,
     reasoning: ReasoningField::Omitted,
     tool_schemas: SchemaTarget::OpenAi,
-    user_after_tool: true,
-    stream_options: true,
-    random_seed: false,
-    call_ids: CallIds::Any,
-    named_choice: true,
-    json_schema: true,
-    object_replies: false,
+    accepts_user_after_tool: true,
+    accepts_stream_options: true,
+    sends_seed_as_random_seed: false,
+    call_ids: CallIdFormat::Any,
+    accepts_named_tool_choice: true,
+    accepts_json_schema: true,
+    needs_object_root: false,
 };
 
 /// The known providers. The sources of the quirks are the API references of the providers, and user
 /// reports of rejected requests.
-const PRESETS: &[Preset] = &[
+const PRESETS: &[ProviderPreset] = &[
     // Source: platform.openai.com/docs/api-reference/chat/create
-    Preset {
+    ProviderPreset {
         provider: Provider::OpenAi,
         name: "openai",
         aliases: &[],
@@ -145,24 +145,24 @@ const PRESETS: &[Preset] = &[
         key_variable: Some("OPENAI_API_KEY"),
         domains: &["openai.com"],
         quirks: Quirks {
-            max_completion_tokens: true,
+            uses_max_completion_tokens: true,
             tool_schemas: SchemaTarget::OpenAiStrict,
-            object_replies: true,
+            needs_object_root: true,
             ..STANDARD_QUIRKS
         },
     },
     // Source: learn.microsoft.com/azure/ai-foundry/openai/reference
-    Preset {
+    ProviderPreset {
         provider: Provider::Azure,
         name: "azure",
         aliases: &["azure-openai"],
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
         domains: &["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"],
-        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..STANDARD_QUIRKS },
+        quirks: Quirks { uses_max_completion_tokens: true, needs_object_root: true, ..STANDARD_QUIRKS },
     },
     // Source: ai.google.dev/gemini-api/docs/openai
-    Preset {
+    ProviderPreset {
         provider: Provider::Gemini,
         name: "gemini",
         aliases: &["google"],
@@ -173,7 +173,7 @@ const PRESETS: &[Preset] = &[
     },
     // Sources: docs.mistral.ai/api, and the error messages "Tool call id was … but must be a-z,
     // A-Z, 0-9, with a length of 9" and "Unexpected role 'user' after role 'tool'"
-    Preset {
+    ProviderPreset {
         provider: Provider::Mistral,
         name: "mistral",
         aliases: &["mistralai"],
@@ -181,26 +181,26 @@ const PRESETS: &[Preset] = &[
         key_variable: Some("MISTRAL_API_KEY"),
         domains: &["mistral.ai"],
         quirks: Quirks {
-            user_after_tool: false,
-            stream_options: false,
-            random_seed: true,
-            call_ids: CallIds::NineLetters,
+            accepts_user_after_tool: false,
+            accepts_stream_options: false,
+            sends_seed_as_random_seed: true,
+            call_ids: CallIdFormat::NineAlphanumerics,
             ..STANDARD_QUIRKS
         },
     },
     // Source: openrouter.ai/docs/api-reference
-    Preset {
+    ProviderPreset {
         provider: Provider::OpenRouter,
         name: "openrouter",
         aliases: &[],
         base_url: Some("https://openrouter.ai/api/v1"),
         key_variable: Some("OPENROUTER_API_KEY"),
         domains: &["openrouter.ai"],
-        quirks: Quirks { object_replies: true, ..STANDARD_QUIRKS },
+        quirks: Quirks { needs_object_root: true, ..STANDARD_QUIRKS },
     },
     // Source: api-docs.deepseek.com/guides/thinking_mode, "The reasoning_content in the thinking
     // mode must be passed back"
-    Preset {
+    ProviderPreset {
         provider: Provider::DeepSeek,
         name: "deepseek",
         aliases: &[],
@@ -208,33 +208,33 @@ const PRESETS: &[Preset] = &[
         key_variable: Some("DEEPSEEK_API_KEY"),
         domains: &["deepseek.com"],
         quirks: Quirks {
-            reasoning: ReasoningField::Required(REASONING_FIELD),
-            json_schema: false,
+            reasoning: ReasoningField::Required(REASONING_CONTENT_FIELD),
+            accepts_json_schema: false,
             ..STANDARD_QUIRKS
         },
     },
     // Source: platform.moonshot.ai/docs
-    Preset {
+    ProviderPreset {
         provider: Provider::Moonshot,
         name: "moonshot",
         aliases: &["moonshotai", "kimi"],
         base_url: Some("https://api.moonshot.ai/v1"),
         key_variable: Some("MOONSHOT_API_KEY"),
         domains: &["moonshot.ai", "moonshot.cn"],
-        quirks: Quirks { reasoning: ReasoningField::Required(REASONING_FIELD), ..STANDARD_QUIRKS },
+        quirks: Quirks { reasoning: ReasoningField::Required(REASONING_CONTENT_FIELD), ..STANDARD_QUIRKS },
     },
     // Source: console.groq.com/docs/openai
-    Preset {
+    ProviderPreset {
         provider: Provider::Groq,
         name: "groq",
         aliases: &[],
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variable: Some("GROQ_API_KEY"),
         domains: &["groq.com"],
-        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..STANDARD_QUIRKS },
+        quirks: Quirks { uses_max_completion_tokens: true, needs_object_root: true, ..STANDARD_QUIRKS },
     },
     // Source: docs.x.ai/docs/api-reference
-    Preset {
+    ProviderPreset {
         provider: Provider::Xai,
         name: "xai",
         aliases: &["grok"],
@@ -244,7 +244,7 @@ const PRESETS: &[Preset] = &[
         quirks: STANDARD_QUIRKS,
     },
     // Source: docs.together.ai/docs/openai-api-compatibility
-    Preset {
+    ProviderPreset {
         provider: Provider::Together,
         name: "together",
         aliases: &["togetherai"],
@@ -254,7 +254,7 @@ const PRESETS: &[Preset] = &[
         quirks: STANDARD_QUIRKS,
     },
     // Source: github.com/ggml-org/llama.cpp, tools/server/README.md
-    Preset {
+    ProviderPreset {
         provider: Provider::LlamaCpp,
         name: "llama.cpp",
         aliases: &["llama-server"],
@@ -262,13 +262,13 @@ const PRESETS: &[Preset] = &[
         key_variable: None,
         domains: &[],
         quirks: Quirks {
-            reasoning: ReasoningField::Optional(REASONING_FIELD),
-            named_choice: false,
+            reasoning: ReasoningField::Optional(REASONING_CONTENT_FIELD),
+            accepts_named_tool_choice: false,
             ..STANDARD_QUIRKS
         },
     },
     // Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, reasoning_outputs.html
-    Preset {
+    ProviderPreset {
         provider: Provider::Vllm,
         name: "vllm",
         aliases: &[],
@@ -278,7 +278,7 @@ const PRESETS: &[Preset] = &[
         quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..STANDARD_QUIRKS },
     },
     // Source: docs.ollama.com/api/openai-compatibility, which lists `tool_choice` as unsupported
-    Preset {
+    ProviderPreset {
         provider: Provider::Ollama,
         name: "ollama",
         aliases: &[],
@@ -287,20 +287,20 @@ const PRESETS: &[Preset] = &[
         domains: &[],
         quirks: Quirks {
             reasoning: ReasoningField::Optional("reasoning"),
-            named_choice: false,
+            accepts_named_tool_choice: false,
             ..STANDARD_QUIRKS
         },
     },
     // Sources: lmstudio.ai/docs/app/api/tools, and the error message "Invalid tool_choice type:
     // 'object'"
-    Preset {
+    ProviderPreset {
         provider: Provider::LmStudio,
         name: "lmstudio",
         aliases: &[],
         base_url: Some("http://localhost:1234/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { named_choice: false, ..STANDARD_QUIRKS },
+        quirks: Quirks { accepts_named_tool_choice: false, ..STANDARD_QUIRKS },
     },
 ];
 
@@ -324,13 +324,13 @@ impl Provider {
 
     /// Returns the name of the environment variable for the API key. `None` if the provider
     /// requires no key.
-    pub fn key_variable(self) -> Option<&'static str> {
+    pub fn api_key_variable(self) -> Option<&'static str> {
         self.preset()?.key_variable
     }
 
     /// Returns the value of the attribute `gen_ai.provider.name` in OpenTelemetry's semantic
     /// conventions.
-    pub(super) fn traced_name(self) -> &'static str {
+    pub(super) fn telemetry_name(self) -> &'static str {
         match self {
             Self::Azure => "azure.ai.openai",
             Self::Gemini => "gcp.gemini",
@@ -354,7 +354,7 @@ impl Provider {
         provider.and_then(Self::preset).map_or(STANDARD_QUIRKS, |preset| preset.quirks)
     }
 
-    fn preset(self) -> Option<&'static Preset> {
+    fn preset(self) -> Option<&'static ProviderPreset> {
         PRESETS.iter().find(|preset| preset.provider == self)
     }
 

@@ -4,12 +4,12 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    events::{EventParser, ServerEvent, TooLong},
+    event_parser::{EventParser, EventTooLong, ServerEvent},
     http_reply::HttpReply,
 };
 use crate::{
     api_error::ApiError,
-    reply::{StreamAccumulator, unreadable},
+    reply::{StreamAccumulator, decode_error},
 };
 
 /// The time to wait for the usage and `[DONE]` after the finish reason. Some servers send neither
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// The data of keep-alive events, which are ignored.
-const KEEP_ALIVE: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
+const KEEP_ALIVE_DATA: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
 
 /// The events of a streamed reply. Bytes are read from the connection only on demand, so a slow
 /// reader applies back-pressure.
@@ -29,14 +29,22 @@ pub(super) struct ReplyStream<A> {
     /// The time at which the wait for the usage and `[DONE]` ends. `None` before the wait begins.
     usage_deadline: Option<Instant>,
     /// `true` after `[DONE]` was received. Later events are not parsed.
-    is_done: bool,
+    has_done_marker: bool,
     is_over: bool,
 }
 
 impl<A: StreamAccumulator> ReplyStream<A> {
     pub(super) fn new(reply: HttpReply, accumulator: A) -> Self {
         let (parser, events) = (EventParser::default(), VecDeque::new());
-        Self { reply, parser, accumulator, events, usage_deadline: None, is_done: false, is_over: false }
+        Self {
+            reply,
+            parser,
+            accumulator,
+            events,
+            usage_deadline: None,
+            has_done_marker: false,
+            is_over: false,
+        }
     }
 
     /// Reads the whole reply to a request without streaming. An event stream is accepted, too,
@@ -79,15 +87,15 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     /// Parses one server-sent event from the received bytes. Returns `false` if more bytes are
     /// needed, or if the stream is over.
     fn parse_event(&mut self) -> Result<bool, ModelError> {
-        if self.is_done || self.is_over {
+        if self.has_done_marker || self.is_over {
             return Ok(false);
         }
         let Some(event) = self.parser.next_event() else { return Ok(false) };
-        self.is_done = is_done(event.data);
-        if !self.is_done {
+        self.has_done_marker = is_done_marker(event.data);
+        if !self.has_done_marker {
             process_event(event, &mut self.accumulator, &mut self.events)?;
         }
-        Ok(!self.is_done)
+        Ok(!self.has_done_marker)
     }
 
     /// Waits for more bytes and passes them to the parser. Reads a non-streamed reply to its end.
@@ -99,7 +107,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
             self.is_over = true;
             return Ok(());
         }
-        if self.is_done {
+        if self.has_done_marker {
             self.reply.drain().await;
             return self.finish();
         }
@@ -112,7 +120,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
             bytes.await
         };
         match bytes {
-            Ok(Some(bytes)) => self.parser.push(bytes).map_err(|TooLong| too_long_error()),
+            Ok(Some(bytes)) => self.parser.push(bytes).map_err(|EventTooLong| too_long_error()),
             Ok(None) => self.handle_close(),
             // After the finish reason the reply is complete, so the error is ignored.
             Err(_) if self.accumulator.is_finished() => self.finish(),
@@ -125,7 +133,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     /// reason nor `[DONE]`.
     fn handle_close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
-        if is_done(last.data) {
+        if is_done_marker(last.data) {
             return self.finish();
         }
         if last.is_error {
@@ -158,13 +166,13 @@ fn process_event<A: StreamAccumulator>(
     if event.is_error {
         return Err(ApiError::of_body(&String::from_utf8_lossy(data)).without_status());
     }
-    if KEEP_ALIVE.contains(&data.trim_ascii()) {
+    if KEEP_ALIVE_DATA.contains(&data.trim_ascii()) {
         return Ok(());
     }
     match A::read(data) {
         Ok(event) => accumulator.add(event, events),
         Err(error) if error.is_eof() => Err(truncated_error(accumulator, error.to_string())),
-        Err(error) => Err(unreadable(&error, data)),
+        Err(error) => Err(decode_error(&error, data)),
     }
 }
 
@@ -172,7 +180,7 @@ fn truncated_error<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<
     mem::take(accumulator).into_truncated(reason.into())
 }
 
-fn is_done(data: &[u8]) -> bool {
+fn is_done_marker(data: &[u8]) -> bool {
     data.trim_ascii() == b"[DONE]"
 }
 

@@ -86,7 +86,7 @@ impl ModelBuilder<Responses> {
     /// Sets whether the server stores the responses. Default: `false`.
     #[must_use]
     pub fn store(mut self, enabled: bool) -> Self {
-        self.options.store = enabled;
+        self.options.stores_responses = enabled;
         self
     }
 
@@ -99,7 +99,7 @@ impl ModelBuilder<Responses> {
     /// id as unknown, the whole conversation is sent within the same attempt.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
-        self.options.use_previous = enabled;
+        self.options.uses_previous_response_id = enabled;
         self
     }
 
@@ -116,7 +116,7 @@ impl ModelBuilder<Responses> {
     /// this setting, OpenAI sends no reasoning text.
     #[must_use]
     pub fn reasoning_summary(mut self, summary: impl Into<String>) -> Self {
-        self.options.summary = Some(summary.into());
+        self.options.reasoning_summary = Some(summary.into());
         self
     }
 
@@ -127,7 +127,8 @@ impl ModelBuilder<Responses> {
     /// Returns an error if the base URL, the key, a header or another setting is invalid.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(|_| ResponsesApi { options, unsupported: UnsupportedParams::default() })?;
+        let client =
+            self.build_client(|_| ResponsesApi { options, unsupported: UnsupportedParams::default() })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -149,23 +150,23 @@ impl ChatModel for Responses {
 
 impl fmt::Debug for Responses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.describe("Responses", f)
+        self.0.fmt_debug("Responses", f)
     }
 }
 
 /// Settings of the builder that exist only for the Responses API.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options {
-    store: bool,
-    use_previous: bool,
+pub(super) struct ResponsesOptions {
+    stores_responses: bool,
+    uses_previous_response_id: bool,
     /// The id of a stored response that precedes each conversation.
     first_response_id: Option<String>,
-    summary: Option<String>,
+    reasoning_summary: Option<String>,
 }
 
 /// The [`Api`] implementation for Responses.
 struct ResponsesApi {
-    options: Options,
+    options: ResponsesOptions,
     unsupported: UnsupportedParams,
 }
 
@@ -175,7 +176,7 @@ struct Variant {
     is_streamed: bool,
     /// `true` if the request may contain the `previous_response_id` of a stored response. Cleared
     /// if no stored response matches the conversation.
-    with_previous: bool,
+    sends_previous_id: bool,
     /// The parameters that are omitted from the request.
     omitted: OptionalParams,
 }
@@ -183,16 +184,16 @@ struct Variant {
 /// The optional parameters, with their names in the API. If the server rejects a parameter, later
 /// requests omit it.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 4] = [
-    ("include", OptionalParam::Encrypted),
+    ("include", OptionalParam::EncryptedReasoning),
     ("temperature", OptionalParam::Temperature),
     ("top_p", OptionalParam::TopP),
     ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
 ];
 
-impl Options {
+impl ResponsesOptions {
     /// Returns `true` if the server stores the responses.
-    pub(super) fn is_stored(&self) -> bool {
-        self.store || self.use_previous
+    pub(super) fn stores_responses(&self) -> bool {
+        self.stores_responses || self.uses_previous_response_id
     }
 }
 
@@ -203,25 +204,30 @@ const UNKNOWN_ID_MARKERS: [&str; 5] =
 
 impl Api for ResponsesApi {
     const PATH: &'static str = "/responses";
-    const FIELDS: &'static [&'static str] = request::FIELDS;
+    const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
     type Variant = Variant;
     type Accumulator = ResponsesAccumulator;
 
     fn first_variant(&self, is_streamed: bool) -> Variant {
-        let omitted = self.unsupported.get().with(OptionalParam::Encrypted, self.options.is_stored());
-        Variant { is_streamed, with_previous: self.options.use_previous, omitted }
+        let omitted = self
+            .unsupported
+            .get()
+            .with_if(OptionalParam::EncryptedReasoning, self.options.stores_responses());
+        Variant { is_streamed, sends_previous_id: self.options.uses_previous_response_id, omitted }
     }
 
-    fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+    fn variant_without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
         let message = rejection.message()?.to_lowercase();
         let is_about = |markers: &[&str]| markers.iter().any(|marker| message.contains(marker));
-        if variant.with_previous
+        if variant.sends_previous_id
             && (is_about(&UNKNOWN_ID_MARKERS) || rejection.param == "previous_response_id")
         {
-            return Some(Variant { with_previous: false, ..variant.clone() });
+            return Some(Variant { sends_previous_id: false, ..variant.clone() });
         }
-        let encrypted =
-            variant.omitted.with_new(OptionalParam::Encrypted).filter(|_| is_about(&["encrypted"]));
+        let encrypted = variant
+            .omitted
+            .with_if_absent(OptionalParam::EncryptedReasoning)
+            .filter(|_| is_about(&["encrypted"]));
         let omitted = encrypted.or_else(|| rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS));
         Some(Variant { omitted: omitted?, ..variant.clone() })
     }

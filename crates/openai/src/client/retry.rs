@@ -6,14 +6,14 @@ use std::time::Duration;
 use backon::{ExponentialBuilder, Retryable as _};
 use haft_core::model::ModelError;
 
-use super::clock::Clock;
+use super::timeouts::RequestTimer;
 
 /// The maximum number of retries, and the wait before the first retry.
 #[derive(Clone, Debug)]
 pub(super) struct RetryPolicy {
-    pub(super) retries: u32,
+    pub(super) max_retries: u32,
     /// The wait before the first retry. It doubles with each further retry, up to [`MAX_WAIT`].
-    pub(super) wait: Duration,
+    pub(super) first_wait: Duration,
 }
 
 /// The maximum wait between attempts without jitter, unless `Retry-After` is longer.
@@ -21,14 +21,18 @@ const MAX_WAIT: Duration = Duration::from_secs(20);
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { retries: 3, wait: Duration::from_millis(500) }
+        Self { max_retries: 3, first_wait: Duration::from_millis(500) }
     }
 }
 
 impl RetryPolicy {
     /// Runs `attempt` and repeats it until it succeeds or fails permanently, or until the retries
     /// or the time are used up.
-    pub(super) async fn run<T, F>(&self, clock: &Clock, attempt: impl FnMut() -> F) -> Result<T, ModelError>
+    pub(super) async fn run<T, F>(
+        &self,
+        clock: &RequestTimer,
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, ModelError>
     where
         F: Future<Output = Result<T, ModelError>>,
     {
@@ -48,9 +52,9 @@ impl RetryPolicy {
     }
 
     fn backoff(&self) -> ExponentialBuilder {
-        let retries = usize::try_from(self.retries).unwrap_or(usize::MAX);
+        let retries = usize::try_from(self.max_retries).unwrap_or(usize::MAX);
         ExponentialBuilder::new()
-            .with_min_delay(self.wait.min(MAX_WAIT))
+            .with_min_delay(self.first_wait.min(MAX_WAIT))
             .with_max_delay(MAX_WAIT)
             .with_max_times(retries)
     }

@@ -28,7 +28,7 @@ impl Secrets {
     /// Replaces secrets in the text of `error`, because a server may repeat them in its error
     /// message.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
-        if let Some(text) = server_text(&mut error) {
+        if let Some(text) = message_mut(&mut error) {
             for secret in &self.0 {
                 *text = without_secret(text, secret.expose_secret());
             }
@@ -38,7 +38,7 @@ impl Secrets {
 }
 
 /// Returns the text of `error` if it may come from a server, or else `None`.
-fn server_text(error: &mut ModelError) -> Option<&mut String> {
+fn message_mut(error: &mut ModelError) -> Option<&mut String> {
     match error {
         ModelError::Unauthorized(text)
         | ModelError::ContextTooLong(text)

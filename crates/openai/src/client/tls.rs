@@ -10,7 +10,7 @@ use rustls::{ClientConfig, Error, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 /// The certificate authorities that a TLS client trusts.
-pub(super) enum Roots {
+pub(super) enum RootCertificates {
     /// The certificates of the operating system.
     System,
     /// No certificates, so every TLS connection fails. A client for plain HTTP needs this variant
@@ -20,13 +20,13 @@ pub(super) enum Roots {
 
 /// Builds a TLS configuration with the process's default [`CryptoProvider`], or with ring if there
 /// is no default.
-pub(super) fn config(roots: &Roots) -> Result<ClientConfig, Error> {
+pub(super) fn client_config(roots: &RootCertificates) -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match roots {
-        Roots::System => builder.with_platform_verifier()?,
-        Roots::None => builder.with_root_certificates(RootCertStore::empty()),
+        RootCertificates::System => builder.with_platform_verifier()?,
+        RootCertificates::None => builder.with_root_certificates(RootCertStore::empty()),
     };
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

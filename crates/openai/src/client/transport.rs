@@ -1,4 +1,4 @@
-//! Transmission of HTTP requests with `reqwest`, through the layers of the user.
+//! Transmission of HTTP requests with `reqwest`, through user-supplied layers.
 
 #[cfg(test)]
 mod tests;
@@ -20,21 +20,21 @@ use serde::Serialize;
 use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 
 use super::{
-    clock::Clock,
     endpoint::Endpoint,
     http_reply::{HttpReply, root_cause},
+    timeouts::RequestTimer,
     unsupported_params::ApiRejection,
 };
 use crate::api_error::{ApiError, duration_from_secs};
 
-/// The HTTP service that a layer of the user wraps. It sends an HTTP request and returns the
+/// The HTTP service that a user-supplied layer wraps. It sends an HTTP request and returns the
 /// response head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 
 /// The initial capacity of a request body in bytes. It is enough for a short conversation.
 const BODY_CAPACITY_BYTES: usize = 4096;
 
-/// The `tower` layers of the user, innermost first.
+/// The user-supplied `tower` layers, innermost first.
 #[derive(Clone, Default)]
 pub(super) struct Middleware(Vec<Arc<dyn Fn(HttpService) -> HttpService + Send + Sync>>);
 
@@ -85,7 +85,7 @@ impl Transport {
     pub(super) async fn send(
         &self,
         body: impl Serialize + Send,
-        clock: &Clock,
+        clock: &RequestTimer,
     ) -> Result<HttpReply, ApiRejection> {
         let response = clock.run(TimeoutPhase::FirstByte, self.exchange(body)).await?;
         let response = response.map_err(|error| self.service_error(error, clock))?;
@@ -101,7 +101,7 @@ impl Transport {
     async fn exchange(&self, body: impl Serialize + Send) -> Result<Response, BoxError> {
         let mut json = Vec::with_capacity(BODY_CAPACITY_BYTES);
         serde_json::to_writer(&mut json, &body)?;
-        let request = self.endpoint.request(json);
+        let request = self.endpoint.build_request(json);
         match &self.middleware {
             Some(around) => {
                 let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -115,7 +115,7 @@ impl Transport {
     /// unless the response is a redirect or compressed.
     async fn read_rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
-        let retry_after = retry_after(reply.headers());
+        let retry_after = parse_retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).filter(|_| reply.status().is_redirection());
         let location = location.and_then(|location| location.to_str().ok());
         let mut error = match (location, reply.compression()) {
@@ -132,7 +132,7 @@ impl Transport {
         ApiRejection { error: error.into_error(status, retry_after), param }
     }
 
-    fn connection_error(&self, error: reqwest::Error, clock: &Clock) -> ModelError {
+    fn connection_error(&self, error: reqwest::Error, clock: &RequestTimer) -> ModelError {
         if error.is_timeout() && error.is_connect() {
             return clock.connect_timed_out();
         }
@@ -144,7 +144,7 @@ impl Transport {
 
     /// Converts `error`, an error of the HTTP client or of a layer. The source of a layer's error
     /// is dropped, because it may contain the API key.
-    fn service_error(&self, error: BoxError, clock: &Clock) -> ModelError {
+    fn service_error(&self, error: BoxError, clock: &RequestTimer) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
             Ok(error) => return self.connection_error(*error, clock),
             Err(other) => other,
@@ -164,7 +164,7 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
 
 /// Returns the retry delay from OpenAI's `retry-after-ms`, or else from `Retry-After` in seconds or
 /// as a date (RFC 9110, section 10.2.3). `None` if there is no valid delay.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
         return Some(Duration::from_millis(millis));

@@ -21,7 +21,7 @@ pub(super) enum OptionalParam {
     StreamOptions,
     /// The name of the token limit: `max_tokens` or `max_completion_tokens`. If the server rejects
     /// one name, the other name is used.
-    TokenLimit,
+    TokenLimitName,
     /// `stop`. Some reasoning models reject `stop` and the parameters in the next four variants.
     Stop,
     Seed,
@@ -33,7 +33,7 @@ pub(super) enum OptionalParam {
     UserAfterTool,
     /// `include: ["reasoning.encrypted_content"]`. OpenAI rejects this value for models without
     /// reasoning.
-    Encrypted,
+    EncryptedReasoning,
 }
 
 /// A set of [`OptionalParam`]s.
@@ -46,13 +46,13 @@ impl OptionalParams {
     }
 
     /// Returns this set, extended by `param` if `is_included` is `true`.
-    pub(super) fn with(self, param: OptionalParam, is_included: bool) -> Self {
+    pub(super) fn with_if(self, param: OptionalParam, is_included: bool) -> Self {
         if is_included { Self(self.0 | param.bit()) } else { self }
     }
 
     /// Returns this set, extended by `param`. `None` if the set already contains `param`.
-    pub(super) fn with_new(self, param: OptionalParam) -> Option<Self> {
-        (!self.has(param)).then(|| self.with(param, true))
+    pub(super) fn with_if_absent(self, param: OptionalParam) -> Option<Self> {
+        (!self.has(param)).then(|| self.with_if(param, true))
     }
 }
 
@@ -106,7 +106,9 @@ impl ApiRejection {
         omitted: OptionalParams,
         optional: &[(&str, OptionalParam)],
     ) -> Option<OptionalParams> {
-        optional.iter().find_map(|(name, param)| omitted.with_new(*param).filter(|_| self.rejects(name)))
+        optional
+            .iter()
+            .find_map(|(name, param)| omitted.with_if_absent(*param).filter(|_| self.rejects(name)))
     }
 
     /// Returns `true` if the error message reports `param` as unsupported or unknown. A message

@@ -19,13 +19,13 @@ pub(super) enum WireContent<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
     Text { text: Cow<'a, str> },
-    ImageUrl { image_url: Url },
+    ImageUrl { image_url: ImageUrl },
     InputAudio { input_audio: Audio },
     File { file: File },
 }
 
 #[derive(Serialize)]
-pub(super) struct Url {
+pub(super) struct ImageUrl {
     url: String,
 }
 
@@ -63,9 +63,9 @@ impl<'a> Medium<'a> {
         };
         let (kind, subtype) = media_type.split_once('/')?;
         match kind {
-            "image" if encoding.images => Some(Self::Image { data, media_type }),
-            "audio" if encoding.audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
-            "application" if encoding.files && subtype == "pdf" => {
+            "image" if encoding.sends_images => Some(Self::Image { data, media_type }),
+            "audio" if encoding.sends_audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
+            "application" if encoding.sends_documents && subtype == "pdf" => {
                 Some(Self::File { data, media_type, name: file_name(uri) })
             }
             "image" | "audio" => encoding.warn_unsupported(media_type),
@@ -84,7 +84,7 @@ impl EncodingOptions {
     /// Logs a warning for the first unsupported medium. Always returns `None`, so that the caller
     /// sends a description instead of the medium.
     fn warn_unsupported<T>(&self, media_type: &str) -> Option<T> {
-        if self.media_warning.is_first() {
+        if self.media_warning.take_first() {
             tracing::warn!(
                 media_type,
                 "the model's profile does not have this medium: sending a description; set the profile, or `images(true)`"
@@ -116,12 +116,12 @@ impl<'a> WireContent<'a> {
         if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
             return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
         }
-        Self::Text(plain_text(content))
+        Self::Text(joined_text(content))
     }
 
     /// Encodes the media in `content` as a list of parts, preceded by `caption` as text. Returns
     /// `None` if there are no supported media.
-    pub(super) fn media(
+    pub(super) fn captioned_media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],
         encoding: &EncodingOptions,
@@ -135,7 +135,7 @@ impl<'a> WireContent<'a> {
 }
 
 /// Returns the pieces of `content` as text, separated by line breaks.
-pub(super) fn plain_text(content: &[Content]) -> Cow<'_, str> {
+pub(super) fn joined_text(content: &[Content]) -> Cow<'_, str> {
     match content {
         [] => Cow::Borrowed(""),
         [only] => only.as_text(),
@@ -153,7 +153,7 @@ impl From<Medium<'_>> for Part<'_> {
     fn from(medium: Medium<'_>) -> Self {
         match medium {
             Medium::Image { data, media_type } => {
-                Self::ImageUrl { image_url: Url { url: Medium::data_url(data, media_type) } }
+                Self::ImageUrl { image_url: ImageUrl { url: Medium::data_url(data, media_type) } }
             }
             Medium::Audio { data, format } => {
                 Self::InputAudio { input_audio: Audio { data: data.to_base64(), format: format.to_owned() } }

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
-    content::{Medium, plain_text},
+    content::{Medium, joined_text},
     message::{arguments_object, valid_name},
     to_raw_json,
 };
 use crate::{
-    reply::{ITEMS_ADAPTER, SEPARATOR},
-    tool_json::result_content,
+    reply::{ITEMS_ADAPTER, TEXT_SEPARATOR},
+    tool_json::encode_result_content,
 };
 
 /// The `input` field of a request to the Responses API. The items of each message are cached in the
@@ -82,27 +82,27 @@ impl CachedItems {
 
 fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     match message.body() {
-        MessageBody::System { content } => vec![json!({"role": "system", "content": plain_text(content)})],
+        MessageBody::System { content } => vec![json!({"role": "system", "content": joined_text(content)})],
         MessageBody::User { content } => {
             vec![json!({"role": "user", "content": user_content(content, encoding)})]
         }
         MessageBody::Assistant(reply) => assistant_items(reply, encoding),
-        MessageBody::Tool(result) => vec![encode_output(result, encoding)],
+        MessageBody::Tool(result) => vec![encode_tool_result(result, encoding)],
     }
 }
 
 /// Encodes the content of a user message as a list of parts if it contains an image or a file, or
 /// else as a string.
 fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
-    if content.iter().any(|piece| is_readable(piece, encoding)) {
+    if content.iter().any(|piece| is_media(piece, encoding)) {
         content.iter().map(|piece| encode_part(piece, encoding)).collect()
     } else {
-        plain_text(content).into()
+        joined_text(content).into()
     }
 }
 
 /// Returns `true` if `piece` is sent as an image or a file. The Responses API accepts no audio.
-fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
+fn is_media(piece: &Content, encoding: &EncodingOptions) -> bool {
     matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
 
@@ -119,9 +119,12 @@ fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
 }
 
 /// Encodes `result`, the result of a tool call, as an input item.
-pub(crate) fn encode_output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
-    let output =
-        result_content(result, |piece| is_readable(piece, encoding), |piece| encode_part(piece, encoding));
+pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions) -> Value {
+    let output = encode_result_content(
+        result,
+        |piece| is_media(piece, encoding),
+        |piece| encode_part(piece, encoding),
+    );
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
@@ -130,20 +133,20 @@ pub(crate) fn encode_output(result: &ToolResult, encoding: &EncodingOptions) -> 
 /// the API rejects reasoning without this item.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
-        encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+        encoding.origin.data_for(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
     let markers = stored.map(Vec::as_slice).unwrap_or_default();
-    let mut rest = Rest::new(reply, markers);
+    let mut rest = UnplacedParts::new(reply, markers);
     let (mut items, mut thoughts) = (Vec::new(), Vec::new());
     for marker in markers {
         let item = match marker.get("type").and_then(Value::as_str) {
             Some("reasoning") => {
-                if encoding.stores_reasoning || has_reasoning(marker) {
+                if encoding.server_stores_reasoning || has_reasoning(marker) {
                     thoughts.push(marker.clone());
                 }
                 continue;
             }
-            Some("message") => rest.message(marker),
-            Some("function_call") => rest.call(marker),
+            Some("message") => rest.take_message(marker),
+            Some("function_call") => rest.take_call(marker),
             _ => Some(marker.clone()),
         };
         let thoughts = thoughts.drain(..);
@@ -170,7 +173,7 @@ fn has_reasoning(item: &Value) -> bool {
 }
 
 /// The text and the calls of an assistant message that are not encoded yet.
-struct Rest<'a> {
+struct UnplacedParts<'a> {
     text: Option<Cow<'a, str>>,
     /// `true` if the total length of the text matches the lengths in the stored items. The text can
     /// then be split into the original messages.
@@ -178,14 +181,14 @@ struct Rest<'a> {
     calls: Vec<&'a ToolCall>,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> UnplacedParts<'a> {
     fn new(reply: &'a AssistantMessage, markers: &[Value]) -> Self {
         let text = match &reply.refusal {
             Some(refusal) if reply.content.is_empty() => Cow::Borrowed(refusal.as_str()),
             _ => Cow::Owned(reply.text()),
         };
         let lengths: Vec<_> = markers.iter().filter_map(stored_length).filter(|length| *length > 0).collect();
-        let separators = SEPARATOR.len() * lengths.len().saturating_sub(1);
+        let separators = TEXT_SEPARATOR.len() * lengths.len().saturating_sub(1);
         let all = lengths.iter().fold(separators, |all, length| all.saturating_add(*length));
         let is_unchanged = all == text.len();
         let text = Some(text).filter(|text| !text.is_empty());
@@ -195,7 +198,7 @@ impl<'a> Rest<'a> {
     /// Restores the message item that `marker` represents in the provider data. The item contains
     /// its original part of the text, or all of the remaining text if the text was changed. Returns
     /// `None` if no text is left for the item.
-    fn message(&mut self, marker: &Value) -> Option<Value> {
+    fn take_message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);
         let length = stored_length(marker).filter(is_own).unwrap_or(text.len());
@@ -205,7 +208,7 @@ impl<'a> Rest<'a> {
             return None;
         }
         let rest = text.get(length..)?;
-        let rest = rest.strip_prefix(SEPARATOR).unwrap_or(rest);
+        let rest = rest.strip_prefix(TEXT_SEPARATOR).unwrap_or(rest);
         let mut item = message_item(own);
         if let Some(phase) = marker.get("phase") {
             item["phase"] = phase.clone();
@@ -214,7 +217,7 @@ impl<'a> Rest<'a> {
         Some(item)
     }
 
-    fn call(&mut self, marker: &Value) -> Option<Value> {
+    fn take_call(&mut self, marker: &Value) -> Option<Value> {
         let id = marker.get("call_id")?.as_str()?;
         let place = self.calls.iter().position(|call| call.id == id)?;
         Some(call_item(self.calls.remove(place)))

@@ -14,7 +14,7 @@ use serde_json::{Map, json, value::RawValue};
 
 use super::{
     EncodingOptions, ReasoningField,
-    content::{WireContent, plain_text},
+    content::{WireContent, joined_text},
     to_raw_json,
 };
 use crate::reply::CHAT_ADAPTER;
@@ -31,9 +31,9 @@ use crate::reply::CHAT_ADAPTER;
 /// use haft_core::Message;
 /// use serde_json::json;
 ///
-/// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
+/// assert_eq!(haft_openai::encode_message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```
-pub fn message(message: &Message) -> Value {
+pub fn encode_message(message: &Message) -> Value {
     json!(WireMessage::new(message, &EncodingOptions::default()))
 }
 
@@ -72,7 +72,7 @@ impl EncodedMessages {
     /// Encodes `messages` and inserts an assistant message between a tool result and a user
     /// message, because Mistral rejects a user message directly after a tool result.
     #[cfg(feature = "client")]
-    pub(crate) fn with_separators<'a>(
+    pub(crate) fn with_result_separators<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
@@ -143,7 +143,7 @@ impl CachedMessage {
 
 fn encode_media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
     let caption = || format!("What {} returned for call {}:", result.name, result.call_id);
-    let content = WireContent::media(caption, &result.output()?.content, encoding)?;
+    let content = WireContent::captioned_media(caption, &result.output()?.content, encoding)?;
     Some(to_raw_json(&WireMessage::User { content }))
 }
 
@@ -211,12 +211,12 @@ impl<'a> WireMessage<'a> {
     fn new(message: &'a Message, encoding: &EncodingOptions) -> Self {
         match message.body() {
             MessageBody::System { content } => {
-                Self::System { content: WireContent::Text(plain_text(content)) }
+                Self::System { content: WireContent::Text(joined_text(content)) }
             }
             MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
             MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
-                tool_call_id: encoding.call_ids.map(&result.call_id),
+                tool_call_id: encoding.call_ids.to_valid_id(&result.call_id),
                 content: result.model_text(),
             },
         }
@@ -229,7 +229,7 @@ impl<'a> WireMessage<'a> {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let data = encoding.origin.own_data(reply, CHAT_ADAPTER);
+        let data = encoding.origin.data_for(reply, CHAT_ADAPTER);
         let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
         let content = match &reply.reasoning {
             Some(reasoning) if thinks_in_parts => {
@@ -242,7 +242,7 @@ impl<'a> WireMessage<'a> {
         let stored = data.and_then(|data| data.get("message")?.as_object());
         let mut extras = stored.cloned().unwrap_or_default();
         if !reply.tool_calls.is_empty() {
-            extras.extend(encoding.reasoning.field(reply.reasoning.as_deref()));
+            extras.extend(encoding.reasoning_field.to_entry(reply.reasoning.as_deref()));
         }
         Self::Assistant { content, tool_calls: encode_calls(reply, data, encoding), extras }
     }
@@ -257,12 +257,12 @@ fn encode_calls<'a>(
     let mut calls: Vec<_> = reply.tool_calls.iter().map(WireCall::from).collect();
     for (call, own) in calls.iter_mut().zip(&reply.tool_calls) {
         call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
-        call.id = encoding.call_ids.map(&own.id);
+        call.id = encoding.call_ids.to_valid_id(&own.id);
     }
     // Gemini signs the first call of a reply. If another model made the call, Gemini accepts this
     // fixed value in place of a signature.
     if let Some(first) =
-        calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
+        calls.first_mut().filter(|first| encoding.needs_signatures && first.extra_content.is_none())
     {
         first.extra_content =
             Some(json!({"google": {"thought_signature": "skip_thought_signature_validator"}}));
@@ -273,7 +273,7 @@ fn encode_calls<'a>(
 impl ReasoningField {
     /// Returns the name and the value of the reasoning field for `thought`, the reasoning of a
     /// reply. `None` if the field is omitted.
-    fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
+    fn to_entry(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Omitted => return None,
             Self::Optional(name) => (name, thought?),

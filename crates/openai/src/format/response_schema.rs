@@ -20,11 +20,11 @@ pub(crate) const WRAPPER_PROPERTY: &str = "value";
 
 /// The restrictions that a server imposes on response schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ResponseSchemaProfile {
-    pub(crate) schemas: SchemaTarget,
+pub(crate) struct ResponseSchemaOptions {
+    pub(crate) target: SchemaTarget,
     /// `true` if the root of a response schema must be an object without alternatives such as
     /// `anyOf`.
-    pub(crate) object_root: bool,
+    pub(crate) needs_object_root: bool,
 }
 
 /// The encoded `schema` and `strict` fields of a response format.
@@ -38,14 +38,14 @@ pub(crate) struct ResponseSchema {
     pub(crate) is_wrapped: bool,
 }
 
-/// A cache in a schema: the encoded form of the schema for each [`ResponseSchemaProfile`].
+/// A cache in a schema: the encoded form of the schema for each [`ResponseSchemaOptions`].
 #[derive(Default)]
-struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
+struct SchemaCache(Mutex<HashMap<ResponseSchemaOptions, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
     /// Returns `schema`, encoded for `profile`. The encoded form is cached. Constraints that are
     /// lost in the conversion are logged, with `name` as the name of the schema.
-    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
+    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaOptions) -> Arc<Self> {
         let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
@@ -57,12 +57,12 @@ impl ResponseSchema {
         self.strict.is_some()
     }
 
-    fn new(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Self {
-        let wants_object = profile.object_root
-            || matches!(profile.schemas, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
-        let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
-        let converted = match profile.schemas {
-            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
+    fn new(schema: &Schema, name: &ToolName, profile: ResponseSchemaOptions) -> Self {
+        let wants_object = profile.needs_object_root
+            || matches!(profile.target, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
+        let (root, is_wrapped) = if wants_object { to_object_root(schema) } else { (schema.clone(), false) };
+        let converted = match profile.target {
+            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.target),
             // Servers other than OpenAI and Google use the schema only to constrain the reply. The
             // model does not read the schema, so it needs no simplification.
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
@@ -79,7 +79,7 @@ impl ResponseSchema {
 /// Returns `schema` and `false` if its root is a plain object. Otherwise returns `true` and the
 /// schema of a wrapper object, whose only property has the schema `schema`. A schema that is too
 /// large to be wrapped is returned with `false`.
-fn object_root(schema: &Schema) -> (Schema, bool) {
+fn to_object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();
     let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
@@ -95,7 +95,7 @@ fn log_changes(schema: &ProviderSchema, name: &ToolName) {
     for change in &schema.changes {
         tracing::debug!(schema = %name, %change, "a response schema is sent with a change");
     }
-    if let Some(obstacle) = schema.obstacle() {
+    if let Some(obstacle) = schema.strict_obstacle() {
         tracing::warn!(schema = %name, %obstacle, "a response schema cannot be sent with `strict`");
     }
 }

@@ -28,7 +28,7 @@ const MAX_NAMED_TOOLS: usize = 5;
 /// use haft_core::{Schema, ToolDefinition, ToolName};
 /// use serde_json::json;
 ///
-/// let schema = Schema::arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]}))?;
+/// let schema = Schema::for_arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]}))?;
 /// let double = ToolDefinition::new(ToolName::new("double")?, schema).with_description("Doubles a number.");
 /// assert_eq!(
 ///     haft_openai::tool(&double),
@@ -53,7 +53,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// use haft_core::{Schema, ToolDefinition, ToolName};
 /// use serde_json::json;
 ///
-/// let schema = Schema::arguments(json!({"properties": {"x": {"type": "integer"}}}))?;
+/// let schema = Schema::for_arguments(json!({"properties": {"x": {"type": "integer"}}}))?;
 /// let double = ToolDefinition::new(ToolName::new("double")?, schema);
 /// assert_eq!(
 ///     haft_openai::strict_tool(&double),
@@ -83,13 +83,13 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// use haft_core::{Schema, schema::SchemaTarget, ToolDefinition, ToolName};
 /// use serde_json::json;
 ///
-/// let schema = Schema::arguments(json!({
+/// let schema = Schema::for_arguments(json!({
 ///     "properties": {"at": {"$ref": "#/$defs/place"}},
 ///     "$defs": {"place": {"type": ["string", "null"], "title": "Place"}},
 /// }))?;
 /// let weather = ToolDefinition::new(ToolName::new("weather")?, schema);
 /// assert_eq!(
-///     haft_openai::tool_for_target(&weather, SchemaTarget::Small)["function"]["parameters"],
+///     haft_openai::tool_for_target(&weather, SchemaTarget::SmallModel)["function"]["parameters"],
 ///     json!({"type": "object", "properties": {"at": {"type": "string"}}})
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -178,7 +178,7 @@ pub(crate) fn provider_schemas(
     let tools = list.tools().iter().map(|tool| tool.definition());
     let schemas: Vec<_> = tools.map(|definition| (definition, provider_schema(definition, target))).collect();
     let obstacle = |(definition, schema): &(&ToolDefinition, ProviderSchema)| {
-        schema.obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
+        schema.strict_obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
     };
     let obstacles: Vec<_> = schemas.iter().filter_map(obstacle).collect();
     if !obstacles.is_empty() {

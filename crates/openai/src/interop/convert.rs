@@ -72,10 +72,11 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
     };
     let name = ToolName::new(&function.name)?;
     let schema = match &function.parameters {
-        Some(parameters) => Schema::arguments(parameters.clone()),
+        Some(parameters) => Schema::for_arguments(parameters.clone()),
         None => Ok(Schema::object()),
     };
-    let schema = schema.map_err(|source| InteropError::Schema { tool: function.name.clone(), source })?;
+    let schema =
+        schema.map_err(|source| InteropError::InvalidSchema { tool: function.name.clone(), source })?;
     let definition = ToolDefinition::new(name, schema);
     Ok(match &function.description {
         Some(description) => definition.with_description(description),
@@ -92,7 +93,7 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
 ///
 /// Returns an error if `async-openai` cannot represent the message.
 pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, InteropError> {
-    Ok(serde_json::from_value(crate::message(message))?)
+    Ok(serde_json::from_value(crate::encode_message(message))?)
 }
 
 /// Converts the messages of haft to the `messages` field of an `async-openai` request.
@@ -131,14 +132,14 @@ fn from_message(
 ) -> Result<Message, InteropError> {
     use ChatCompletionRequestMessage as Wire;
     match message {
-        Wire::System(message) => Ok(system(match &message.content {
+        Wire::System(message) => Ok(system_message(match &message.content {
             ChatCompletionRequestSystemMessageContent::Text(text) => vec![Content::text(text)],
             ChatCompletionRequestSystemMessageContent::Array(parts) => parts
                 .iter()
                 .map(|ChatCompletionRequestSystemMessageContentPart::Text(part)| Content::text(&part.text))
                 .collect(),
         })),
-        Wire::Developer(message) => Ok(system(match &message.content {
+        Wire::Developer(message) => Ok(system_message(match &message.content {
             ChatCompletionRequestDeveloperMessageContent::Text(text) => vec![Content::text(text)],
             ChatCompletionRequestDeveloperMessageContent::Array(parts) => parts
                 .iter()
@@ -156,7 +157,7 @@ fn from_message(
         }
         Wire::Assistant(message) => {
             from_tool_calls(message.tool_calls.iter().flatten())?;
-            let message = crate::assistant_message(&json_of(message)?)?;
+            let message = crate::decode_message(&json_of(message)?)?;
             names.extend(message.tool_calls.iter().map(|call| (call.id.clone(), call.name.clone())));
             Ok(Message::assistant(message))
         }
@@ -179,7 +180,7 @@ fn from_message(
     }
 }
 
-fn system(content: Vec<Content>) -> Message {
+fn system_message(content: Vec<Content>) -> Message {
     Message::new(MessageBody::System { content })
 }
 
@@ -211,8 +212,8 @@ fn from_data_url(url: &str, kind: &'static str) -> Result<Content, InteropError>
 }
 
 fn from_base64(data: &str, media_type: &str, kind: &'static str) -> Result<Content, InteropError> {
-    let data = BinaryData::from_base64(data).map_err(|_| InteropError::Base64 { kind })?;
-    Ok(Content::blob(data, media_type))
+    let data = BinaryData::from_base64(data).map_err(|_| InteropError::InvalidBase64 { kind })?;
+    Ok(Content::from_bytes(data, media_type))
 }
 
 /// Converts a tool call of haft to a tool call of `async-openai`.
@@ -258,17 +259,19 @@ pub fn from_response_message(
     message: &ChatCompletionResponseMessage,
 ) -> Result<AssistantMessage, InteropError> {
     from_tool_calls(message.tool_calls.iter().flatten())?;
-    Ok(crate::assistant_message(&json_of(message)?)?)
+    Ok(crate::decode_message(&json_of(message)?)?)
 }
 
 /// Converts a non-streamed `async-openai` reply to a response of haft.
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`response`](crate::response), for example for an empty reply or an
-/// incomplete call.
+/// Returns the same errors as [`decode_response`](crate::decode_response), for example for an empty
+/// reply or an incomplete call.
 pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
-    crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
+    crate::decode_response(
+        &json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?,
+    )
 }
 
 /// Converts the token counts of one request to [`CompletionUsage`]. Counts above [`u32::MAX`]

@@ -20,10 +20,10 @@ pub enum InteropError {
     },
     /// The name of a tool does not match `^[A-Za-z0-9_-]{1,64}$`.
     #[error("the tool has an invalid name")]
-    ToolName(#[from] InvalidToolName),
+    InvalidToolName(#[from] InvalidToolName),
     /// The parameters of a tool are not a valid argument schema.
     #[error("the parameters of the tool {tool:?} are not a valid schema")]
-    Schema {
+    InvalidSchema {
         /// The name of the tool.
         tool: String,
         /// The reason why the schema is invalid.
@@ -37,30 +37,30 @@ pub enum InteropError {
     },
     /// Embedded data is not valid base64.
     #[error("{kind} is not valid base64")]
-    Base64 {
+    InvalidBase64 {
         /// The kind of value, such as `an image`.
         kind: &'static str,
     },
     /// The message cannot be represented in the target type.
     #[error("the message cannot be converted")]
-    Message(#[source] BoxError),
+    InvalidMessage(#[source] BoxError),
 }
 
 impl From<serde_json::Error> for InteropError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Message(error.into())
+        Self::InvalidMessage(error.into())
     }
 }
 
 impl From<ModelError> for InteropError {
     fn from(error: ModelError) -> Self {
-        Self::Message(error.into())
+        Self::InvalidMessage(error.into())
     }
 }
 
 /// Converts `error`, an error of the `async-openai` client. The value of `Retry-After` is lost,
 /// because the error does not contain it.
-pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
+pub(super) fn from_openai_error(error: OpenAIError, address: &str) -> ModelError {
     match error {
         OpenAIError::ApiError(error) => {
             let status = error.status_code.as_u16();

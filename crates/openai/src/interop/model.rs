@@ -16,10 +16,10 @@ use serde_json::Map;
 use serde_json::{Value, json};
 use tracing::{Instrument as _, Span};
 
-use super::{convert::from_response, error::model_error, stream::ChunkStream};
+use super::{convert::from_response, error::from_openai_error, stream::ChunkStream};
 use crate::{
-    client::{Secrets, chat_span, profile_of, record_response, structured::Structured},
-    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaProfile, tools_for_target},
+    client::{Secrets, chat_span, profile_of, record_response, structured_output::StructuredOutput},
+    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, tools_for_target},
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
 };
@@ -116,11 +116,11 @@ impl<C: Config> AsyncOpenAi<C> {
 
     /// Returns the restrictions on response schemas. The root is always an object without
     /// alternatives, because OpenAI requires it.
-    fn response_schemas(&self) -> ResponseSchemaProfile {
-        ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
+    fn response_schemas(&self) -> ResponseSchemaOptions {
+        ResponseSchemaOptions { target: self.tool_schemas, needs_object_root: true }
     }
 
-    fn request(
+    fn build_request(
         &self,
         request: &ChatRequest,
         is_streamed: bool,
@@ -178,8 +178,8 @@ impl<C: Config> AsyncOpenAi<C> {
 
     /// Converts `error`, an error of the client, and redacts secrets that the server has repeated
     /// in it.
-    fn error(&self, error: OpenAIError) -> ModelError {
-        self.redact(model_error(error, self.client.config().api_base()))
+    fn to_model_error(&self, error: OpenAIError) -> ModelError {
+        self.redact(from_openai_error(error, self.client.config().api_base()))
     }
 
     fn redact(&self, error: ModelError) -> ModelError {
@@ -188,8 +188,8 @@ impl<C: Config> AsyncOpenAi<C> {
         Secrets::new(&config.headers(), &config.query(), &key).redact(error)
     }
 
-    async fn reply(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.client.chat().create(self.request(request, false)?).await {
+    async fn send(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        match self.client.chat().create(self.build_request(request, false)?).await {
             Ok(response) => from_response(&response).map_err(|error| self.redact(error)),
             Err(OpenAIError::JSONDeserialize(error, body)) => {
                 let reply = Completion::read(body.as_bytes()).ok();
@@ -197,16 +197,16 @@ impl<C: Config> AsyncOpenAi<C> {
                     let reply = ChatAccumulator::default().decode_whole(body.as_bytes());
                     return reply.map_err(|error| self.redact(error));
                 }
-                Err(self.error(OpenAIError::JSONDeserialize(error, body)))
+                Err(self.to_model_error(OpenAIError::JSONDeserialize(error, body)))
             }
-            Err(error) => Err(self.error(error)),
+            Err(error) => Err(self.to_model_error(error)),
         }
     }
 
-    async fn chunks(&self, request: &ChatRequest) -> Result<ChunkStream, ModelError> {
-        let chunks = self.client.chat().create_stream(self.request(request, true)?).await;
+    async fn open_stream(&self, request: &ChatRequest) -> Result<ChunkStream, ModelError> {
+        let chunks = self.client.chat().create_stream(self.build_request(request, true)?).await;
         let address = self.client.config().api_base().to_owned();
-        chunks.map(|chunks| ChunkStream::new(chunks, address)).map_err(|error| self.error(error))
+        chunks.map(|chunks| ChunkStream::new(chunks, address)).map_err(|error| self.to_model_error(error))
     }
 }
 
@@ -218,20 +218,25 @@ struct NamedSchema<'a> {
 }
 
 fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
-    let ModelProfile { images, audio, files, .. } = *profile;
-    Arc::new(EncodingOptions { images, audio, files, ..EncodingOptions::default() })
+    let ModelProfile { supports_images: images, supports_audio: audio, supports_files: files, .. } = *profile;
+    Arc::new(EncodingOptions {
+        sends_images: images,
+        sends_audio: audio,
+        sends_documents: files,
+        ..EncodingOptions::default()
+    })
 }
 
 #[async_trait]
 impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
-        let reply = self.reply(request).instrument(span.clone()).await;
-        let response = match Structured::new(request, self.response_schemas()) {
+        let reply = self.send(request).instrument(span.clone()).await;
+        let response = match StructuredOutput::new(request, self.response_schemas()) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
-                structured.restore(&mut reply);
+                structured.restore_reply(&mut reply);
                 reply
             }
         };
@@ -241,7 +246,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let span = self.span();
-        let opening = self.chunks(request).instrument(span.clone()).map_ok(move |chunks| {
+        let opening = self.open_stream(request).instrument(span.clone()).map_ok(move |chunks| {
             stream::try_unfold(chunks, move |mut chunks| {
                 let reading = span.clone();
                 let step = async move {
@@ -255,7 +260,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
             })
         });
         let events = opening.try_flatten_stream();
-        match Structured::new(request, self.response_schemas()) {
+        match StructuredOutput::new(request, self.response_schemas()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }

@@ -9,10 +9,10 @@ use haft_core::model::{ChatEvent, ModelError};
 use serde::Deserialize as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::error::model_error;
+use super::error::from_openai_error;
 use crate::{
     client::USAGE_WAIT,
-    reply::{ChatAccumulator, StreamAccumulator, unreadable},
+    reply::{ChatAccumulator, StreamAccumulator, decode_error},
     wire::Completion,
 };
 
@@ -74,12 +74,12 @@ impl ChunkStream {
             Err(OpenAIError::JSONDeserialize(_, data)) => match Completion::read(data.as_bytes()) {
                 Ok(chunk) => chunk,
                 Err(error) if error.is_eof() => return Err(self.truncated(error.to_string())),
-                Err(error) => return Err(unreadable(&error, data.as_bytes())),
+                Err(error) => return Err(decode_error(&error, data.as_bytes())),
             },
             // After the finish reason the reply is complete, so the error is ignored.
             Err(_) if self.accumulator.is_finished() => return self.finish(),
             Err(error) => {
-                return Err(match model_error(error, &self.address) {
+                return Err(match from_openai_error(error, &self.address) {
                     ModelError::Truncated { reason, .. } => self.truncated(reason),
                     other => other,
                 });

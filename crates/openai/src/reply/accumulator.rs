@@ -2,15 +2,15 @@ use std::{collections::VecDeque, mem};
 
 use haft_core::{
     content::Content,
-    limits::LINE_BYTES,
+    limits::SERVER_MESSAGE_BYTES,
     message::{AssistantMessage, ProviderData},
     model::{ChatEvent, ChatResponse, ModelError},
     usage::Usage,
 };
 
 use super::{
-    call::{Calls, incomplete_call},
-    finish_state::{FinishKind, FinishState},
+    call_accumulator::{CallAccumulator, incomplete_call},
+    finish_reason::{FinishKind, FinishState},
 };
 use crate::wire::{SurrogateJoiner, WireCall};
 
@@ -27,12 +27,12 @@ pub(crate) struct Accumulator {
     pub(super) text: String,
     pub(super) reasoning: String,
     refusal: String,
-    pub(super) calls: Calls,
+    pub(super) calls: CallAccumulator,
     pub(super) finish_state: FinishState,
     pub(super) usage: Option<Usage>,
     pub(super) provider_data: ProviderData,
     joiners: Joiners,
-    /// The number of bytes stored so far. A reply may have at most [`LINE_BYTES`].
+    /// The number of bytes stored so far. A reply may have at most [`SERVER_MESSAGE_BYTES`].
     size: usize,
 }
 
@@ -43,43 +43,43 @@ struct Joiners {
     reasoning: SurrogateJoiner,
     refusal: SurrogateJoiner,
     /// `true` if the current event may contain private-use characters in place of lone surrogates.
-    are_expected: bool,
+    has_stand_ins: bool,
 }
 
 impl Accumulator {
     /// Sets whether the current event may contain private-use characters in place of lone
     /// surrogates. See [`SurrogateJoiner`].
-    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
-        self.joiners.are_expected = enabled;
+    pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
+        self.joiners.has_stand_ins = enabled;
         self.calls.expect_surrogates(enabled);
     }
 
     /// Drops a high surrogate that was held back at the end of the text. Called if the server
     /// repeats the whole text, which contains the surrogate again.
-    pub(super) fn reset_joiner(&mut self) {
+    pub(super) fn reset_text_joiner(&mut self) {
         self.joiners.text.reset();
     }
 
     /// Returns `true` if the reply has no text, no calls and no refusal.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn has_no_answer(&self) -> bool {
         self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
     }
 
     /// Ends the text, the reasoning, the refusal and the calls of the reply. Adds U+FFFD for each
     /// surrogate that was held back.
-    pub(super) fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        self.expect_surrogates(false);
+    pub(super) fn flush(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        self.set_has_stand_ins(false);
         let Joiners { text, reasoning, refusal, .. } = &mut self.joiners;
         let (text, reasoning, refusal) = (text.end(), reasoning.end(), refusal.end());
         self.add_text(text.unwrap_or_default(), sink)?;
         self.add_reasoning(reasoning.unwrap_or_default(), sink)?;
         self.add_refusal(refusal.unwrap_or_default())?;
-        self.calls.end(sink)
+        self.calls.flush(sink)
     }
 
     pub(super) fn add_text(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        let text = self.joiners.text.join(text, self.joiners.are_expected);
-        self.add_size(text.len())?;
+        let text = self.joiners.text.join(text, self.joiners.has_stand_ins);
+        self.try_add_size(text.len())?;
         self.text.push_str(&text);
         if let Some(events) = sink.as_mut().filter(|_| !text.is_empty()) {
             events.push_back(ChatEvent::TextDelta { text });
@@ -88,8 +88,8 @@ impl Accumulator {
     }
 
     pub(super) fn add_reasoning(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        let text = self.joiners.reasoning.join(text, self.joiners.are_expected);
-        self.add_size(text.len())?;
+        let text = self.joiners.reasoning.join(text, self.joiners.has_stand_ins);
+        self.try_add_size(text.len())?;
         self.reasoning.push_str(&text);
         if let Some(events) = sink.as_mut().filter(|_| !text.is_empty()) {
             events.push_back(ChatEvent::ReasoningDelta { text });
@@ -98,8 +98,8 @@ impl Accumulator {
     }
 
     pub(super) fn add_refusal(&mut self, text: String) -> Result<(), ModelError> {
-        let text = self.joiners.refusal.join(text, self.joiners.are_expected);
-        self.add_size(text.len())?;
+        let text = self.joiners.refusal.join(text, self.joiners.has_stand_ins);
+        self.try_add_size(text.len())?;
         self.refusal.push_str(&text);
         Ok(())
     }
@@ -112,15 +112,17 @@ impl Accumulator {
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let size = self.calls.add(call, whole, sink)?;
-        self.add_size(size)
+        self.try_add_size(size)
     }
 
     /// Adds `bytes` to the number of stored bytes. Returns an error if the sum exceeds
-    /// [`LINE_BYTES`].
-    pub(super) fn add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
+    /// [`SERVER_MESSAGE_BYTES`].
+    pub(super) fn try_add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
-        if self.size > LINE_BYTES {
-            return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));
+        if self.size > SERVER_MESSAGE_BYTES {
+            return Err(ModelError::InvalidResponse(format!(
+                "it is longer than {SERVER_MESSAGE_BYTES} bytes"
+            )));
         }
         Ok(())
     }

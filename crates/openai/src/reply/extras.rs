@@ -4,47 +4,47 @@ use serde_json::Value;
 
 use crate::{
     origin::Origin,
-    wire::{LenientString, WireMessage, surrogates},
+    wire::{LenientValue, WireMessage, surrogates},
 };
 
 /// The key under which the Chat Completions adapter stores provider data in a message.
-pub(crate) const ADAPTER: &str = "chat_completions";
+pub(crate) const PROVIDER_DATA_KEY: &str = "chat_completions";
 
 /// Opaque data from a server that must be sent back unchanged with the message.
 #[derive(Debug, Default)]
-pub(super) struct Extras {
+pub(super) struct OpaqueFields {
     /// The fields `reasoning_details` (OpenRouter) and `thinking_blocks` (gateways to Anthropic).
     lists: Map<String, Value>,
     /// Gemini's field `extra_content` with a thought signature.
-    content: Option<Value>,
+    extra_content: Option<Value>,
     /// `true` if the server sent the reasoning as parts of the content, as Mistral does. The
     /// reasoning is sent back in the same form.
-    thinking_parts: bool,
+    has_thinking_parts: bool,
     /// `true` if strings in `lists` and `content` may contain private-use characters in place of
     /// lone surrogates.
     has_stand_ins: bool,
 }
 
-impl Extras {
+impl OpaqueFields {
     /// Collects the opaque data of `message`, a delta or, if `whole` is `true`, a whole message.
     /// Returns the size of the data in bytes.
-    pub(super) fn take(&mut self, message: &mut WireMessage, whole: bool) -> usize {
+    pub(super) fn take_from(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),
             ("thinking_blocks", std::mem::take(&mut message.thinking_blocks)),
         ];
         let mut size = 0;
         for (name, list) in lists {
-            let LenientString::Json(list) = list else { continue };
+            let LenientValue::Json(list) = list else { continue };
             let Value::Array(pieces) = *list else { continue };
             size += pieces.iter().map(|piece| piece.to_string().len()).sum::<usize>();
             self.add(name, pieces, whole);
         }
-        if let LenientString::Json(content) = &message.extra_content
+        if let LenientValue::Json(content) = &message.extra_content
             && content.pointer("/google/thought_signature").is_some()
         {
             size += content.to_string().len();
-            self.content = Some(Value::clone(content));
+            self.extra_content = Some(Value::clone(content));
         }
         size
     }
@@ -64,21 +64,22 @@ impl Extras {
     }
 
     /// If `enabled` is `true`, marks the opaque data as possibly containing private-use characters
-    /// in place of lone surrogates. [`store`](Self::store) then restores the original characters.
+    /// in place of lone surrogates. [`save_to`](Self::save_to) then restores the original
+    /// characters.
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.has_stand_ins |= enabled;
     }
 
     pub(super) fn set_thinking_parts(&mut self) {
-        self.thinking_parts = true;
+        self.has_thinking_parts = true;
     }
 
     /// Stores the opaque data of the message, the opaque data of its `calls` and the `origin` in
     /// `data`.
-    pub(super) fn store(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
+    pub(super) fn save_to(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
         let mut stored = Map::new();
         let mut fields = self.lists;
-        fields.extend(self.content.map(|content| ("extra_content".to_owned(), content)));
+        fields.extend(self.extra_content.map(|content| ("extra_content".to_owned(), content)));
         if self.has_stand_ins {
             fields.values_mut().for_each(surrogates::join_surrogates);
         }
@@ -88,11 +89,11 @@ impl Extras {
         if !calls.is_empty() {
             stored.insert("calls".to_owned(), calls.clone().into());
         }
-        if self.thinking_parts {
+        if self.has_thinking_parts {
             stored.insert("thinking_parts".to_owned(), true.into());
         }
         if !stored.is_empty() {
-            data.insert(ADAPTER, origin.add_to(stored));
+            data.insert(PROVIDER_DATA_KEY, origin.add_to(stored));
         }
     }
 }

@@ -3,8 +3,11 @@ use std::collections::VecDeque;
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 use serde_json::Value;
 
-use super::{build_chat_response, build_items_response, chat::ChatAccumulator, items::ResponsesAccumulator};
-use crate::wire::{Completion, Event, surrogates};
+use super::{
+    build_chat_response, build_responses_reply, chat_accumulator::ChatAccumulator,
+    responses_accumulator::ResponsesAccumulator,
+};
+use crate::wire::{Completion, ResponsesEvent, surrogates};
 
 /// An accumulator that builds a reply from the stream events of one API.
 pub(crate) trait StreamAccumulator: Default + Send {
@@ -47,7 +50,7 @@ impl StreamAccumulator for ChatAccumulator {
     }
 
     fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
-        let reply = Completion::read(body).map_err(|error| unreadable(&error, body))?;
+        let reply = Completion::read(body).map_err(|error| decode_error(&error, body))?;
         build_chat_response(self, reply, || serde_json::from_slice(body).unwrap_or_default())
     }
 
@@ -69,23 +72,23 @@ impl StreamAccumulator for ChatAccumulator {
 }
 
 impl StreamAccumulator for ResponsesAccumulator {
-    type Event = Event;
+    type Event = ResponsesEvent;
 
-    fn read(data: &[u8]) -> serde_json::Result<Event> {
-        Event::read(data)
+    fn read(data: &[u8]) -> serde_json::Result<ResponsesEvent> {
+        ResponsesEvent::read(data)
     }
 
-    fn add(&mut self, event: Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
+    fn add(&mut self, event: ResponsesEvent, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
         self.add(event, &mut Some(events))
     }
 
     fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
-        let read = surrogates::read(body, |json| serde_json::from_slice::<Value>(json));
-        let (mut response, has_stand_ins) = read.map_err(|error| unreadable(&error, body))?;
+        let read = surrogates::parse_with_stand_ins(body, |json| serde_json::from_slice::<Value>(json));
+        let (mut response, has_stand_ins) = read.map_err(|error| decode_error(&error, body))?;
         if has_stand_ins {
             surrogates::join_surrogates(&mut response);
         }
-        build_items_response(self, response)
+        build_responses_reply(self, response)
     }
 
     fn is_finished(&self) -> bool {
@@ -108,7 +111,7 @@ impl StreamAccumulator for ResponsesAccumulator {
 
 /// Returns the error for `body`, which is not valid JSON: [`ModelError::Truncated`] if the JSON
 /// ends early, or else [`ModelError::InvalidResponse`].
-pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
+pub(crate) fn decode_error(error: &serde_json::Error, body: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };
     }

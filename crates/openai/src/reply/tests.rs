@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{ChatAccumulator, ResponsesAccumulator, StreamAccumulator};
 
 /// A sequence of valid Chat Completions events. The tests modify these events.
-static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
+static CHAT_EVENTS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let call = |call: Value| delta(json!({"tool_calls": [call]}));
     vec![
@@ -36,7 +36,7 @@ static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// A sequence of valid Responses events. The tests modify these events.
-static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+static RESPONSES_EVENTS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let item = |kind: &str, item: Value| json!({"type": format!("response.{kind}"), "output_index": 0, "item": item});
     let delta = |kind: &str| json!({"type": format!("response.{kind}.delta"), "output_index": 0, "item_id": "i", "delta": "Hi"});
     let message = json!({"id": "i", "type": "message", "phase": "final", "content": [{"type": "output_text", "text": "Hi!"}]});
@@ -101,24 +101,24 @@ fn change() -> impl Strategy<Value = Change> {
 
 /// Collects the JSON pointers (RFC 6901) of all positions in `value` in `places`. `at` is the
 /// pointer to `value` itself.
-fn places(value: &Value, at: &str, places: &mut Vec<String>) {
+fn pointers(value: &Value, at: &str, places: &mut Vec<String>) {
     places.push(at.to_owned());
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, value)| self::places(value, &format!("{at}/{key}"), places));
+            map.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), places));
         }
         Value::Array(list) => (0..)
             .zip(list)
-            .for_each(|(key, value): (usize, _)| self::places(value, &format!("{at}/{key}"), places)),
+            .for_each(|(key, value): (usize, _)| pointers(value, &format!("{at}/{key}"), places)),
         _ => {}
     }
 }
 
-fn changed(events: &[Value], event: Index, change: &Change) -> Value {
+fn apply_change(events: &[Value], event: Index, change: &Change) -> Value {
     let mut value = event.get(events).clone();
     let place = |value: &Value, index: &Index| {
         let mut all = Vec::new();
-        places(value, "", &mut all);
+        pointers(value, "", &mut all);
         index.get(&all).clone()
     };
     let (at, new) = match change {
@@ -137,7 +137,7 @@ fn changed(events: &[Value], event: Index, change: &Change) -> Value {
 }
 
 /// Encodes `event` as JSON. `<high>` and `<low>` are replaced by escapes of lone surrogates.
-fn bytes(event: &Value) -> Vec<u8> {
+fn to_bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
@@ -146,7 +146,7 @@ fn bytes(event: &Value) -> Vec<u8> {
 fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {
-        let Ok(event) = F::read(&bytes(event)) else { return Ok(()) };
+        let Ok(event) = F::read(&to_bytes(event)) else { return Ok(()) };
         if accumulator.add(event, &mut events).is_err() {
             return Ok(());
         }
@@ -172,13 +172,13 @@ proptest! {
     /// reasoning of the reply.
     #[test]
     fn any_events_result_in_a_reply_or_an_error(changes in prop::collection::vec((any::<Index>(), change()), 1..8)) {
-        let sent = |events: &[Value]| changes.iter().map(|(event, change)| changed(events, *event, change)).collect::<Vec<_>>();
-        check_events::<ChatAccumulator>(&sent(&CHAT))?;
-        check_events::<ResponsesAccumulator>(&sent(&ITEMS))?;
-        for body in sent(&CHAT).iter().chain(&sent(&ITEMS)) {
+        let sent = |events: &[Value]| changes.iter().map(|(event, change)| apply_change(events, *event, change)).collect::<Vec<_>>();
+        check_events::<ChatAccumulator>(&sent(&CHAT_EVENTS))?;
+        check_events::<ResponsesAccumulator>(&sent(&RESPONSES_EVENTS))?;
+        for body in sent(&CHAT_EVENTS).iter().chain(&sent(&RESPONSES_EVENTS)) {
             let body = body.get("response").unwrap_or(body);
-            let _ = ChatAccumulator::default().decode_whole(&bytes(body));
-            let _ = ResponsesAccumulator::default().decode_whole(&bytes(body));
+            let _ = ChatAccumulator::default().decode_whole(&to_bytes(body));
+            let _ = ResponsesAccumulator::default().decode_whole(&to_bytes(body));
         }
     }
 }

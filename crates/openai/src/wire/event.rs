@@ -1,34 +1,34 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{LenientString, surrogates};
+use super::{LenientValue, surrogates};
 
 /// A stream event of the Responses API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Event {
+pub(crate) struct ResponsesEvent {
     #[serde(rename = "type")]
-    pub(crate) kind: LenientString,
-    pub(crate) output_index: LenientString,
-    pub(crate) item_id: LenientString,
-    pub(crate) content_index: LenientString,
-    pub(crate) summary_index: LenientString,
-    pub(crate) delta: LenientString,
+    pub(crate) kind: LenientValue,
+    pub(crate) output_index: LenientValue,
+    pub(crate) item_id: LenientValue,
+    pub(crate) content_index: LenientValue,
+    pub(crate) summary_index: LenientValue,
+    pub(crate) delta: LenientValue,
     pub(crate) item: Option<Value>,
     pub(crate) response: Option<Value>,
-    pub(crate) error: LenientString,
-    code: LenientString,
-    message: LenientString,
-    detail: LenientString,
+    pub(crate) error: LenientValue,
+    code: LenientValue,
+    message: LenientValue,
+    detail: LenientValue,
     /// `true` if the delta may contain private-use characters in place of lone surrogates: see
     /// [`SurrogateJoiner`](super::SurrogateJoiner).
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,
 }
 
-impl Event {
+impl ResponsesEvent {
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut event, has_stand_ins) = surrogates::read(data, Self::read_json)?;
+        let (mut event, has_stand_ins) = surrogates::parse_with_stand_ins(data, Self::read_json)?;
         event.has_stand_ins = has_stand_ins;
         if has_stand_ins {
             event.item.iter_mut().chain(&mut event.response).for_each(surrogates::join_surrogates);
@@ -48,21 +48,21 @@ impl Event {
     /// Returns `true` if this event has the fields of an error. Some servers send an error without
     /// a `type`.
     pub(crate) fn is_error_event(&self) -> bool {
-        let has = |field: &LenientString| *field != LenientString::Absent;
+        let has = |field: &LenientValue| *field != LenientValue::Absent;
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))
     }
 
     /// Returns the error of the event: the `error` field, or else the fields of the event itself.
-    pub(crate) fn into_error(self) -> Value {
+    pub(crate) fn into_error_json(self) -> Value {
         let has_stand_ins = self.has_stand_ins;
         let mut error = match self.error {
-            LenientString::Absent => json!({
+            LenientValue::Absent => json!({
                 "message": self.message.into_text().or(self.detail.into_text()),
                 "code": self.code.into_text(),
             }),
-            LenientString::Text(message) => json!({"message": message, "code": self.code.into_text()}),
-            LenientString::Number(error) => Value::Number(error),
-            LenientString::Json(error) => *error,
+            LenientValue::Text(message) => json!({"message": message, "code": self.code.into_text()}),
+            LenientValue::Number(error) => Value::Number(error),
+            LenientValue::Json(error) => *error,
         };
         if has_stand_ins {
             surrogates::join_surrogates(&mut error);

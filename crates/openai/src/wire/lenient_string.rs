@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The value of a field that contains a string in OpenAI's format. Some servers send a value of
 /// another type, for example null, a number or a list.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) enum LenientString {
+pub(crate) enum LenientValue {
     /// The field is null or missing.
     #[default]
     Absent,
@@ -23,7 +23,7 @@ pub(crate) enum LenientString {
     Json(Box<Value>),
 }
 
-impl LenientString {
+impl LenientValue {
     /// Returns the string, or any other JSON value as JSON text. `None` if the field is null or
     /// missing.
     pub(crate) fn into_text(self) -> Option<String> {
@@ -64,7 +64,7 @@ impl LenientString {
     }
 }
 
-impl From<Value> for LenientString {
+impl From<Value> for LenientValue {
     fn from(value: Value) -> Self {
         match value {
             Value::Null => Self::Absent,
@@ -75,7 +75,7 @@ impl From<Value> for LenientString {
     }
 }
 
-impl<'de> Deserialize<'de> for LenientString {
+impl<'de> Deserialize<'de> for LenientValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(LenientStringVisitor)
     }
@@ -84,54 +84,54 @@ impl<'de> Deserialize<'de> for LenientString {
 struct LenientStringVisitor;
 
 impl<'de> Visitor<'de> for LenientStringVisitor {
-    type Value = LenientString;
+    type Value = LenientValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<LenientString, E> {
-        Ok(LenientString::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<LenientValue, E> {
+        Ok(LenientValue::Text(text.to_owned()))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<LenientString, E> {
-        Ok(LenientString::Text(text))
+    fn visit_string<E>(self, text: String) -> Result<LenientValue, E> {
+        Ok(LenientValue::Text(text))
     }
 
-    fn visit_unit<E>(self) -> Result<LenientString, E> {
-        Ok(LenientString::Absent)
+    fn visit_unit<E>(self) -> Result<LenientValue, E> {
+        Ok(LenientValue::Absent)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<LenientString, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<LenientValue, E> {
         Ok(Value::from(value).into())
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<LenientString, E> {
-        Ok(LenientString::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<LenientValue, E> {
+        Ok(LenientValue::Number(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<LenientString, E> {
-        Ok(LenientString::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<LenientValue, E> {
+        Ok(LenientValue::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<LenientString, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<LenientValue, E> {
         Ok(Value::from(value).into())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LenientString, A::Error> {
-        Value::deserialize(MapAccessDeserializer::new(map)).map(LenientString::from)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LenientValue, A::Error> {
+        Value::deserialize(MapAccessDeserializer::new(map)).map(LenientValue::from)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<LenientString, A::Error> {
-        Value::deserialize(SeqAccessDeserializer::new(seq)).map(LenientString::from)
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<LenientValue, A::Error> {
+        Value::deserialize(SeqAccessDeserializer::new(seq)).map(LenientValue::from)
     }
 }
 
 /// The value of an optional object field. A value of any other type is read as `None`.
 #[derive(Debug)]
-pub(crate) struct Object<T>(Option<Box<T>>);
+pub(crate) struct LenientObject<T>(Option<Box<T>>);
 
-impl<T> Object<T> {
+impl<T> LenientObject<T> {
     pub(crate) fn as_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }
@@ -141,13 +141,13 @@ impl<T> Object<T> {
     }
 }
 
-impl<T> Default for Object<T> {
+impl<T> Default for LenientObject<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for LenientObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ObjectVisitor(PhantomData)).map(Self)
     }

@@ -33,7 +33,7 @@ impl SurrogateJoiner {
         for character in text.chars() {
             let surrogate = if has_stand_ins { surrogate_of(character) } else { None };
             let high = self.high.take();
-            let pair = high.zip(surrogate).and_then(|(high, low)| surrogates::join(high, low));
+            let pair = high.zip(surrogate).and_then(|(high, low)| surrogates::decode_pair(high, low));
             if let Some(character) = pair {
                 joined.push(character);
                 continue;
@@ -64,13 +64,13 @@ impl SurrogateJoiner {
 /// replaced, and `read` is called again. The returned flag is `true` if the second call succeeded.
 /// In this case, strings may contain private-use characters.
 #[cfg(feature = "client")]
-pub(crate) fn read<T>(
+pub(crate) fn parse_with_stand_ins<T>(
     json: &[u8],
     read: impl Fn(&[u8]) -> serde_json::Result<T>,
 ) -> serde_json::Result<(T, bool)> {
     match read(json) {
         Ok(read) => Ok((read, false)),
-        Err(error) => match with_stand_ins(json) {
+        Err(error) => match replace_lone_surrogates(json) {
             Some(with_stand_ins) => read(with_stand_ins.as_bytes()).map(|read| (read, true)),
             None => Err(error),
         },
@@ -80,13 +80,16 @@ pub(crate) fn read<T>(
 /// Replaces lone surrogates in `json` by private-use characters, and invalid UTF-8 by U+FFFD.
 /// Returns `None` if `json` contains neither.
 #[cfg(feature = "client")]
-fn with_stand_ins(json: &[u8]) -> Option<String> {
+fn replace_lone_surrogates(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
     let (mut with_stand_ins, mut rest) = (String::with_capacity(text.len()), &*text);
     while let Some((before, escape)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {
         let next = escape.get(6..).unwrap_or_default();
-        let (stand_in, length) = match parse_escape(escape) {
-            Some(high) if surrogates::is_high(high) && parse_escape(next).is_some_and(surrogates::is_low) => {
+        let (stand_in, length) = match parse_unicode_escape(escape) {
+            Some(high)
+                if surrogates::is_high(high)
+                    && parse_unicode_escape(next).is_some_and(surrogates::is_low) =>
+            {
                 (None, 12)
             }
             Some(lone) if surrogates::is_high(lone) || surrogates::is_low(lone) => {
@@ -125,7 +128,7 @@ pub(crate) fn join_surrogates(value: &mut Value) {
 /// Parses the UTF-16 code unit of a `\uXXXX` escape at the beginning of `text`. Returns `None` if
 /// there is no such escape.
 #[cfg(feature = "client")]
-fn parse_escape(text: &str) -> Option<u16> {
+fn parse_unicode_escape(text: &str) -> Option<u16> {
     surrogates::parse_unit(text.strip_prefix("\\u")?)
 }
 

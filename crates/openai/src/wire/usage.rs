@@ -2,44 +2,44 @@ use haft_core::usage::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{LenientString, Object};
+use super::{LenientObject, LenientValue};
 
 /// Parses `usage`, the usage object of either API. Returns `None` if it is not an object, or if its
 /// numbers are invalid.
 pub(crate) fn parse_usage(usage: Value) -> Option<Usage> {
-    Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
+    LenientObject::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
 
 /// The token counts of a reply, with the field names of both APIs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
-    prompt_tokens: LenientString,
-    completion_tokens: LenientString,
-    total_tokens: LenientString,
-    prompt_tokens_details: Object<InputDetails>,
-    completion_tokens_details: Object<OutputDetails>,
+    prompt_tokens: LenientValue,
+    completion_tokens: LenientValue,
+    total_tokens: LenientValue,
+    prompt_tokens_details: LenientObject<InputDetails>,
+    completion_tokens_details: LenientObject<OutputDetails>,
     /// The number of input tokens. This field and the next three fields are from the Responses API.
-    input_tokens: LenientString,
-    output_tokens: LenientString,
-    input_tokens_details: Object<InputDetails>,
-    output_tokens_details: Object<OutputDetails>,
+    input_tokens: LenientValue,
+    output_tokens: LenientValue,
+    input_tokens_details: LenientObject<InputDetails>,
+    output_tokens_details: LenientObject<OutputDetails>,
     /// The number of cached input tokens, as sent by DeepSeek. Moonshot uses the field
     /// `cached_tokens`.
-    prompt_cache_hit_tokens: LenientString,
-    cached_tokens: LenientString,
+    prompt_cache_hit_tokens: LenientValue,
+    cached_tokens: LenientValue,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct InputDetails {
-    cached_tokens: LenientString,
+    cached_tokens: LenientValue,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OutputDetails {
-    reasoning_tokens: LenientString,
+    reasoning_tokens: LenientValue,
 }
 
 impl WireUsage {
@@ -93,8 +93,8 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
 
 /// Returns the first count in `fields` that is present, or 0 if there is none. `None` if this count
 /// is not a non-negative integer.
-fn first_count(fields: &[&LenientString]) -> Option<u64> {
-    match fields.iter().find(|field| ***field != LenientString::Absent) {
+fn first_count(fields: &[&LenientValue]) -> Option<u64> {
+    match fields.iter().find(|field| ***field != LenientValue::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),
         None => Some(0),
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    server::{STREAM, Server, Step, chunks, hello, ok, reply},
+    server::{STREAM, Server, Step, chunks_reply, hello, ok_reply, reply},
     streams::{call_delta, delta, finish},
 };
 
@@ -40,7 +40,7 @@ struct Options {
 }
 
 impl Options {
-    fn set<M>(self, builder: ModelBuilder<M>) -> ModelBuilder<M> {
+    fn apply_to<M>(self, builder: ModelBuilder<M>) -> ModelBuilder<M> {
         builder.timeouts(self.timeouts).max_retries(self.retries).api_key(self.key)
     }
 }
@@ -57,7 +57,7 @@ fn both_apis() -> [ApiCase; 2] {
                 call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": piece}}]))
             },
             end: finish("stop"),
-            model: |server, options| Arc::new(options.set(server.builder()).build().unwrap()),
+            model: |server, options| Arc::new(options.apply_to(server.builder()).build().unwrap()),
         },
         ApiCase {
             path: "/v1/responses",
@@ -68,7 +68,7 @@ fn both_apis() -> [ApiCase; 2] {
                 json!({"type": event, "output_index": 0, "item_id": "fc", "delta": piece})
             },
             end: json!({"type": "response.completed", "response": whole}),
-            model: |server, options| Arc::new(options.set(server.responses()).build().unwrap()),
+            model: |server, options| Arc::new(options.apply_to(server.responses()).build().unwrap()),
         },
     ]
 }
@@ -80,7 +80,7 @@ async fn streamed(model: &dyn ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
 #[tokio::test]
 async fn request_goes_to_the_path_of_its_api() {
     for api in both_apis() {
-        let server = Server::replying([ok(&api.minimal_reply)]).await;
+        let server = Server::with_replies([ok_reply(&api.minimal_reply)]).await;
         let reply = (api.model)(&server, Options::default()).chat(&hello()).await.unwrap();
         assert_eq!(reply.message.text(), "Hi");
         let head = server.take_requests().remove(0).head;
@@ -96,9 +96,9 @@ async fn transient_errors_are_retried() {
     let failures = [
         Some(reply("429 Too Many Requests", "retry-after-ms: 1\r\n", "<html>slow</html>")),
         Some(reply("503 Service Unavailable", "", "")),
-        Some(ok(&empty)),
-        Some(chunks([])),
-        Some(ok(&json!({"error": {"message": "overloaded"}}))),
+        Some(ok_reply(&empty)),
+        Some(chunks_reply([])),
+        Some(ok_reply(&json!({"error": {"message": "overloaded"}}))),
         None,
     ];
     for api in both_apis() {
@@ -106,7 +106,7 @@ async fn transient_errors_are_retried() {
             for is_streamed in [false, true] {
                 let fails = || vec![failure.clone().map_or(Step::Reset, Step::Send)];
                 let server =
-                    Server::start([fails(), fails(), vec![Step::Send(ok(&api.minimal_reply))]]).await;
+                    Server::start([fails(), fails(), vec![Step::Send(ok_reply(&api.minimal_reply))]]).await;
                 let model = (api.model)(&server, Options { retries: 2, ..Options::default() });
                 let text = if is_streamed {
                     let events = streamed(&*model).await.unwrap();
@@ -127,7 +127,7 @@ async fn permanent_errors_are_not_retried() {
     for api in both_apis() {
         for status in ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "404 Not Found"] {
             let rejection = reply(status, "", "not with sk-secret-1");
-            let server = Server::replying([rejection.clone(), rejection]).await;
+            let server = Server::with_replies([rejection.clone(), rejection]).await;
             let model =
                 (api.model)(&server, Options { retries: 2, key: "sk-secret-1", ..Options::default() });
             let error = model.chat(&hello()).await.unwrap_err();
@@ -135,7 +135,7 @@ async fn permanent_errors_are_not_retried() {
             assert_eq!(server.take_requests().len(), 1);
         }
         let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}}).to_string();
-        let server = Server::replying([reply("429 Too Many Requests", "", &quota)]).await;
+        let server = Server::with_replies([reply("429 Too Many Requests", "", &quota)]).await;
         let error = (api.model)(&server, Options::default()).chat(&hello()).await.unwrap_err();
         assert!(matches!(error, ModelError::RateLimited { permanent: true, .. }), "{error:?}");
     }
@@ -152,7 +152,7 @@ async fn every_phase_times_out() {
             (begun(), Timeouts::default().with_idle(short), TimeoutPhase::Idle),
             (begun(), Timeouts::default().with_total(short), TimeoutPhase::Total),
             (
-                vec![Step::Send(chunks([&(api.arguments)("{\"x\":")])), Step::Stall],
+                vec![Step::Send(chunks_reply([&(api.arguments)("{\"x\":")])), Step::Stall],
                 Timeouts::default().with_idle(short),
                 TimeoutPhase::Idle,
             ),
@@ -175,13 +175,20 @@ async fn interrupted_stream_is_truncated() {
     for api in both_apis() {
         let half = (api.arguments)("{\"x\":");
         for (script, text) in [
-            (vec![Step::Send(chunks([&api.text]))], "Hi"),
+            (vec![Step::Send(chunks_reply([&api.text]))], "Hi"),
             (
-                vec![Step::Send(chunks([&api.text])), Step::Pause(Duration::from_millis(50)), Step::Reset],
+                vec![
+                    Step::Send(chunks_reply([&api.text])),
+                    Step::Pause(Duration::from_millis(50)),
+                    Step::Reset,
+                ],
                 "Hi",
             ),
-            (vec![Step::Send(chunks([&half]))], ""),
-            (vec![Step::Send(chunks([&api.text])), Step::Send(b"data: {\"type\": \"resp".to_vec())], "Hi"),
+            (vec![Step::Send(chunks_reply([&half]))], ""),
+            (
+                vec![Step::Send(chunks_reply([&api.text])), Step::Send(b"data: {\"type\": \"resp".to_vec())],
+                "Hi",
+            ),
         ] {
             let server = Server::start([script]).await;
             let error = streamed(&*(api.model)(&server, Options::default())).await.unwrap_err();
@@ -196,14 +203,14 @@ async fn interrupted_stream_is_truncated() {
 #[tokio::test]
 async fn stream_finishes_without_done_or_eof() {
     for api in both_apis() {
-        let whole = chunks([&api.text, &api.end]);
+        let whole = chunks_reply([&api.text, &api.end]);
         for after in [Step::Stall, Step::Drip(b": ping\n\n", Duration::from_millis(100))] {
             let server = Server::start([vec![Step::Send(whole.clone()), after]]).await;
             let model = (api.model)(&server, Options::default());
             let events = timeout(Duration::from_secs(30), streamed(&*model)).await.unwrap().unwrap();
             assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
         }
-        let server = Server::replying([whole]).await;
+        let server = Server::with_replies([whole]).await;
         let reply = (api.model)(&server, Options::default()).chat(&hello()).await.unwrap();
         assert_eq!(reply.message.text(), "Hi");
     }
@@ -228,7 +235,7 @@ async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
         drop(stream);
 
         let (sender, closed) = oneshot::channel();
-        let server = Server::start([vec![Step::Send(chunks([&api.text])), Step::Closed(sender)]]).await;
+        let server = Server::start([vec![Step::Send(chunks_reply([&api.text])), Step::Closed(sender)]]).await;
         let model = (api.model)(&server, Options::default());
         let mut stream = model.stream(&request);
         assert!(stream.try_next().await.unwrap().is_some());
@@ -242,7 +249,7 @@ async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
 async fn oversized_arguments_and_events_are_rejected() {
     for api in both_apis() {
         let more = (api.arguments)(&"x".repeat(ARGUMENT_BYTES / 4));
-        let arguments = vec![Step::Send(chunks(std::iter::repeat_n(&more, 5)))];
+        let arguments = vec![Step::Send(chunks_reply(std::iter::repeat_n(&more, 5)))];
         let event =
             vec![Step::Send(STREAM.into()), Step::Send(b"data: ".to_vec()), Step::Send(vec![b'x'; 17 << 20])];
         for script in [arguments, event] {
@@ -258,7 +265,7 @@ async fn oversized_arguments_and_events_are_rejected() {
 async fn key_in_a_stream_error_is_redacted() {
     let broken = json!({"error": {"message": "no such key: sk-secret-1"}});
     for api in both_apis() {
-        let server = Server::replying([chunks([&api.text, &broken])]).await;
+        let server = Server::with_replies([chunks_reply([&api.text, &broken])]).await;
         let model = (api.model)(&server, Options { key: "sk-secret-1", ..Options::default() });
         let error = streamed(&*model).await.unwrap_err();
         let shown = format!("{error} {error:?}");

@@ -7,13 +7,13 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-use crate::server::{Server, header, hello, minimal_reply, ok, reply, stream};
+use crate::server::{Server, header, hello, minimal_reply, ok_reply, reply, stream_reply};
 
 /// Behaviour X3: API keys and other header values are sent with the request, but are not part of
 /// the debug output.
 #[tokio::test]
 async fn key_is_sent_and_redacted_in_debug_output() {
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     let builder = server.builder().api_key("sk-secret\n").header("x-team", "sk-other");
     let shown = format!("{builder:?}");
     let model = builder.build().unwrap();
@@ -34,8 +34,8 @@ async fn key_in_a_reply_is_redacted() {
     let error = json!({"error": {"message": text}});
     let page = reply("200 OK", "", &format!("<html>{}Bearer sk-secret-1</html>", "x".repeat(970)));
     let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
-    for sent in [ok(&error), page, stream([&error]), stream([&text, &error])] {
-        let server = Server::replying([sent.clone(), sent]).await;
+    for sent in [ok_reply(&error), page, stream_reply([&error]), stream_reply([&text, &error])] {
+        let server = Server::with_replies([sent.clone(), sent]).await;
         let model = server.builder().api_key("sk-secret-1").max_retries(0).build().unwrap();
         let whole = model.chat(&hello()).await.unwrap_err();
         let streamed = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
@@ -48,7 +48,7 @@ async fn key_in_a_reply_is_redacted() {
 #[tokio::test]
 async fn short_header_value_is_not_redacted() {
     let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});
-    let server = Server::replying([ok(&busy)]).await;
+    let server = Server::with_replies([ok_reply(&busy)]).await;
     let model = server.builder().header("x-tier", "4").max_retries(0).build().unwrap();
     let error = model.chat(&hello()).await.unwrap_err();
     assert!(
@@ -61,7 +61,7 @@ async fn short_header_value_is_not_redacted() {
 /// the query.
 #[tokio::test]
 async fn query_of_the_base_url_is_sent() {
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     let base_url = format!("{}?api-version=preview", server.base_url);
     server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
     let head = server.take_requests().remove(0).head;
@@ -70,7 +70,7 @@ async fn query_of_the_base_url_is_sent() {
 
 #[tokio::test]
 async fn credentials_of_the_base_url_are_sent_as_a_header() {
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     let base_url = server.base_url.replace("http://", "http://me:secret@");
     server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
     let head = server.take_requests().remove(0).head;
@@ -81,7 +81,7 @@ async fn credentials_of_the_base_url_are_sent_as_a_header() {
 #[tokio::test]
 async fn error_404_names_the_url() {
     let missing = reply("404 Not Found", "", "Not Found");
-    let server = Server::replying([missing.clone(), missing]).await;
+    let server = Server::with_replies([missing.clone(), missing]).await;
     let address = server.base_url.trim_end_matches("/v1");
     let short = server.builder().base_url(address.replace("http://", "http://me:secret@")).build().unwrap();
     assert_eq!(
@@ -97,7 +97,7 @@ async fn error_404_names_the_url() {
 
 #[tokio::test]
 async fn no_authorization_is_sent_without_a_key() {
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     server.model().chat(&hello()).await.unwrap();
     let request = server.take_requests().remove(0);
     assert_eq!(header(&request.head, "authorization"), None);

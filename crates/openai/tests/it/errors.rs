@@ -7,11 +7,11 @@ use haft_openai::ChatCompletions;
 use serde_json::json;
 use tokio::{net::TcpListener, time::Instant};
 
-use crate::server::{Server, Step, hello, minimal_reply, ok, reply, stream};
+use crate::server::{Server, Step, hello, minimal_reply, ok_reply, reply, stream_reply};
 
 async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
     let rejection = reply(status, "", body);
-    let server = Server::replying([rejection.clone(), rejection.clone(), rejection]).await;
+    let server = Server::with_replies([rejection.clone(), rejection.clone(), rejection]).await;
     let model = server.builder().max_retries(2).api_key("sk-secret").build().unwrap();
     let error = model.chat(&hello()).await.unwrap_err();
     (error, server.take_requests().len())
@@ -23,7 +23,7 @@ async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
 #[tokio::test]
 async fn rate_limited_request_is_retried_after_retry_after() {
     let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);
-    let server = Server::replying([busy.clone(), busy, minimal_reply()]).await;
+    let server = Server::with_replies([busy.clone(), busy, minimal_reply()]).await;
     let started = Instant::now();
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
     assert!(started.elapsed() >= Duration::from_millis(400));
@@ -34,7 +34,7 @@ async fn rate_limited_request_is_retried_after_retry_after() {
 async fn retry_after_is_read_for_every_status() {
     let busy = |status| reply(status, "retry-after: 30\r\n", "");
     for status in ["503 Service Unavailable", "529 Overloaded", "500 Internal Server Error", "408 Timeout"] {
-        let server = Server::replying([busy(status)]).await;
+        let server = Server::with_replies([busy(status)]).await;
         let model = server.builder().max_retries(0).build().unwrap();
         let error = model.chat(&hello()).await.unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(30)), "{error:?}");
@@ -49,8 +49,10 @@ async fn retry_delay_is_read_from_the_body() {
     let gemini = json!([{"error": {"code": 429, "message": "You exceeded your quota.", "status": "RESOURCE_EXHAUSTED", "details": [info]}}]);
     let openai = json!({"error": {"message": "Rate limit reached. Please try again in 1m1.5s.", "code": "rate_limit_exceeded"}});
     for (body, millis) in [(&gemini, 37_024), (&openai, 61_500)] {
-        for sent in [reply("429 Too Many Requests", "", &body.to_string()), ok(body), stream([body])] {
-            let server = Server::replying([sent]).await;
+        for sent in
+            [reply("429 Too Many Requests", "", &body.to_string()), ok_reply(body), stream_reply([body])]
+        {
+            let server = Server::with_replies([sent]).await;
             let model = server.builder().max_retries(0).build().unwrap();
             let error = model.chat(&hello()).await.unwrap_err();
             assert!(matches!(error, ModelError::RateLimited { permanent: false, .. }), "{error:?}");
@@ -62,7 +64,7 @@ async fn retry_delay_is_read_from_the_body() {
 #[tokio::test]
 async fn retry_waits_for_the_delay_in_the_body() {
     let busy = reply("429 Too Many Requests", "", r#"{"error":{"message":"Please try again in 200ms."}}"#);
-    let server = Server::replying([busy, minimal_reply()]).await;
+    let server = Server::with_replies([busy, minimal_reply()]).await;
     let started = Instant::now();
     server.model().chat(&hello()).await.unwrap();
     assert!(started.elapsed() >= Duration::from_millis(200));
@@ -79,7 +81,7 @@ async fn should_retry_header_overrides_the_status() {
         ("501 Not Implemented", "", 1),
     ] {
         let rejection = reply(status, &format!("x-should-retry: {word}\r\n"), "no");
-        let server = Server::replying([rejection, minimal_reply()]).await;
+        let server = Server::with_replies([rejection, minimal_reply()]).await;
         assert_eq!(server.model().chat(&hello()).await.is_ok(), requests == 2, "{status} {word}");
         assert_eq!(server.take_requests().len(), requests, "{status} {word}");
     }
@@ -89,7 +91,7 @@ async fn should_retry_header_overrides_the_status() {
 #[tokio::test]
 async fn huge_retry_after_does_not_panic() {
     let busy = reply("429 Too Many Requests", "retry-after: 18000000000000000000\r\n", "");
-    let server = Server::replying([busy]).await;
+    let server = Server::with_replies([busy]).await;
     let error = server.model().chat(&hello()).await.unwrap_err();
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
@@ -101,7 +103,7 @@ async fn status_429_with_any_body_is_retried() {
     for body in
         ["slow down", "<html>429</html>", r#"{"error":{"message":"slow","code":429}}"#, "", r#"["x"]"#]
     {
-        let server = Server::replying([
+        let server = Server::with_replies([
             reply("429 Too Many Requests", "retry-after-ms: 1\r\n", body),
             minimal_reply(),
         ])
@@ -193,7 +195,7 @@ async fn context_overflow_is_a_distinct_error() {
 #[tokio::test]
 async fn redirect_is_an_error_with_its_target() {
     let moved = reply("301 Moved Permanently", "location: https://example.com/v1\r\n", "");
-    let server = Server::replying([moved]).await;
+    let server = Server::with_replies([moved]).await;
     let error = server.model().chat(&hello()).await.unwrap_err();
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
@@ -206,8 +208,8 @@ async fn permanent_error_with_status_200_is_not_retried() {
     let text = json!({"error": "pay", "code": "insufficient_quota"});
     let word = json!({"error": {"message": "no such key", "code": "invalid_api_key"}});
     for body in [&list, &text, &word] {
-        for sent in [ok(body), stream([body])] {
-            let server = Server::replying([sent.clone(), sent]).await;
+        for sent in [ok_reply(body), stream_reply([body])] {
+            let server = Server::with_replies([sent.clone(), sent]).await;
             let error = server.model().chat(&hello()).await.unwrap_err();
             assert!(!error.is_transient(), "{error:?}");
             assert_eq!(server.take_requests().len(), 1, "{error:?}");
@@ -220,7 +222,7 @@ async fn permanent_error_with_status_200_is_not_retried() {
 #[tokio::test]
 async fn should_retry_false_is_a_permanent_error_without_delay() {
     for status in ["500 Broken", "503 Down", "409 Conflict"] {
-        let server = Server::replying([reply(status, "x-should-retry: false\r\n", "no")]).await;
+        let server = Server::with_replies([reply(status, "x-should-retry: false\r\n", "no")]).await;
         let error = server.builder().build().unwrap().chat(&hello()).await.unwrap_err();
         assert!(!error.is_transient() && error.retry_after().is_none(), "{status}: {error:?}");
     }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    server::{Server, Step, chunks, hello, minimal_reply, ok, stream},
-    streams::{add, call_delta, calls, delta, events, finish, last},
+    server::{Server, Step, chunks_reply, hello, minimal_reply, ok_reply, stream_reply},
+    streams::{add, call_delta, calls, delta, finish, stream_events, streamed_response},
 };
 
 /// Behaviour M6: a streamed reply with an unknown finish reason is returned, with the reason
@@ -20,11 +20,15 @@ use crate::{
 #[tokio::test]
 async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
-        let reply = last(stream(&[delta(json!({"content": "Hi"})), finish(reason)])).await.unwrap();
+        let reply = streamed_response(stream_reply(&[delta(json!({"content": "Hi"})), finish(reason)]))
+            .await
+            .unwrap();
         assert_eq!(reply.finish_reason, FinishReason::Other(reason.to_owned()));
         assert_eq!(reply.message.text(), "Hi");
     }
-    let error = last(stream(&[delta(json!({"content": "Hi"})), finish("error")])).await.unwrap_err();
+    let error = streamed_response(stream_reply(&[delta(json!({"content": "Hi"})), finish("error")]))
+        .await
+        .unwrap_err();
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
@@ -32,8 +36,9 @@ async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
 /// streamed. Returns both results.
 async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
     let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
-    let streamed = last(stream([&delta(json!({"content": content})), &finish(reason)])).await;
-    let server = Server::replying([ok(&choice)]).await;
+    let streamed =
+        streamed_response(stream_reply([&delta(json!({"content": content})), &finish(reason)])).await;
+    let server = Server::with_replies([ok_reply(&choice)]).await;
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
@@ -50,7 +55,7 @@ async fn regular_finish_reasons_are_recognized() {
     for reason in ["end_turn", "tool_use", "tool_call", "eos"] {
         let call =
             call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
-        let reply = last(stream([&call, &finish(reason)])).await.unwrap();
+        let reply = streamed_response(stream_reply([&call, &finish(reason)])).await.unwrap();
         assert_eq!(reply.finish_reason, FinishReason::ToolCalls, "the model wrote incomplete arguments");
     }
 }
@@ -75,7 +80,7 @@ async fn interruption_by_the_server_is_truncated() {
         }
     }
     let nothing = json!({"choices": [{"message": {"content": null}, "finish_reason": "abort"}]});
-    let server = Server::replying([ok(&nothing), minimal_reply()]).await;
+    let server = Server::with_replies([ok_reply(&nothing), minimal_reply()]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
@@ -114,7 +119,7 @@ async fn reasons_for_limits_and_filters_are_recognized() {
 async fn empty_reason_does_not_end_a_stream() {
     let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
     let text = unended(json!({"content": "Once upon"}));
-    let error = last(chunks([&text])).await.unwrap_err();
+    let error = streamed_response(chunks_reply([&text])).await.unwrap_err();
     assert!(
         matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once upon"),
         "{error:?}"
@@ -122,14 +127,14 @@ async fn empty_reason_does_not_end_a_stream() {
 
     let half =
         unended(json!({"tool_calls": [{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]}));
-    let server = Server::start([vec![Step::Send(chunks([&half])), Step::Stall]]).await;
+    let server = Server::start([vec![Step::Send(chunks_reply([&half])), Step::Stall]]).await;
     let short = Timeouts::default().with_idle(Duration::from_millis(50));
     let model = server.builder().timeouts(short).build().unwrap();
-    let error = events(&model).await.unwrap_err();
+    let error = stream_events(&model).await.unwrap_err();
     assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Idle, .. }), "{error:?}");
 
     let usage = json!({"choices": [{"delta": {}, "finish_reason": ""}], "usage": {"prompt_tokens": 1}});
-    let reply = last(chunks([&text, &finish("stop"), &usage])).await.unwrap();
+    let reply = streamed_response(chunks_reply([&text, &finish("stop"), &usage])).await.unwrap();
     assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason replaces no reason");
 }
 
@@ -138,14 +143,15 @@ async fn empty_reason_does_not_end_a_stream() {
 #[tokio::test]
 async fn content_after_a_reason_reopens_the_stream() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
-    let error = last(chunks([&thought, &delta(json!({"content": "Once"}))])).await.unwrap_err();
+    let error =
+        streamed_response(chunks_reply([&thought, &delta(json!({"content": "Once"}))])).await.unwrap_err();
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
 
-    let reply = last(stream([&thought, &delta(json!({"content": "Hi"}))])).await.unwrap();
+    let reply = streamed_response(stream_reply([&thought, &delta(json!({"content": "Hi"}))])).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
 
     let half = call_delta(json!([{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
-    let error = last(stream([&thought, &half])).await.unwrap_err();
+    let error = streamed_response(stream_reply([&thought, &half])).await.unwrap_err();
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
@@ -157,14 +163,16 @@ async fn usage_wait_ends_with_new_content() {
     let event = |chunk: Value| Step::Send(format!("data: {chunk}\n\n").into());
     let pause = || Step::Pause(Duration::from_millis(2500));
     let server = Server::start([vec![
-        Step::Send(chunks([&thought])),
+        Step::Send(chunks_reply([&thought])),
         pause(),
         event(delta(json!({"content": "Hi"}))),
         pause(),
         event(json!({"choices": [{"delta": {"content": "!"}, "finish_reason": "stop"}]})),
     ]])
     .await;
-    let Some(ChatEvent::Finished(reply)) = events(&server.model()).await.unwrap().pop() else { panic!() };
+    let Some(ChatEvent::Finished(reply)) = stream_events(&server.model()).await.unwrap().pop() else {
+        panic!()
+    };
     assert_eq!(reply.message.text(), "Hi!");
 }
 
@@ -173,14 +181,17 @@ async fn usage_wait_ends_with_new_content() {
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
-    let error = last(stream(&[half, finish("length")])).await.unwrap_err();
+    let error = streamed_response(stream_reply(&[half, finish("length")])).await.unwrap_err();
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 
-    let filtered = last(stream(&[delta(json!({"content": "I "})), finish("content_filter")])).await.unwrap();
+    let filtered =
+        streamed_response(stream_reply(&[delta(json!({"content": "I "})), finish("content_filter")]))
+            .await
+            .unwrap();
     assert_eq!(filtered.finish_reason, FinishReason::ContentFilter);
 
     let refusal = [delta(json!({"refusal": "I "})), delta(json!({"refusal": "can't."})), finish("stop")];
-    let refused = last(stream(&refusal)).await.unwrap();
+    let refused = streamed_response(stream_reply(&refusal)).await.unwrap();
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
 }
 
@@ -189,9 +200,11 @@ async fn length_filter_and_refusal_are_three_outcomes() {
 async fn call_without_arguments_is_truncated_by_a_limit() {
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
     for reason in ["length", "model_length", "max_tokens", "MAX_TOKENS", "content_filter"] {
-        let error = last(stream([&call, &finish(reason)])).await.unwrap_err();
+        let error = streamed_response(stream_reply([&call, &finish(reason)])).await.unwrap_err();
         assert!(matches!(error, ModelError::Truncated { .. }), "{reason}: {error:?}");
-        let text = last(stream([&delta(json!({"content": "I "})), &finish(reason)])).await.unwrap();
+        let text = streamed_response(stream_reply([&delta(json!({"content": "I "})), &finish(reason)]))
+            .await
+            .unwrap();
         assert!(matches!(text.finish_reason, FinishReason::Length | FinishReason::ContentFilter), "{reason}");
     }
     assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete by its finish reason");
@@ -203,7 +216,7 @@ async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     let half =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
     for end in [finish("tired"), finish(""), delta(json!({}))] {
-        let error = last(stream([&half, &end])).await.unwrap_err();
+        let error = streamed_response(stream_reply([&half, &end])).await.unwrap_err();
         let ModelError::Truncated { reason, .. } = &error else { panic!("{error:?}") };
         assert_eq!(reason, "it ended inside the call of \"add\"");
     }
@@ -216,14 +229,14 @@ async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
 async fn deep_arguments_are_not_truncated() {
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": deep}}]));
-    let reply = last(stream([&call, &finish("tired")])).await.unwrap();
+    let reply = streamed_response(stream_reply([&call, &finish("tired")])).await.unwrap();
     assert_eq!(reply.message.tool_calls, [add("a", &deep)]);
 }
 
 /// Behaviour M11: a stream with neither a `finish_reason` nor `[DONE]` is reported as truncated.
 #[tokio::test]
 async fn stream_without_finish_reason_and_done_is_truncated() {
-    let error = last(chunks(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
+    let error = streamed_response(chunks_reply(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
     let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
     assert_eq!(partial.text(), "Once upon");
 }
@@ -233,11 +246,11 @@ async fn stream_without_finish_reason_and_done_is_truncated() {
 #[tokio::test]
 async fn stream_ending_inside_an_event_is_truncated() {
     let half_event =
-        [chunks([&delta(json!({"content": "Once"}))]), b"data: {\"choices\":[{\"de".to_vec()].concat();
-    let error = last(half_event).await.unwrap_err();
+        [chunks_reply([&delta(json!({"content": "Once"}))]), b"data: {\"choices\":[{\"de".to_vec()].concat();
+    let error = streamed_response(half_event).await.unwrap_err();
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
-    let nothing = [chunks([]), b"data: [DONE]".to_vec()].concat();
-    assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
+    let nothing = [chunks_reply([]), b"data: [DONE]".to_vec()].concat();
+    assert!(matches!(streamed_response(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
 /// Behaviour M11: a `finish_reason` or `[DONE]` ends a stream, and `[DONE]` needs no line break
@@ -245,10 +258,10 @@ async fn stream_ending_inside_an_event_is_truncated() {
 #[tokio::test]
 async fn finish_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));
-    let reasoned = chunks(&[text.clone(), finish("stop")]);
-    let done = [chunks([&text]), b"data: [DONE]".to_vec()].concat();
-    for bytes in [reasoned, stream([&text]), done] {
-        let reply = last(bytes).await.unwrap();
+    let reasoned = chunks_reply(&[text.clone(), finish("stop")]);
+    let done = [chunks_reply([&text]), b"data: [DONE]".to_vec()].concat();
+    for bytes in [reasoned, stream_reply([&text]), done] {
+        let reply = streamed_response(bytes).await.unwrap();
         assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
     }
 }
@@ -259,8 +272,8 @@ async fn finish_reason_or_done_ends_a_stream() {
 async fn reset_inside_arguments_is_truncated() {
     let half =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
-    let server = Server::start([vec![Step::Send(chunks([&half])), Step::Reset]]).await;
-    let error = events(&server.model()).await.unwrap_err();
+    let server = Server::start([vec![Step::Send(chunks_reply([&half])), Step::Reset]]).await;
+    let error = stream_events(&server.model()).await.unwrap_err();
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
     assert_eq!(server.take_requests().len(), 1, "a partly emitted reply is not retried");
 }
@@ -268,10 +281,10 @@ async fn reset_inside_arguments_is_truncated() {
 /// A finished reply is returned even if the server then stalls or keeps sending comments.
 #[tokio::test]
 async fn finished_reply_does_not_wait_for_done() {
-    let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);
+    let whole = chunks_reply(&[delta(json!({"content": "Hi"})), finish("stop")]);
     for after in [Step::Stall, Step::Drip(b": ping\n\n", Duration::from_millis(100))] {
         let server = Server::start([vec![Step::Send(whole.clone()), after]]).await;
-        let events = timeout(Duration::from_secs(30), events(&server.model())).await.unwrap().unwrap();
+        let events = timeout(Duration::from_secs(30), stream_events(&server.model())).await.unwrap().unwrap();
         assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
     }
 }
@@ -279,7 +292,12 @@ async fn finished_reply_does_not_wait_for_done() {
 #[tokio::test]
 async fn repeated_call_after_the_end_does_not_reopen_the_stream() {
     let piece = json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}}]);
-    let reply =
-        last(chunks([&call_delta(piece.clone()), &finish("tool_calls"), &call_delta(piece)])).await.unwrap();
+    let reply = streamed_response(chunks_reply([
+        &call_delta(piece.clone()),
+        &finish("tool_calls"),
+        &call_delta(piece),
+    ]))
+    .await
+    .unwrap();
     assert_eq!(reply.message.tool_calls, [ToolCall::new("a", "add", r#"{"x":1}"#)]);
 }

@@ -10,7 +10,7 @@ use haft_core::{
 use serde_json::{Value, json};
 
 fn define(name: &str, schema: Value) -> ToolDefinition {
-    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::arguments(schema).unwrap())
+    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::for_arguments(schema).unwrap())
 }
 
 fn add() -> ToolDefinition {
@@ -148,24 +148,24 @@ fn encoded_tool_list_is_cached() {
 
 #[test]
 fn messages_of_each_role_are_encoded() {
-    let pieces = vec![Content::text("What is this?"), Content::blob(*b"cat", "image/png")];
+    let pieces = vec![Content::text("What is this?"), Content::from_bytes(*b"cat", "image/png")];
     check(
-        haft_openai::message(&Message::system("Be brief.")),
+        haft_openai::encode_message(&Message::system("Be brief.")),
         expect![[r#"{"role":"system","content":"Be brief."}"#]],
     );
     check(
-        haft_openai::message(&Message::new(haft_core::message::MessageBody::User { content: pieces })),
+        haft_openai::encode_message(&Message::new(haft_core::message::MessageBody::User { content: pieces })),
         expect![[
             r#"{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,Y2F0"}}]}"#
         ]],
     );
     check(
-        haft_openai::message(&Message::assistant("A cat.")),
+        haft_openai::encode_message(&Message::assistant("A cat.")),
         expect![[r#"{"role":"assistant","content":"A cat."}"#]],
     );
     let message = AssistantMessage { refusal: Some("No.".into()), ..AssistantMessage::default() };
     check(
-        haft_openai::message(&Message::assistant(message)),
+        haft_openai::encode_message(&Message::assistant(message)),
         expect![[r#"{"role":"assistant","content":"No."}"#]],
     );
 }
@@ -175,12 +175,12 @@ fn tool_results_are_encoded() {
     let done =
         ToolResult::done("a", "add", ToolOutput::structured(json!({"sum": 3})).with_warning("rounded"));
     check(
-        haft_openai::message(&Message::tool(done)),
+        haft_openai::encode_message(&Message::tool(done)),
         expect![[r#"{"role":"tool","tool_call_id":"a","content":"{\"sum\":3}\nWarning: rounded"}"#]],
     );
     let failed = ToolResult::failed("b", "add", &ToolError::failed("no disk"));
     check(
-        haft_openai::message(&Message::tool(failed)),
+        haft_openai::encode_message(&Message::tool(failed)),
         expect![[r#"{"role":"tool","tool_call_id":"b","content":"no disk"}"#]],
     );
 }
@@ -192,16 +192,16 @@ fn assistant_message_round_trips() {
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1}"#), ToolCall::new("b", "add", r#"{"x":2}"#)],
         ..AssistantMessage::default()
     };
-    let wire = haft_openai::message(&Message::assistant(message.clone()));
-    assert_eq!(haft_openai::assistant_message(&wire).unwrap(), message);
-    assert_eq!(haft_openai::tool_calls(&wire).unwrap(), message.tool_calls);
+    let wire = haft_openai::encode_message(&Message::assistant(message.clone()));
+    assert_eq!(haft_openai::decode_message(&wire).unwrap(), message);
+    assert_eq!(haft_openai::decode_tool_calls(&wire).unwrap(), message.tool_calls);
 }
 
 #[test]
 fn whole_reply_is_decoded() {
     let reply = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
-    let reply = haft_openai::response(&reply).unwrap();
+    let reply = haft_openai::decode_response(&reply).unwrap();
     assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
-    assert!(haft_openai::response(&json!({"hello": 1})).is_err());
-    assert!(haft_openai::assistant_message(&json!("Hi")).is_err());
+    assert!(haft_openai::decode_response(&json!({"hello": 1})).is_err());
+    assert!(haft_openai::decode_message(&json!("Hi")).is_err());
 }

@@ -29,7 +29,7 @@ use haft_openai::interop::{
 };
 use serde_json::{Value, json};
 
-use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
+use crate::server::{STREAM, Server, Step, chunks_reply, header, hello, ok_reply, reply, stream_reply};
 
 /// Creates a client of async-openai. The client's version of `reqwest` requires a default TLS
 /// provider for the process, so this function installs one.
@@ -46,7 +46,7 @@ fn install_tls() {
 
 fn add() -> ToolDefinition {
     let schema = json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]});
-    ToolDefinition::new(ToolName::new("add").unwrap(), Schema::arguments(schema).unwrap())
+    ToolDefinition::new(ToolName::new("add").unwrap(), Schema::for_arguments(schema).unwrap())
         .with_description("Adds.")
 }
 
@@ -75,14 +75,14 @@ fn tool_without_counterpart_is_an_error() {
     let custom = tool(json!({"type": "custom", "custom": {"name": "x", "format": {"type": "text"}}}));
     assert_eq!(custom.to_string(), "a custom tool cannot be converted");
     let name = tool(json!({"type": "function", "function": {"name": "no name"}}));
-    assert!(matches!(name, InteropError::ToolName(_)));
+    assert!(matches!(name, InteropError::InvalidToolName(_)));
     let schema = json!({"type": "function", "function": {"name": "add", "parameters": {"type": "array"}}});
-    assert!(matches!(tool(schema), InteropError::Schema { .. }));
+    assert!(matches!(tool(schema), InteropError::InvalidSchema { .. }));
 }
 
 /// Returns a conversation with each kind of message.
 fn conversation() -> Vec<Message> {
-    let user = vec![Content::text("What is this?"), Content::blob(*b"cat", "image/png")];
+    let user = vec![Content::text("What is this?"), Content::from_bytes(*b"cat", "image/png")];
     let mut called = AssistantMessage::from("Let me see.");
     called.tool_calls.push(ToolCall::new("call_1", "add", r#"{"x":1}"#));
     vec![
@@ -123,7 +123,7 @@ fn message_without_counterpart_is_an_error() {
     );
     let sound = json!({"type": "input_audio", "input_audio": {"data": "?", "format": "wav"}});
     let sound = error(parse(json!({"role": "user", "content": [sound]})));
-    assert!(matches!(sound, InteropError::Base64 { kind: "audio" }));
+    assert!(matches!(sound, InteropError::InvalidBase64 { kind: "audio" }));
     let result = error(parse(json!({"role": "tool", "content": "42", "tool_call_id": "call_1"})));
     assert!(matches!(result, InteropError::UnknownCall { id } if id == "call_1"));
     assert!(matches!(
@@ -148,7 +148,7 @@ fn usage_converts_in_both_directions() {
     assert_eq!(to_usage(&Usage::one_request(u64::MAX, 1)).prompt_tokens, u32::MAX);
 }
 
-fn whole(message: &Value, finish_reason: &str) -> Value {
+fn completion(message: &Value, finish_reason: &str) -> Value {
     json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-4o-2024",
         "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason}],
@@ -157,7 +157,7 @@ fn whole(message: &Value, finish_reason: &str) -> Value {
 }
 
 fn hi() -> Value {
-    whole(&json!({"role": "assistant", "content": "Hi"}), "stop")
+    completion(&json!({"role": "assistant", "content": "Hi"}), "stop")
 }
 
 fn chunk(delta: Value, finish_reason: Option<&str>) -> Value {
@@ -178,7 +178,7 @@ fn response_converts() {
 
 #[tokio::test]
 async fn request_has_messages_tools_and_settings() {
-    let server = Server::replying([ok(&hi())]).await;
+    let server = Server::with_replies([ok_reply(&hi())]).await;
     let mut request = hello().with_tools(tool_list());
     request.tool_choice = ToolChoice::Tool(ToolName::new("add").unwrap());
     request.settings.max_tokens = Some(100);
@@ -196,7 +196,7 @@ async fn request_has_messages_tools_and_settings() {
 /// The `Config` of the client determines the URL, the query and the headers of each request.
 #[tokio::test]
 async fn any_config_works() {
-    let server = Server::replying([ok(&hi())]).await;
+    let server = Server::with_replies([ok_reply(&hi())]).await;
     let config = AzureConfig::new()
         .with_api_base(server.base_url.trim_end_matches("/v1"))
         .with_api_version("2024-10-21")
@@ -228,7 +228,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
         chunk(json!({}), Some("tool_calls")),
         usage,
     ];
-    let server = Server::replying([stream(&sent)]).await;
+    let server = Server::with_replies([stream_reply(&sent)]).await;
     let request = hello().with_tools(tool_list());
     let mut events: Vec<_> = openai(&server).stream(&request).try_collect().await.unwrap();
     let Some(ChatEvent::Finished(response)) = events.pop() else { panic!("{events:?}") };
@@ -246,7 +246,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
 async fn lenient_reader_accepts_what_the_client_rejects() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1}}});
     let malformed = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "weird"}]});
-    let server = Server::replying([ok(&malformed)]).await;
+    let server = Server::with_replies([ok_reply(&malformed)]).await;
     let response = openai(&server).chat(&hello()).await.unwrap();
     assert_eq!(response.message.tool_calls[0].arguments, r#"{"x":1}"#);
     assert_eq!(response.finish_reason, FinishReason::Other("weird".to_owned()));
@@ -255,14 +255,14 @@ async fn lenient_reader_accepts_what_the_client_rejects() {
         json!({"choices": [{"delta": {"content": "Hi"}}]}),
         json!({"choices": [{"delta": {}, "finish_reason": "eos"}]}),
     ];
-    let server = Server::replying([stream(&malformed)]).await;
+    let server = Server::with_replies([stream_reply(&malformed)]).await;
     let events: Vec<_> = openai(&server).stream(&hello()).try_collect().await.unwrap();
     assert!(matches!(&events[..], [ChatEvent::TextDelta { .. }, ChatEvent::Finished(_)]), "{events:?}");
 }
 
 #[tokio::test]
 async fn early_end_of_a_stream_is_truncated() {
-    let server = Server::replying([chunks(&[chunk(json!({"content": "Once"}), None)])]).await;
+    let server = Server::with_replies([chunks_reply(&[chunk(json!({"content": "Once"}), None)])]).await;
     let events: Vec<_> = openai(&server).stream(&hello()).collect().await;
     let [Ok(_), Err(ModelError::Truncated { partial, .. })] = &events[..] else { panic!("{events:?}") };
     assert_eq!(partial.text(), "Once");
@@ -271,7 +271,8 @@ async fn early_end_of_a_stream_is_truncated() {
 #[tokio::test]
 async fn error_in_a_stream_keeps_its_kind() {
     let error = json!({"error": {"message": "slow down", "type": "rate_limit_error", "code": 429}});
-    let server = Server::replying([stream(&[chunk(json!({"content": "Once"}), None), error])]).await;
+    let server =
+        Server::with_replies([stream_reply(&[chunk(json!({"content": "Once"}), None), error])]).await;
     let events: Vec<_> = openai(&server).stream(&hello()).collect().await;
     assert!(
         matches!(&events[..], [Ok(_), Err(ModelError::RateLimited { permanent: false, .. })]),
@@ -291,7 +292,7 @@ async fn stream_finishes_without_done() {
 }
 
 async fn error_of(replies: Vec<Vec<u8>>) -> ModelError {
-    openai(&Server::replying(replies).await).chat(&hello()).await.unwrap_err()
+    openai(&Server::with_replies(replies).await).chat(&hello()).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -345,8 +346,8 @@ async fn response_schema_is_wrapped_and_the_reply_unwrapped() {
         response_format: ResponseFormat::JsonSchema { name: ToolName::new("list").unwrap(), schema },
         ..hello()
     };
-    let reply = whole(&json!({"role": "assistant", "content": "{\"value\":[1,2]}"}), "stop");
-    let server = Server::replying([ok(&reply)]).await;
+    let reply = completion(&json!({"role": "assistant", "content": "{\"value\":[1,2]}"}), "stop");
+    let server = Server::with_replies([ok_reply(&reply)]).await;
     assert_eq!(openai(&server).chat(&request).await.unwrap().message.text(), "[1,2]");
     let format = &server.take_requests()[0].body["response_format"]["json_schema"];
     assert_eq!((&format["name"], &format["schema"]["type"]), (&json!("list"), &json!("object")));

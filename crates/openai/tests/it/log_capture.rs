@@ -11,7 +11,7 @@ use tracing::{
 /// With a single dispatcher, `tracing` caches for all threads if a callsite is enabled, so a thread
 /// without a subscriber could disable the callsite for this test. The returned dispatcher is a
 /// second one, so `tracing` checks the subscriber of the current thread each time.
-pub(crate) fn capture(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
+pub(crate) fn set_subscriber(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
     let second = Dispatch::new(NoSubscriber::new());
     (subscriber::set_default(subscriber), second)
 }

@@ -23,8 +23,8 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use crate::log_capture::capture;
-use crate::server::{Server, hello, minimal_reply, ok, reply};
+use crate::log_capture::set_subscriber;
+use crate::server::{Server, hello, minimal_reply, ok_reply, reply};
 
 /// A subscriber that stores the fields of all events as `name=value`.
 #[derive(Clone, Default)]
@@ -67,11 +67,12 @@ impl Visit for Fields {
 #[tokio::test]
 async fn each_retry_is_logged_without_secrets() {
     let log = EventLog::default();
-    let guard = capture(log.clone());
+    let guard = set_subscriber(log.clone());
     let busy =
         reply("429 Too Many Requests", "retry-after-ms: 1\r\n", r#"{"error": "slow down, sk-secret-1"}"#);
-    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
-    let server = Server::replying([busy.clone(), busy, minimal_reply]).await;
+    let minimal_reply =
+        ok_reply(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
+    let server = Server::with_replies([busy.clone(), busy, minimal_reply]).await;
     server.builder().api_key("sk-secret-1").build().unwrap().chat(&hello()).await.unwrap();
     drop(guard);
     let events = log.0.lock().unwrap();
@@ -87,16 +88,16 @@ async fn each_retry_is_logged_without_secrets() {
 async fn non_strict_tools_are_logged_once() {
     let log = EventLog::default();
     let define = |name: &str, schema| {
-        let schema = Schema::arguments(schema).unwrap();
+        let schema = Schema::for_arguments(schema).unwrap();
         DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), schema), |_, _| async {})
     };
     let plain = json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]});
     let tools = [define("plain", plain), define("map", json!({"additionalProperties": true}))];
     let request = hello().with_tools(ToolList::new("test", tools));
-    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
-    let server = Server::replying([minimal_reply.clone(), minimal_reply]).await;
-    let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).build().unwrap();
-    let guard = capture(log.clone());
+    let minimal_reply = ok_reply(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::with_replies([minimal_reply.clone(), minimal_reply]).await;
+    let model = server.builder().tool_schema_target(SchemaTarget::OpenAiStrict).build().unwrap();
+    let guard = set_subscriber(log.clone());
     model.chat(&request).await.unwrap();
     model.chat(&request).await.unwrap();
     drop(guard);
@@ -111,13 +112,14 @@ async fn non_strict_tools_are_logged_once() {
     }
 }
 
-/// A warning is logged the first time an image is omitted. `images(true)` overrides the profile.
+/// A warning is logged the first time an image is omitted. `send_images(true)` overrides the
+/// profile.
 #[tokio::test]
 async fn omitted_image_is_logged_once() {
     let log = EventLog::default();
-    let _guard = capture(log.clone());
-    let server = Server::replying([minimal_reply(), minimal_reply(), minimal_reply()]).await;
-    let picture = || vec![Content::blob(*b"cat", "image/png")];
+    let _guard = set_subscriber(log.clone());
+    let server = Server::with_replies([minimal_reply(), minimal_reply(), minimal_reply()]).await;
+    let picture = || vec![Content::from_bytes(*b"cat", "image/png")];
     let request = || ChatRequest::new([Message::new(MessageBody::User { content: picture() })]);
     let model = server.model();
     for _ in 0..2 {
@@ -125,7 +127,7 @@ async fn omitted_image_is_logged_once() {
     }
     let warnings = log.0.lock().unwrap().iter().filter(|event| event.contains("image/png")).count();
     assert_eq!(warnings, 1);
-    server.builder().images(true).build().unwrap().chat(&request()).await.unwrap();
+    server.builder().send_images(true).build().unwrap().chat(&request()).await.unwrap();
     let requests = server.take_requests();
     let sent: Vec<_> = requests.iter().map(|it| it.body["messages"][0]["content"].is_array()).collect();
     assert_eq!(sent, [false, false, true]);
@@ -133,9 +135,9 @@ async fn omitted_image_is_logged_once() {
 
 /// A subscriber that counts the spans that are currently entered.
 #[derive(Clone, Default)]
-struct Depth(Arc<AtomicUsize>);
+struct SpanDepth(Arc<AtomicUsize>);
 
-impl Subscriber for Depth {
+impl Subscriber for SpanDepth {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.name() == "chat"
     }
@@ -160,9 +162,9 @@ impl Subscriber for Depth {
 }
 
 /// A value with a `Drop` implementation that records the number of entered spans.
-struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
+struct DepthOnDrop(SpanDepth, Arc<Mutex<Vec<usize>>>);
 
-impl Drop for Dropped {
+impl Drop for DepthOnDrop {
     fn drop(&mut self) {
         self.1.lock().unwrap().push(self.0.0.load(Ordering::SeqCst));
     }
@@ -172,11 +174,11 @@ impl Drop for Dropped {
 /// during the cancellation then belong to the span.
 #[tokio::test]
 async fn cancelled_stream_is_dropped_within_its_span() {
-    let (depth, dropped) = (Depth::default(), Arc::<Mutex<Vec<usize>>>::default());
-    let _listening = capture(depth.clone());
+    let (depth, dropped) = (SpanDepth::default(), Arc::<Mutex<Vec<usize>>>::default());
+    let _listening = set_subscriber(depth.clone());
     let guard = {
         let (depth, dropped) = (depth.clone(), Arc::clone(&dropped));
-        move || Dropped(depth.clone(), Arc::clone(&dropped))
+        move || DepthOnDrop(depth.clone(), Arc::clone(&dropped))
     };
     let waits = move |_: HttpService| {
         let guard = guard.clone();

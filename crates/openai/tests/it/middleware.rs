@@ -24,14 +24,14 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use crate::log_capture::capture;
-use crate::server::{Server, Step, chunks, header, hello, minimal_reply, ok, reply};
+use crate::log_capture::set_subscriber;
+use crate::server::{Server, Step, chunks_reply, header, hello, minimal_reply, ok_reply, reply};
 
 /// Each HTTP request passes through all layers. The layer that was added last is the outermost.
 #[tokio::test]
 async fn every_attempt_passes_the_layers() {
     let busy = || reply("503 Service Unavailable", "", "");
-    let server = Server::replying([busy(), minimal_reply()]).await;
+    let server = Server::with_replies([busy(), minimal_reply()]).await;
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = seen.clone();
     let count = MapRequestLayer::new(move |mut request: reqwest::Request| {
@@ -78,7 +78,7 @@ async fn error_of_a_layer_is_returned() {
             }))
         })
     });
-    let server = Server::replying([]).await;
+    let server = Server::with_replies([]).await;
     let error =
         server.builder().layer(reject).max_retries(2).build().unwrap().chat(&hello()).await.unwrap_err();
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
@@ -87,7 +87,7 @@ async fn error_of_a_layer_is_returned() {
 
 #[tokio::test]
 async fn custom_http_client_sends_the_request() {
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     // Installing fails if a provider is already installed, for example by another test. The error
     // is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -99,7 +99,7 @@ async fn custom_http_client_sends_the_request() {
 #[tokio::test]
 async fn proxy_gets_the_request_and_its_credentials_are_redacted() {
     let denied = "no entry for sk-canary-proxy";
-    let proxy = Server::replying([minimal_reply(), reply("403 Forbidden", "", denied)]).await;
+    let proxy = Server::with_replies([minimal_reply(), reply("403 Forbidden", "", denied)]).await;
     let address = proxy.base_url.trim_end_matches("/v1").replace("http://", "http://me:sk-canary-proxy@");
     let model = haft_openai::ChatCompletions::builder("m").base_url("http://model.test/v1").proxy(address);
     let model = model.build().unwrap();
@@ -163,17 +163,17 @@ impl Subscriber for FullLog {
 async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";
     let log = FullLog::default();
-    let guard = capture(log.clone());
+    let guard = set_subscriber(log.clone());
     let body = format!("no {CANARY}, no Bearer {CANARY}");
     let error = json!({"error": {"message": body, "code": body}});
-    let in_band = chunks([&json!({"choices": [{"delta": {"content": "Hi"}}]}), &error]);
+    let in_band = chunks_reply([&json!({"choices": [{"delta": {"content": "Hi"}}]}), &error]);
     let replies = || {
         let statuses = ["400 Bad Request", "401 Unauthorized", "404 Not Found", "429 Busy", "500 Broken"];
         let rejections = statuses
             .into_iter()
             .flat_map(|status| [reply(status, "", &body), reply(status, "", &error.to_string())]);
         let moved = reply("302 Found", &format!("location: https://x.test/?key={CANARY}\r\n"), "");
-        rejections.chain([ok(&error), in_band.clone(), reply("200 OK", "", &body), moved, Vec::new()])
+        rejections.chain([ok_reply(&error), in_band.clone(), reply("200 OK", "", &body), moved, Vec::new()])
     };
     let mut shown = String::new();
     for sent in replies() {
@@ -213,9 +213,9 @@ async fn key_is_in_no_error_log_span_or_debug_output() {
 #[tokio::test]
 async fn span_has_the_attributes_of_opentelemetry() {
     let log = FullLog::default();
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     let model = server.builder().provider(Provider::Mistral).build().unwrap();
-    let guard = capture(log.clone());
+    let guard = set_subscriber(log.clone());
     model.chat(&hello()).await.unwrap();
     drop(guard);
     let text = log.0.lock().unwrap();

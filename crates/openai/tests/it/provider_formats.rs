@@ -30,7 +30,7 @@ fn list() -> ToolList {
 
 /// Returns a successful result with text and an image, and a failed result.
 fn results() -> [ToolResult; 2] {
-    let content = vec![Content::text("a cat"), Content::blob(*b"\x89PNG", "image/png")];
+    let content = vec![Content::text("a cat"), Content::from_bytes(*b"\x89PNG", "image/png")];
     let output = ToolOutput { content, ..ToolOutput::default() };
     [ToolResult::done("a", "draw", output), ToolResult::failed("b", "ping", &ToolError::failed("no luck"))]
 }
@@ -105,8 +105,8 @@ fn gemini_format_is_encoded_and_decoded() {
 fn gemini_schema_is_omitted_only_without_arguments() {
     let parameters_of = |schema| {
         let definition =
-            ToolDefinition::new(ToolName::new("set").unwrap(), Schema::arguments(schema).unwrap());
-        let parameters = [gemini::tool(&definition), gemini::subset_tool(&definition)];
+            ToolDefinition::new(ToolName::new("set").unwrap(), Schema::for_arguments(schema).unwrap());
+        let parameters = [gemini::tool(&definition), gemini::openapi_tool(&definition)];
         parameters.map(|it| it.get("parametersJsonSchema").or(it.get("parameters")).map(json_of))
     };
     assert_eq!(
@@ -153,6 +153,6 @@ fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, rep
 fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});
     let reply = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
-    check_invalid(haft_openai::tool_calls, &[reply]);
-    assert_eq!(haft_openai::tool_calls(&message).unwrap(), []);
+    check_invalid(haft_openai::decode_tool_calls, &[reply]);
+    assert_eq!(haft_openai::decode_tool_calls(&message).unwrap(), []);
 }

@@ -14,7 +14,7 @@ use haft_core::{
 use haft_openai::{ChatCompletions, Provider};
 use serde_json::{Value, json};
 
-use crate::server::{Server, hello, minimal_reply, ok, stream};
+use crate::server::{Server, hello, minimal_reply, ok_reply, stream_reply};
 
 /// Builds a model with the quirks of `provider`. Its requests go to the test server.
 fn model(server: &Server, provider: Provider) -> ChatCompletions {
@@ -60,13 +60,15 @@ fn end() -> Value {
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
-    let server = Server::replying([ok(&body), minimal_reply(), stream(&chunks), minimal_reply()]).await;
+    let server =
+        Server::with_replies([ok_reply(&body), minimal_reply(), stream_reply(&chunks), minimal_reply()])
+            .await;
     let model = model(&server, provider);
     for streamed in [false, true] {
         let reply = reply_of(&model, streamed).await;
         own.assert_eq(&send_back(&model, &server, reply.clone()).await.to_string());
         if !streamed {
-            let other_server = Server::replying([minimal_reply()]).await;
+            let other_server = Server::with_replies([minimal_reply()]).await;
             let sent = send_back(&other_server.builder().build().unwrap(), &other_server, reply).await;
             other.assert_eq(&sent.to_string());
         }
@@ -134,7 +136,7 @@ async fn thought_signatures_are_sent_back() {
         expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
     )
     .await;
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     let gemini = ChatCompletions::builder("gemini-3-pro").base_url(&server.base_url).build().unwrap();
     let unsigned = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "add", "{}"), ToolCall::new("b", "add", "{}")],
@@ -186,7 +188,7 @@ async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
         (Provider::Groq, with_reasoning(), json!({})),
     ];
     for (provider, reply, expected) in cases {
-        let server = Server::replying([minimal_reply()]).await;
+        let server = Server::with_replies([minimal_reply()]).await;
         let sent = send_back(&model(&server, provider), &server, reply).await;
         let fields = ["reasoning_content", "reasoning"].into_iter();
         let fields = fields.filter_map(|key| Some((key.to_owned(), sent[0].get(key)?.clone())));
@@ -200,7 +202,7 @@ async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
 async fn text_marked_as_thought_is_reasoning() {
     let thought = json!({"content": "Hm.", "extra_content": {"google": {"thought": true}}});
     let end = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
-    let server = Server::replying([stream(&[chunk(thought), end])]).await;
+    let server = Server::with_replies([stream_reply(&[chunk(thought), end])]).await;
     let reply = reply_of(&model(&server, Provider::Gemini), true).await;
     assert_eq!((reply.text().as_str(), reply.reasoning.as_deref()), ("Hi", Some("Hm.")));
 }
@@ -215,7 +217,7 @@ async fn cached_tokens_are_read_in_each_form() {
     ];
     for usage in cached {
         let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
-        let server = Server::replying([ok(&body)]).await;
+        let server = Server::with_replies([ok_reply(&body)]).await;
         let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();
         let expected = Usage { cached_input_tokens: 8, ..Usage::one_request(9, 4) };
         assert_eq!(reply.usage, expected, "{body}");
@@ -239,12 +241,14 @@ async fn output_tokens_include_reasoning_tokens() {
     let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
     for usage in beside.iter().chain([&within, &few, &zero]) {
         let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
-        let server = Server::replying([ok(&body)]).await;
+        let server = Server::with_replies([ok_reply(&body)]).await;
         let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();
         assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (12, 319), "{usage}");
     }
-    let server =
-        Server::replying([ok(&json!({"choices": [{"message": {"content": "Hi"}}], "usage": absurd}))]).await;
+    let server = Server::with_replies([ok_reply(
+        &json!({"choices": [{"message": {"content": "Hi"}}], "usage": absurd}),
+    )])
+    .await;
     server.builder().build().unwrap().chat(&hello()).await.unwrap();
 }
 
@@ -269,7 +273,7 @@ async fn usage_is_read_from_each_place_in_a_stream() {
         vec![&text, &end, &openai, &nothing],
         vec![&half, &text, &end, &other],
     ] {
-        let server = Server::replying([stream(chunks)]).await;
+        let server = Server::with_replies([stream_reply(chunks)]).await;
         let events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
         let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
         assert_eq!(reply.usage, Usage::one_request(19, 13));
@@ -282,24 +286,30 @@ async fn usage_is_read_from_each_place_in_a_stream() {
 async fn images_audio_and_files_are_sent() {
     let media = || {
         vec![
-            Content::blob(*b"cat", "image/png"),
-            Content::blob(*b"la", "audio/wav"),
-            Content::blob(*b"doc", "application/pdf"),
-            Content::blob(*b"zip", "application/zip"),
+            Content::from_bytes(*b"cat", "image/png"),
+            Content::from_bytes(*b"la", "audio/wav"),
+            Content::from_bytes(*b"doc", "application/pdf"),
+            Content::from_bytes(*b"zip", "application/zip"),
         ]
     };
     let call = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "play", "{}")],
         ..AssistantMessage::default()
     };
-    let played = ToolOutput { content: vec![Content::blob(*b"la", "audio/mpeg")], ..ToolOutput::default() };
+    let played =
+        ToolOutput { content: vec![Content::from_bytes(*b"la", "audio/mpeg")], ..ToolOutput::default() };
     let request = ChatRequest::new([
         Message::new(MessageBody::User { content: media() }),
         Message::assistant(call),
         Message::tool(ToolResult::done("a", "play", played)),
     ]);
-    let server = Server::replying([minimal_reply(), minimal_reply()]).await;
-    let profile = ModelProfile { images: true, audio: true, files: true, ..ModelProfile::new("m") };
+    let server = Server::with_replies([minimal_reply(), minimal_reply()]).await;
+    let profile = ModelProfile {
+        supports_images: true,
+        supports_audio: true,
+        supports_files: true,
+        ..ModelProfile::new("m")
+    };
     for profile in [profile, ModelProfile::new("m")] {
         server.builder().profile(profile).build().unwrap().chat(&request).await.unwrap();
     }
@@ -334,7 +344,7 @@ async fn tool_choice_has_the_form_of_the_provider() {
             json!({"type": "function", "function": {"name": "later"}}),
         ),
     ] {
-        let server = Server::replying([minimal_reply()]).await;
+        let server = Server::with_replies([minimal_reply()]).await;
         model(&server, provider).chat(&request).await.unwrap();
         let body = server.take_requests().remove(0).body;
         let offered: Value =
@@ -360,7 +370,7 @@ async fn settings_have_the_names_of_the_provider() {
             json!({"seed": 7, "max_tokens": 100, "stream_options": {"include_usage": true}}),
         ),
     ] {
-        let server = Server::replying([minimal_reply()]).await;
+        let server = Server::with_replies([minimal_reply()]).await;
         let model = model(&server, provider);
         let _: Vec<_> = model.stream(&request).try_collect().await.unwrap();
         let body = server.take_requests().remove(0).body;
@@ -369,5 +379,5 @@ async fn settings_have_the_names_of_the_provider() {
         let sent = Value::Object(sent.collect());
         assert_eq!(sent, expected, "{provider}");
     }
-    assert!(!model(&Server::replying([]).await, Provider::DeepSeek).profile().json_schema);
+    assert!(!model(&Server::with_replies([]).await, Provider::DeepSeek).profile().supports_json_schema);
 }

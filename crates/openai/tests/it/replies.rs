@@ -8,10 +8,10 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-use crate::server::{Server, hello, ok, reply, stream};
+use crate::server::{Server, hello, ok_reply, reply, stream_reply};
 
 async fn receive(body: &Value) -> Result<ChatResponse, ModelError> {
-    let server = Server::replying([ok(body)]).await;
+    let server = Server::with_replies([ok_reply(body)]).await;
     server.builder().max_retries(0).build().unwrap().chat(&hello()).await
 }
 
@@ -147,8 +147,8 @@ async fn legacy_function_call_is_a_call() {
         delta(json!({"arguments": ":1}"})),
         end,
     ];
-    for sent in [ok(&whole), stream(&pieces)] {
-        let server = Server::replying([sent]).await;
+    for sent in [ok_reply(&whole), stream_reply(&pieces)] {
+        let server = Server::with_replies([sent]).await;
         let reply = server.model().chat(&hello()).await.unwrap();
         let [call] = reply.message.tool_calls.as_slice() else { panic!("{reply:?}") };
         assert_eq!((&*call.name, &*call.arguments, call.id.is_empty()), ("add", r#"{"x":1}"#, false));
@@ -170,8 +170,8 @@ async fn transcript_of_audio_is_text() {
     );
     let delta = |text: &str| json!({"choices": [{"delta": {"audio": {"id": "a", "transcript": text}}}]});
     let end = json!({"choices": [{"delta": {"audio": null}, "finish_reason": "stop"}]});
-    for sent in [ok(&whole), stream(&[delta("Hello"), delta(" there."), end])] {
-        let server = Server::replying([sent]).await;
+    for sent in [ok_reply(&whole), stream_reply(&[delta("Hello"), delta(" there."), end])] {
+        let server = Server::with_replies([sent]).await;
         assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hello there.");
     }
 }
@@ -251,7 +251,7 @@ async fn refusal_is_a_separate_field() {
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     for empty in [json!({"choices": []}), completion(json!({"content": null}), json!("stop"))] {
-        let server = Server::replying([ok(&empty), ok(&empty), ok(&empty)]).await;
+        let server = Server::with_replies([ok_reply(&empty), ok_reply(&empty), ok_reply(&empty)]).await;
         let model = server.builder().max_retries(2).build().unwrap();
         assert!(matches!(model.chat(&hello()).await, Err(ModelError::EmptyResponse)));
         assert_eq!(server.take_requests().len(), 3);
@@ -271,7 +271,7 @@ async fn other_body_is_an_invalid_response() {
     for body in
         ["<html>Welcome</html>", "Try later", "identify yourself", r#"{"object": "list", "data": []}"#]
     {
-        let server = Server::replying([reply("200 OK", "", body)]).await;
+        let server = Server::with_replies([reply("200 OK", "", body)]).await;
         let error = server.model().chat(&hello()).await.unwrap_err();
         assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
         assert_eq!(server.take_requests().len(), 1);
@@ -284,7 +284,7 @@ async fn other_body_is_an_invalid_response() {
 async fn error_names_the_compression_of_a_body() {
     let packed = "\u{1f}\u{8b}\u{8}";
     let sent = |status| reply(status, "content-encoding: gzip\r\n", packed);
-    let server = Server::replying([sent("200 OK"), sent("404 Not Found")]).await;
+    let server = Server::with_replies([sent("200 OK"), sent("404 Not Found")]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     for _ in 0..2 {
         let error = model.chat(&hello()).await.unwrap_err().to_string();
@@ -295,7 +295,7 @@ async fn error_names_the_compression_of_a_body() {
         "content-encoding: identity\r\n",
         &completion(json!({"content": "Hi"}), json!("stop")).to_string(),
     );
-    let server = Server::replying([plain]).await;
+    let server = Server::with_replies([plain]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
@@ -310,10 +310,10 @@ async fn error_in_place_of_a_reply_is_parsed() {
         json!({"success": false, "errors": [{"message": "slow down", "code": 7}], "result": null}),
         json!({"error": {"message": "slow down"}}),
     ] {
-        let server = Server::replying([ok(&body), ok(&body)]).await;
+        let server = Server::with_replies([ok_reply(&body), ok_reply(&body)]).await;
         let chat = server.builder().max_retries(0).build().unwrap().chat(&hello()).await.unwrap_err();
         let responses = server.responses().max_retries(0).build().unwrap().chat(&hello()).await.unwrap_err();
-        for error in [chat, responses, haft_openai::response(&body).unwrap_err()] {
+        for error in [chat, responses, haft_openai::decode_response(&body).unwrap_err()] {
             assert!(matches!(&error, ModelError::Server { body, .. } if body == "slow down"), "{error:?}");
         }
     }
@@ -325,7 +325,7 @@ async fn error_in_place_of_a_reply_is_parsed() {
 #[tokio::test]
 async fn null_choices_are_an_empty_reply() {
     let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});
-    let server = Server::replying([ok(&nothing), ok(&nothing)]).await;
+    let server = Server::with_replies([ok_reply(&nothing), ok_reply(&nothing)]).await;
     let error = server.builder().max_retries(1).build().unwrap().chat(&hello()).await.unwrap_err();
     assert!(matches!(error, ModelError::EmptyResponse), "{error:?}");
     assert_eq!(server.take_requests().len(), 2);
@@ -340,7 +340,7 @@ async fn content_type_is_ignored() {
     for body in [whole.clone(), format!(" \r\n\u{feff}{whole}"), format!(": hello\n\ndata: {chunk}\n\n")] {
         for kind in ["application/json", "text/event-stream", "text/plain; charset=utf-8"] {
             let sent = reply("200 OK", &format!("content-type: {kind}\r\n"), &body);
-            let server = Server::replying([sent.clone(), sent]).await;
+            let server = Server::with_replies([sent.clone(), sent]).await;
             assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "{kind}: {body}");
             let events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
             assert_eq!(events.len(), 2, "{kind}: {body}");
@@ -373,7 +373,7 @@ async fn malformed_fields_beside_the_text_are_ignored() {
 #[tokio::test]
 async fn last_duplicate_field_wins() {
     let body = r#"{"choices": [{"message": {"content": null, "content": "Hi"}, "finish_reason": "stop"}]}"#;
-    let server = Server::replying([reply("200 OK", "", body)]).await;
+    let server = Server::with_replies([reply("200 OK", "", body)]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
@@ -385,7 +385,7 @@ async fn index_may_be_a_string() {
         json!({"choices": [{"delta": {"tool_calls": [piece("0", "{\"x\""), piece("1", "{\"x\"")]}}]}),
         json!({"choices": [{"delta": {"tool_calls": [piece("1", ":2}"), piece("0", ":1}")]}, "finish_reason": "stop"}]}),
     ];
-    let server = Server::replying([stream(&chunks)]).await;
+    let server = Server::with_replies([stream_reply(&chunks)]).await;
     let calls = server.model().chat(&hello()).await.unwrap().message.tool_calls;
     let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_str()).collect();
     assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
@@ -393,16 +393,16 @@ async fn index_may_be_a_string() {
 
 #[tokio::test]
 async fn truncated_body_is_retried() {
-    let whole = ok(&completion(json!({"content": "Hello"}), json!("stop")));
+    let whole = ok_reply(&completion(json!({"content": "Hello"}), json!("stop")));
     let cut = whole[..whole.len() - 20].to_vec();
-    let server = Server::replying([cut, whole]).await;
+    let server = Server::with_replies([cut, whole]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hello");
 }
 
 #[tokio::test]
 async fn unrequested_stream_is_accepted() {
     let chunk = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
-    let server = Server::replying([stream([&chunk])]).await;
+    let server = Server::with_replies([stream_reply([&chunk])]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
@@ -413,11 +413,11 @@ async fn misused_headers_are_ignored() {
     let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();
     for encoding in ["none", "utf-8", "identity", ""] {
         let sent = reply("200 OK", &format!("content-encoding: {encoding}\r\n"), &body);
-        let server = Server::replying([sent]).await;
+        let server = Server::with_replies([sent]).await;
         assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "{encoding}");
     }
     let error = json!({"error": {"message": "bad tools"}}).to_string();
-    let server = Server::replying([reply("400 Bad Request", "location: /v1/chat\r\n", &error)]).await;
+    let server = Server::with_replies([reply("400 Bad Request", "location: /v1/chat\r\n", &error)]).await;
     let error = server.model().chat(&hello()).await.unwrap_err();
     assert!(matches!(&error, ModelError::Rejected { body, .. } if body == "bad tools"), "{error:?}");
 }

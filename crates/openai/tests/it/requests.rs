@@ -14,16 +14,17 @@ use serde_json::{Value, json};
 
 use haft_openai::{BuildError, ChatCompletions, Provider, Responses};
 
-use crate::server::{Server, hello, ok, reply, stream};
+use crate::server::{Server, hello, ok_reply, reply, stream_reply};
 
 fn tools() -> ToolList {
     let definition = ToolDefinition::new(ToolName::new("now").unwrap(), Schema::object());
     ToolList::new("test", [DynamicTool::new(definition, |_, _| async { "noon" })])
 }
 
-async fn check(request: ChatRequest, expect: Expect) {
-    let server = Server::replying([ok(&json!({"choices": [{"message": {"content": "Hi"}}]}))]).await;
-    let profile = ModelProfile { images: true, ..ModelProfile::new("test-model") };
+async fn check_request_body(request: ChatRequest, expect: Expect) {
+    let server =
+        Server::with_replies([ok_reply(&json!({"choices": [{"message": {"content": "Hi"}}]}))]).await;
+    let profile = ModelProfile { supports_images: true, ..ModelProfile::new("test-model") };
     server.builder().profile(profile).build().unwrap().chat(&request).await.unwrap();
     let body = server.take_requests().remove(0).body;
     expect.assert_eq(&serde_json::to_string_pretty(&body).unwrap());
@@ -31,7 +32,7 @@ async fn check(request: ChatRequest, expect: Expect) {
 
 #[tokio::test]
 async fn minimal_request_has_model_and_messages() {
-    check(
+    check_request_body(
         ChatRequest::new([Message::user("Hello")]),
         expect![[r#"
             {
@@ -54,7 +55,7 @@ async fn minimal_request_has_model_and_messages() {
 async fn results_of_parallel_calls_are_in_order() {
     let calls = vec![ToolCall::new("id-1", "draw", r#"{"of":"a cat"}"#), ToolCall::new("id-2", "now", "")];
     let picture = ToolOutput {
-        content: vec![Content::text("done"), Content::blob(*b"cat", "image/png")],
+        content: vec![Content::text("done"), Content::from_bytes(*b"cat", "image/png")],
         ..ToolOutput::default()
     };
     let request = ChatRequest::new([
@@ -63,7 +64,7 @@ async fn results_of_parallel_calls_are_in_order() {
         Message::tool(ToolResult::done("id-1", "draw", picture)),
         Message::tool(ToolResult::done("id-2", "now", "noon".into())),
     ]);
-    check(
+    check_request_body(
         request,
         expect![[r#"
             {
@@ -144,7 +145,7 @@ async fn all_settings_are_sent() {
         },
         ..ChatRequest::new([Message::user("Hello")]).with_tools(tools())
     };
-    check(
+    check_request_body(
         request,
         expect![[r#"
         {
@@ -214,7 +215,7 @@ async fn tool_fields_are_omitted_without_tools() {
         settings: ChatSettings { parallel_tool_calls: Some(true), ..ChatSettings::default() },
         ..ChatRequest::new([Message::user("Hello")])
     };
-    check(
+    check_request_body(
         request,
         expect![[r#"
         {
@@ -251,8 +252,8 @@ async fn provider_specific_fields_are_sent_by_option() {
             Message::user("Thanks"),
         ])
     };
-    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
-    let server = Server::replying([minimal_reply.clone(), minimal_reply]).await;
+    let minimal_reply = ok_reply(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::with_replies([minimal_reply.clone(), minimal_reply]).await;
     let builder = server.builder().use_max_completion_tokens(true).send_reasoning(true);
     builder.build().unwrap().chat(&request).await.unwrap();
     server.model().chat(&request).await.unwrap();
@@ -274,8 +275,8 @@ async fn rejected_stream_options_are_omitted_from_then_on() {
     let detail = json!({"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"});
     let rejection = reply("422 Unprocessable Entity", "", &json!({"detail": [detail]}).to_string());
     let minimal_reply =
-        stream(&[json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})]);
-    let server = Server::replying([rejection, minimal_reply.clone(), minimal_reply]).await;
+        stream_reply(&[json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})]);
+    let server = Server::with_replies([rejection, minimal_reply.clone(), minimal_reply]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     for _ in 0..2 {
         let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
@@ -291,8 +292,8 @@ async fn rejected_stream_options_are_omitted_from_then_on() {
 async fn rejected_max_tokens_is_replaced_from_then_on() {
     let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
     let rejection = reply("400 Bad Request", "", &json!({"error": {"message": message}}).to_string());
-    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
-    let server = Server::replying([rejection, minimal_reply.clone(), minimal_reply]).await;
+    let minimal_reply = ok_reply(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::with_replies([rejection, minimal_reply.clone(), minimal_reply]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     let settings = ChatSettings { max_tokens: Some(9), ..ChatSettings::default() };
     let request = ChatRequest { settings, ..hello() };
@@ -325,8 +326,8 @@ async fn extra_body_rejects_every_field_of_a_request() {
         settings,
         ..hello()
     };
-    let server = Server::replying(vec![
-        stream(&[
+    let server = Server::with_replies(vec![
+        stream_reply(&[
             json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})
         ]);
         3
@@ -343,18 +344,21 @@ async fn extra_body_rejects_every_field_of_a_request() {
         let _ = model.stream(&request).try_collect::<Vec<_>>().await;
     }
     let own = |built: Result<(), BuildError>, name: &str| {
-        assert!(matches!(&built, Err(BuildError::OwnField { name: it }) if it == name), "{name}: {built:?}");
+        assert!(
+            matches!(&built, Err(BuildError::ReservedField { name: it }) if it == name),
+            "{name}: {built:?}"
+        );
     };
     for (number, sent) in server.take_requests().into_iter().enumerate() {
         for name in sent.body.as_object().unwrap().keys() {
             if number < 2 {
-                own(ChatCompletions::builder("m").extra_body(name, 1).build().map(drop), name);
+                own(ChatCompletions::builder("m").extra_field(name, 1).build().map(drop), name);
             } else {
-                own(Responses::builder("m").extra_body(name, 1).build().map(drop), name);
+                own(Responses::builder("m").extra_field(name, 1).build().map(drop), name);
             }
         }
     }
     let other =
-        ChatCompletions::builder("m").base_url("http://localhost:1/v1").extra_body("top_k", 1).build();
+        ChatCompletions::builder("m").base_url("http://localhost:1/v1").extra_field("top_k", 1).build();
     assert!(other.is_ok());
 }

@@ -7,7 +7,7 @@ use futures::TryStreamExt as _;
 use haft_core::{
     ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
     content::Content,
-    limits::REPLY_ITEMS,
+    limits::REPLY_CALLS,
     message::{AssistantMessage, MessageBody},
     model::{
         ChatEvent, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
@@ -20,7 +20,7 @@ use haft_core::{
 use haft_openai::ChatCompletions;
 use serde_json::{Value, json};
 
-use crate::server::{Server, chunks, hello, ok, reply};
+use crate::server::{Server, chunks_reply, hello, ok_reply, reply};
 
 /// Returns a response with reasoning, text and a tool call, in OpenAI's format.
 pub(crate) fn sample_response() -> Value {
@@ -105,13 +105,13 @@ pub(crate) fn without_origin(mut reply: ChatResponse) -> ChatResponse {
 }
 
 async fn whole(body: &Value) -> Result<ChatResponse, ModelError> {
-    let server = Server::replying([ok(body)]).await;
+    let server = Server::with_replies([ok_reply(body)]).await;
     let model = server.responses().max_retries(0).build().unwrap();
     model.chat(&hello()).await.map(without_origin)
 }
 
 async fn streamed(events: &[Value]) -> Result<Vec<ChatEvent>, ModelError> {
-    let server = Server::replying([chunks(events)]).await;
+    let server = Server::with_replies([chunks_reply(events)]).await;
     let model = server.responses().max_retries(0).build().unwrap();
     model.stream(&hello()).try_collect().await
 }
@@ -279,12 +279,12 @@ async fn incomplete_response_is_truncated() {
 
 #[tokio::test]
 async fn too_many_items_are_rejected() {
-    let many: Value = (0..=REPLY_ITEMS).map(|_| json!(1)).collect();
+    let many: Value = (0..=REPLY_CALLS).map(|_| json!(1)).collect();
     let error = whole(&json!({"status": "completed", "output": many})).await.unwrap_err();
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
     let added =
         |index: usize| json!({"type": "response.output_item.added", "output_index": index, "item": {}});
-    let events: Vec<_> = (0..=REPLY_ITEMS + 1).map(added).collect();
+    let events: Vec<_> = (0..=REPLY_CALLS + 1).map(added).collect();
     let error = last(&events).await.unwrap_err();
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
@@ -343,12 +343,13 @@ fn tools() -> ToolList {
 fn text_response(text: &str) -> Vec<u8> {
     let part = json!({"type": "output_text", "text": text});
     let item = json!({"id": "msg", "type": "message", "role": "assistant", "content": [part]});
-    ok(&json!({"id": "resp_2", "status": "completed", "output": [item]}))
+    ok_reply(&json!({"id": "resp_2", "status": "completed", "output": [item]}))
 }
 
 async fn check(request: ChatRequest, expect: Expect) {
-    let server = Server::replying([text_response("Hi")]).await;
-    let profile = ModelProfile { images: true, files: true, ..ModelProfile::new("test-model") };
+    let server = Server::with_replies([text_response("Hi")]).await;
+    let profile =
+        ModelProfile { supports_images: true, supports_files: true, ..ModelProfile::new("test-model") };
     server.responses().profile(profile).build().unwrap().chat(&request).await.unwrap();
     let request = server.take_requests().remove(0);
     assert!(request.head.starts_with("POST /v1/responses HTTP/1.1"), "{}", request.head);
@@ -386,9 +387,9 @@ async fn images_and_files_are_sent_and_audio_is_described() {
     let media = || {
         vec![
             Content::text("Look:"),
-            Content::blob(*b"cat", "image/png"),
-            Content::blob(*b"doc", "application/pdf"),
-            Content::blob(*b"la", "audio/wav"),
+            Content::from_bytes(*b"cat", "image/png"),
+            Content::from_bytes(*b"doc", "application/pdf"),
+            Content::from_bytes(*b"la", "audio/wav"),
         ]
     };
     let call = AssistantMessage {
@@ -427,8 +428,8 @@ async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Mes
 /// was removed from the message, the reasoning is not sent back, because the API would reject it.
 #[tokio::test]
 async fn reasoning_is_sent_back_before_its_item() {
-    let server = Server::replying([
-        ok(&sample_response()),
+    let server = Server::with_replies([
+        ok_reply(&sample_response()),
         text_response("1"),
         text_response("1"),
         text_response("1"),
@@ -488,7 +489,7 @@ async fn items_keep_their_order() {
 async fn rejected_encrypted_reasoning_is_not_requested_again() {
     let rejection = json!({"error": {"message": "Encrypted content is not supported with this model."}});
     let rejection = reply("400 Bad Request", "", &rejection.to_string());
-    let server = Server::replying([rejection, text_response("Hi"), text_response("Hi")]).await;
+    let server = Server::with_replies([rejection, text_response("Hi"), text_response("Hi")]).await;
     let model = server.responses().max_retries(0).build().unwrap();
     for _ in 0..2 {
         model.chat(&hello()).await.unwrap();
@@ -499,9 +500,9 @@ async fn rejected_encrypted_reasoning_is_not_requested_again() {
 
 #[tokio::test]
 async fn reasoning_options_are_sent() {
-    let server = Server::replying([text_response("Hi")]).await;
+    let server = Server::with_replies([text_response("Hi")]).await;
     let builder = server.responses().reasoning_effort("low").reasoning_summary("auto").store(true);
-    builder.extra_body("service_tier", "flex").build().unwrap().chat(&hello()).await.unwrap();
+    builder.extra_field("service_tier", "flex").build().unwrap().chat(&hello()).await.unwrap();
     let body = server.take_requests().remove(0).body;
     assert_eq!(body["reasoning"], json!({"effort": "low", "summary": "auto"}));
     assert_eq!((&body["store"], &body["include"]), (&json!(true), &Value::Null));
@@ -513,13 +514,13 @@ async fn reasoning_options_are_sent() {
 #[tokio::test]
 async fn only_new_messages_are_sent_after_a_stored_response() {
     let replies = [
-        ok(&sample_response()),
+        ok_reply(&sample_response()),
         text_response("1"),
         text_response("1"),
         text_response("1"),
         text_response("1"),
     ];
-    let server = Server::replying(replies).await;
+    let server = Server::with_replies(replies).await;
     let model = server.responses().use_previous_response_id(true).build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
     let first = server.take_requests().remove(0).body;
@@ -551,7 +552,8 @@ async fn expired_response_id_resends_the_conversation() {
         "type": "invalid_request_error", "param": "previous_response_id", "code": "previous_response_not_found"}});
     let expired = reply("400 Bad Request", "", &expired.to_string());
     let server =
-        Server::replying([ok(&sample_response()), expired.clone(), text_response("1"), expired]).await;
+        Server::with_replies([ok_reply(&sample_response()), expired.clone(), text_response("1"), expired])
+            .await;
     let model = server.responses().use_previous_response_id(true).max_retries(0).build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
     let request = ChatRequest::new(conversation_after(reply));
@@ -580,7 +582,7 @@ async fn errors_of_expired_response_ids_are_recognized() {
         ("404 Not Found", json!({"message": "Response not found", "type": "not_found_error"})),
     ] {
         let expired = reply(status, "", &json!({"error": error}).to_string());
-        let server = Server::replying([ok(&sample_response()), expired, text_response("1")]).await;
+        let server = Server::with_replies([ok_reply(&sample_response()), expired, text_response("1")]).await;
         let model = server.responses().use_previous_response_id(true).max_retries(0).build().unwrap();
         let first = model.chat(&hello()).await.unwrap().message;
         assert_eq!(
@@ -595,10 +597,10 @@ async fn errors_of_expired_response_ids_are_recognized() {
 /// sent back only to the server that created it.
 #[tokio::test]
 async fn conversation_continues_on_another_server_and_api() {
-    let server = Server::replying([ok(&sample_response()), text_response("1")]).await;
+    let server = Server::with_replies([ok_reply(&sample_response()), text_response("1")]).await;
     let chat_reply = json!({"choices": [{"message": {"content": null, "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
         "tool_calls": [{"id": "c", "function": {"name": "add", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]});
-    let other = Server::replying([ok(&chat_reply)]).await;
+    let other = Server::with_replies([ok_reply(&chat_reply)]).await;
     let model = server.responses().build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
 
@@ -624,7 +626,7 @@ async fn conversation_continues_on_another_server_and_api() {
         ])
     );
 
-    let third = Server::replying([text_response("1")]).await;
+    let third = Server::with_replies([text_response("1")]).await;
     let body = request_body(&third, &third.responses().build().unwrap(), messages).await;
     assert!(!body.to_string().contains("gAAA"), "{body}");
 }
@@ -632,11 +634,11 @@ async fn conversation_continues_on_another_server_and_api() {
 #[tokio::test]
 async fn conversation_continues_a_response_of_another_program() {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let minimal_reply = ok(&json!({"id": "resp_2", "status": "completed", "output": [message]}));
+    let minimal_reply = ok_reply(&json!({"id": "resp_2", "status": "completed", "output": [message]}));
     for (use_previous, second) in [(false, ("resp_1", 3)), (true, ("resp_2", 1))] {
         let unknown = json!({"error": {"message": "Previous response with id 'resp_1' not found.", "param": "previous_response_id"}});
         let unknown = reply("400 Bad Request", "", &unknown.to_string());
-        let server = Server::replying([minimal_reply.clone(), minimal_reply.clone(), unknown]).await;
+        let server = Server::with_replies([minimal_reply.clone(), minimal_reply.clone(), unknown]).await;
         let builder =
             server.responses().previous_response_id("resp_1").use_previous_response_id(use_previous);
         let model = builder.build().unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     responses::{events_of, without_origin},
-    server::{Server, chunks, hello, ok},
+    server::{Server, chunks_reply, hello, ok_reply},
 };
 
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ proptest! {
 /// Receives `response`, non-streamed and streamed. Returns the message and the concatenated text
 /// deltas of each reply, or `None` if the reply is an error.
 async fn both_ways(response: &Value) -> [Option<(AssistantMessage, String)>; 2] {
-    let server = Server::replying([ok(response), chunks(&events_of(response))]).await;
+    let server = Server::with_replies([ok_reply(response), chunks_reply(&events_of(response))]).await;
     let model = server.responses().max_retries(0).build().unwrap();
     let whole = model.chat(&hello()).await.ok().map(without_origin);
     let whole = whole.map(|reply| (reply.message.clone(), reply.message.text()));

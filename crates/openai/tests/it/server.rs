@@ -66,16 +66,18 @@ impl Server {
     }
 
     /// Starts a server that sends one reply per connection, in the order of `replies`.
-    pub(crate) async fn replying(replies: impl IntoIterator<Item = Vec<u8>>) -> Self {
+    pub(crate) async fn with_replies(replies: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self::start(replies.into_iter().map(|reply| vec![Step::Send(reply)])).await
     }
 
     pub(crate) fn builder(&self) -> ChatCompletionsBuilder {
-        ChatCompletions::builder("test-model").base_url(&self.base_url).retry_wait(Duration::from_millis(1))
+        ChatCompletions::builder("test-model")
+            .base_url(&self.base_url)
+            .first_retry_wait(Duration::from_millis(1))
     }
 
     pub(crate) fn responses(&self) -> ResponsesBuilder {
-        Responses::builder("test-model").base_url(&self.base_url).retry_wait(Duration::from_millis(1))
+        Responses::builder("test-model").base_url(&self.base_url).first_retry_wait(Duration::from_millis(1))
     }
 
     pub(crate) fn model(&self) -> impl ChatModel + use<> {
@@ -187,13 +189,13 @@ pub(crate) fn reply(status: &str, headers: &str, body: &str) -> Vec<u8> {
         .into()
 }
 
-pub(crate) fn ok(body: &Value) -> Vec<u8> {
+pub(crate) fn ok_reply(body: &Value) -> Vec<u8> {
     reply("200 OK", "content-type: application/json\r\n", &body.to_string())
 }
 
 /// Returns the smallest valid Chat Completions reply.
 pub(crate) fn minimal_reply() -> Vec<u8> {
-    ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
+    ok_reply(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
 }
 
 /// The head of a stream that ends when the connection is closed.
@@ -201,14 +203,14 @@ pub(crate) const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 /// Returns a stream of the given chunks, without `[DONE]`.
-pub(crate) fn chunks<'a>(chunks: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
+pub(crate) fn chunks_reply<'a>(chunks: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let events = chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n"));
     (STREAM.to_owned() + &events.collect::<String>()).into()
 }
 
 /// Returns a stream of the given chunks, followed by `[DONE]`.
-pub(crate) fn stream<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
-    let mut bytes = chunks(list);
+pub(crate) fn stream_reply<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
+    let mut bytes = chunks_reply(list);
     bytes.extend_from_slice(b"data: [DONE]\n\n");
     bytes
 }

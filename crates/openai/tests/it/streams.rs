@@ -5,23 +5,23 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
     ChatModel, ToolCall,
-    limits::{ARGUMENT_BYTES, REPLY_ITEMS},
+    limits::{ARGUMENT_BYTES, REPLY_CALLS},
     model::{ChatEvent, ChatResponse, FinishReason, ModelError},
     usage::Usage,
 };
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream};
+use crate::server::{STREAM, Server, Step, chunks_reply, hello, ok_reply, reply, stream_reply};
 
-pub(crate) async fn events(model: &impl ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
+pub(crate) async fn stream_events(model: &impl ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
     model.stream(&hello()).try_collect().await
 }
 
-pub(crate) async fn last(bytes: Vec<u8>) -> Result<ChatResponse, ModelError> {
-    let server = Server::replying([bytes]).await;
+pub(crate) async fn streamed_response(bytes: Vec<u8>) -> Result<ChatResponse, ModelError> {
+    let server = Server::with_replies([bytes]).await;
     let model = server.builder().max_retries(0).build().unwrap();
-    match events(&model).await?.pop() {
+    match stream_events(&model).await?.pop() {
         Some(ChatEvent::Finished(response)) => Ok(*response),
         other => panic!("the last event is {other:?}"),
     }
@@ -41,7 +41,7 @@ pub(crate) fn call_delta(calls: Value) -> Value {
 
 pub(crate) async fn calls(deltas: &[Value]) -> Vec<ToolCall> {
     let end = finish("tool_calls");
-    last(stream(deltas.iter().chain([&end]))).await.unwrap().message.tool_calls
+    streamed_response(stream_reply(deltas.iter().chain([&end]))).await.unwrap().message.tool_calls
 }
 
 pub(crate) fn add(id: &str, arguments: &str) -> ToolCall {
@@ -50,7 +50,7 @@ pub(crate) fn add(id: &str, arguments: &str) -> ToolCall {
 
 #[tokio::test]
 async fn stream_emits_deltas_and_the_whole_reply() {
-    let server = Server::replying([stream(&[
+    let server = Server::with_replies([stream_reply(&[
         json!({"id": "c1", "model": "m1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
         delta(json!({"reasoning_content": "hm"})),
         delta(json!({"content": "Let me "})),
@@ -62,7 +62,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
         json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 5}}),
     ])])
     .await;
-    let mut events = events(&server.model()).await.unwrap();
+    let mut events = stream_events(&server.model()).await.unwrap();
     let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
     assert_eq!(
         events,
@@ -100,8 +100,8 @@ async fn arguments_become_json_text() {
 #[tokio::test]
 async fn generated_id_is_stable() {
     let piece = call_delta(json!([{"index": 0, "function": {"name": "add", "arguments": "{}"}}]));
-    let server = Server::replying([stream(&[piece, finish("tool_calls")])]).await;
-    let events = events(&server.model()).await.unwrap();
+    let server = Server::with_replies([stream_reply(&[piece, finish("tool_calls")])]).await;
+    let events = stream_events(&server.model()).await.unwrap();
     let Some(ChatEvent::ToolCallStarted { id, .. }) = events.first() else { panic!("{events:?}") };
     let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
     assert!(!id.is_empty());
@@ -112,12 +112,12 @@ async fn generated_id_is_stable() {
 /// retried.
 #[tokio::test]
 async fn empty_stream_is_retried() {
-    let server = Server::replying([
-        stream(&[finish("stop")]),
-        stream(&[delta(json!({"content": "Hi"})), finish("stop")]),
+    let server = Server::with_replies([
+        stream_reply(&[finish("stop")]),
+        stream_reply(&[delta(json!({"content": "Hi"})), finish("stop")]),
     ])
     .await;
-    let events = events(&server.model()).await.unwrap();
+    let events = stream_events(&server.model()).await.unwrap();
     assert_eq!(events.len(), 2, "{events:?}");
 }
 
@@ -249,8 +249,8 @@ async fn placeholder_arguments_are_replaced() {
         vec![begun("{}"), begun("{\"x\":1}")],
         vec![begun("{}"), more(""), more("{\"x\":1}")],
     ] {
-        let server = Server::replying([stream(pieces.iter().chain([&finish("tool_calls")]))]).await;
-        let mut events = events(&server.model()).await.unwrap();
+        let server = Server::with_replies([stream_reply(pieces.iter().chain([&finish("tool_calls")]))]).await;
+        let mut events = stream_events(&server.model()).await.unwrap();
         let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
         assert_eq!(reply.message.tool_calls, [add("a", r#"{"x":1}"#)]);
         let deltas = events.into_iter().filter_map(|event| match event {
@@ -276,8 +276,8 @@ async fn index_may_come_with_the_second_piece() {
 #[tokio::test]
 async fn too_many_calls_are_rejected() {
     let piece = |index: usize| json!({"index": index, "function": {"name": "f"}});
-    let many = call_delta((0..=REPLY_ITEMS).map(piece).collect());
-    let error = last(stream([&many])).await.unwrap_err();
+    let many = call_delta((0..=REPLY_CALLS).map(piece).collect());
+    let error = streamed_response(stream_reply([&many])).await.unwrap_err();
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("calls")), "{error:?}");
 }
 
@@ -287,16 +287,19 @@ async fn single_choice_is_used_with_any_index() {
         |index: u8, text: &str| json!({"index": index, "delta": {"content": text}, "finish_reason": null});
     let chunk = |choices: Value| json!({"choices": choices});
     let reply =
-        last(stream([&chunk(json!([choice(1, "H")])), &chunk(json!([choice(1, "i")]))])).await.unwrap();
+        streamed_response(stream_reply([&chunk(json!([choice(1, "H")])), &chunk(json!([choice(1, "i")]))]))
+            .await
+            .unwrap();
     assert_eq!(reply.message.text(), "Hi");
     let both = chunk(json!([choice(1, "No"), choice(0, "Yes")]));
-    assert_eq!(last(stream([&both, &both])).await.unwrap().message.text(), "YesYes");
+    assert_eq!(streamed_response(stream_reply([&both, &both])).await.unwrap().message.text(), "YesYes");
 }
 
 #[tokio::test]
 async fn error_in_a_stream_is_returned() {
     let broken = json!({"error": {"message": "worker died", "type": "server_error", "code": null}});
-    let error = last(stream(&[delta(json!({"content": "Hi"})), broken])).await.unwrap_err();
+    let error =
+        streamed_response(stream_reply(&[delta(json!({"content": "Hi"})), broken])).await.unwrap_err();
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
@@ -317,14 +320,14 @@ async fn errors_of_each_form_are_parsed() {
     ] {
         for before in ["", text] {
             let sent = format!("{STREAM}{before}{error}");
-            let chat = last(sent.clone().into()).await.unwrap_err();
+            let chat = streamed_response(sent.clone().into()).await.unwrap_err();
             assert!(matches!(&chat, ModelError::Server { body, .. } if body == "boom"), "{error}: {chat:?}");
             if error.contains("choices") {
                 continue;
             }
-            let server = Server::replying([sent.into_bytes()]).await;
+            let server = Server::with_replies([sent.into_bytes()]).await;
             let responses = server.responses().max_retries(0).build().unwrap();
-            let typed = events(&responses).await.unwrap_err();
+            let typed = stream_events(&responses).await.unwrap_err();
             assert!(
                 matches!(&typed, ModelError::Server { body, .. } if body == "boom"),
                 "{error}: {typed:?}"
@@ -336,10 +339,11 @@ async fn errors_of_each_form_are_parsed() {
 #[tokio::test]
 async fn error_in_a_stream_keeps_its_kind() {
     let long = "error: {\"code\":400,\"message\":\"x\",\"type\":\"exceed_context_size_error\"}\n\n";
-    let error = last(reply("200 OK", "content-type: text/event-stream\r\n", long)).await.unwrap_err();
+    let error =
+        streamed_response(reply("200 OK", "content-type: text/event-stream\r\n", long)).await.unwrap_err();
     assert!(matches!(error, ModelError::ContextTooLong(_)), "{error:?}");
     let busy = json!({"choices": [{"delta": {}, "finish_reason": "error", "error": {"code": 429, "message": "slow down"}}]});
-    let error = last(stream([&busy])).await.unwrap_err();
+    let error = streamed_response(stream_reply([&busy])).await.unwrap_err();
     assert!(matches!(error, ModelError::RateLimited { permanent: false, .. }), "{error:?}");
 }
 
@@ -356,22 +360,22 @@ async fn keep_alive_and_malformed_events_are_ignored() {
         json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}], "error": []}),
     ];
     let alive = "data: null\n\ndata: ping\n\ndata: keep-alive\n\n".as_bytes();
-    let sent = [STREAM.as_bytes(), alive, &stream(&malformed)[STREAM.len()..]].concat();
-    let reply = last(sent).await.unwrap();
+    let sent = [STREAM.as_bytes(), alive, &stream_reply(&malformed)[STREAM.len()..]].concat();
+    let reply = streamed_response(sent).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.message.tool_calls), ("Hi", vec![add("a", "{}")]));
 }
 
 #[tokio::test]
 async fn whole_body_in_place_of_a_stream_is_accepted() {
     let whole = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
-    let reply = last(ok(&whole)).await.unwrap();
+    let reply = streamed_response(ok_reply(&whole)).await.unwrap();
     assert_eq!(reply.message.text(), "Hi");
 }
 
 #[tokio::test]
 async fn stream_without_a_content_type_is_accepted() {
     let events = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
-    assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
+    assert_eq!(streamed_response(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
 /// Behaviour M15: a slow reader applies back-pressure to the server.
@@ -396,7 +400,7 @@ async fn slow_reader_applies_backpressure() {
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
     let (sender, closed) = oneshot::channel();
-    let hi = chunks(&[delta(json!({"content": "Hi"}))]);
+    let hi = chunks_reply(&[delta(json!({"content": "Hi"}))]);
     let server = Server::start([vec![Step::Send(hi), Step::Closed(sender)]]).await;
     let model = server.model();
     let request = hello();
@@ -412,7 +416,7 @@ async fn oversized_arguments_are_rejected() {
     let begin =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":\""}}]));
     let more = call_delta(json!([{"index": 0, "function": {"arguments": "x".repeat(ARGUMENT_BYTES / 4)}}]));
-    let error = last(stream([&begin, &more, &more, &more, &more])).await.unwrap_err();
+    let error = streamed_response(stream_reply([&begin, &more, &more, &more, &more])).await.unwrap_err();
     assert!(
         matches!(&error, ModelError::InvalidResponse(problem) if problem.contains("1048576")),
         "{error:?}"
@@ -428,7 +432,7 @@ async fn oversized_event_is_rejected() {
         Step::Stall,
     ]])
     .await;
-    let error = events(&server.model()).await.unwrap_err();
+    let error = stream_events(&server.model()).await.unwrap_err();
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
 }
 
@@ -437,8 +441,14 @@ async fn oversized_event_is_rejected() {
 #[tokio::test]
 async fn progress_reports_in_a_stream_are_ignored() {
     let queued = json!({"message": "queued"});
-    let reply =
-        last(stream([&queued, &delta(json!({"content": "Hi"})), &queued, &finish("stop")])).await.unwrap();
+    let reply = streamed_response(stream_reply([
+        &queued,
+        &delta(json!({"content": "Hi"})),
+        &queued,
+        &finish("stop"),
+    ]))
+    .await
+    .unwrap();
     assert_eq!(reply.message.text(), "Hi");
 }
 
@@ -448,9 +458,10 @@ async fn progress_reports_in_a_stream_are_ignored() {
 async fn events_in_one_chunk_are_emitted_in_order() {
     let text = delta(json!({"content": "Hi"}));
     let error = json!({"error": {"message": "boom", "code": 500}});
-    for (sent, is_error) in [(stream(&[text.clone(), finish("stop")]), false), (chunks(&[text, error]), true)]
+    for (sent, is_error) in
+        [(stream_reply(&[text.clone(), finish("stop")]), false), (chunks_reply(&[text, error]), true)]
     {
-        let server = Server::replying([sent]).await;
+        let server = Server::with_replies([sent]).await;
         let model = server.builder().max_retries(0).build().unwrap();
         let request = hello();
         let mut events = model.stream(&request);

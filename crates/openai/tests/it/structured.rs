@@ -11,7 +11,7 @@ use haft_openai::Provider;
 use serde_json::{Value, json};
 
 use crate::{
-    server::{Server, Step, chunks, hello, ok, stream},
+    server::{Server, Step, chunks_reply, hello, ok_reply, stream_reply},
     streams::{delta, finish},
 };
 
@@ -33,7 +33,7 @@ fn step() -> Value {
 }
 
 fn whole(text: &str) -> Vec<u8> {
-    ok(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
+    ok_reply(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
 }
 
 /// Asserts that a request with `schema` contains the response format `sent`, and that the server's
@@ -41,7 +41,7 @@ fn whole(text: &str) -> Vec<u8> {
 async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Expect, text: &str) {
     let pieces: Vec<_> =
         reply.chars().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
-    let server = Server::replying([whole(reply), stream(&pieces)]).await;
+    let server = Server::with_replies([whole(reply), stream_reply(&pieces)]).await;
     let builder = server.builder();
     let model = match provider {
         Some(provider) => builder.provider(provider),
@@ -140,9 +140,10 @@ async fn text_deltas_are_unwrapped() {
     let pieces = ["{\"va", "lue\": {\"to", "ol\":\"add\"}", "\n}"];
     let pieces: Vec<_> =
         pieces.iter().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
-    let cut = Step::Send(chunks(&pieces[..2]));
-    let server = Server::start([vec![Step::Send(stream(&pieces))], vec![cut]]).await;
-    let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).max_retries(0).build().unwrap();
+    let cut = Step::Send(chunks_reply(&pieces[..2]));
+    let server = Server::start([vec![Step::Send(stream_reply(&pieces))], vec![cut]]).await;
+    let model =
+        server.builder().tool_schema_target(SchemaTarget::OpenAiStrict).max_retries(0).build().unwrap();
     let request = request_for(step());
     let events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
@@ -158,7 +159,7 @@ async fn text_deltas_are_unwrapped() {
 #[tokio::test]
 async fn responses_api_gets_a_strict_schema() {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "{\"value\":{\"tool\":\"add\"}}"}]});
-    let server = Server::replying([ok(&json!({"status": "completed", "output": [message]}))]).await;
+    let server = Server::with_replies([ok_reply(&json!({"status": "completed", "output": [message]}))]).await;
     let model = server.responses().provider(Provider::OpenAi).build().unwrap();
     let reply = model.chat(&request_for(step())).await.unwrap();
     assert_eq!(reply.message.text(), r#"{"tool":"add"}"#);
@@ -175,8 +176,8 @@ async fn text_deltas_beside_a_call_equal_the_reply() {
         delta(json!({"tool_calls": call})),
         finish("tool_calls"),
     ];
-    let server = Server::replying([stream(&sent)]).await;
-    let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).build().unwrap();
+    let server = Server::with_replies([stream_reply(&sent)]).await;
+    let model = server.builder().tool_schema_target(SchemaTarget::OpenAiStrict).build().unwrap();
     let events: Vec<_> = model.stream(&request_for(step())).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
         ChatEvent::TextDelta { text } => Some(text.as_str()),

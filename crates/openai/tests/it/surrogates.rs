@@ -83,7 +83,7 @@ impl Api {
     }
 
     async fn events(self, sent: Vec<u8>) -> Vec<ChatEvent> {
-        let server = Server::replying([sent]).await;
+        let server = Server::with_replies([sent]).await;
         let model: Box<dyn ChatModel> = match self {
             Self::Chat => Box::new(server.builder().max_retries(0).build().unwrap()),
             Self::Responses => Box::new(server.responses().max_retries(0).build().unwrap()),
@@ -183,7 +183,7 @@ async fn lone_surrogate_in_a_whole_reply_is_replaced() {
 async fn lone_surrogate_in_an_error_is_replaced() {
     for body in [r#"{"error":{"message":"no \ud83c"}}"#, r#"{"type":"error","message":"no \ud83c"}"#] {
         let sent = format!("{STREAM}data: {body}\n\n").into_bytes();
-        let server = Server::replying([sent]).await;
+        let server = Server::with_replies([sent]).await;
         let model = server.responses().max_retries(0).build().unwrap();
         let error = model.chat(&hello()).await.unwrap_err().to_string();
         assert_eq!(error, "the model's server failed: no \u{fffd}");
@@ -196,7 +196,7 @@ async fn lone_surrogate_in_a_partial_reply_is_replaced() {
     let broken = r#"{"type":"response.incomplete","response":{"status":"incomplete"}}"#;
     let sent: String = [half, broken].map(|event| format!("data: {event}\n\n")).concat();
     for sent in [sent.clone(), format!("data: {half}\n\n")] {
-        let server = Server::replying([format!("{STREAM}{sent}").into_bytes()]).await;
+        let server = Server::with_replies([format!("{STREAM}{sent}").into_bytes()]).await;
         let model = server.responses().max_retries(0).build().unwrap();
         let error = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
         let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };

@@ -7,21 +7,21 @@ use haft_core::{
 };
 use serde_json::json;
 
-use crate::server::{Server, hello, ok, stream};
+use crate::server::{Server, hello, ok_reply, stream_reply};
 
 /// Asserts that `content` is split into `reasoning` and `answer`: non-streamed, and streamed in
 /// pieces of several sizes.
 async fn check(content: &str, reasoning: Option<&str>, answer: &str) {
-    let whole = ok(&json!({"choices": [{"message": {"content": content}, "finish_reason": "length"}]}));
+    let whole = ok_reply(&json!({"choices": [{"message": {"content": content}, "finish_reason": "length"}]}));
     let characters: Vec<_> = content.chars().collect();
     let streams = [1, 3, 1000].map(|length| {
         let piece =
             |piece: &[char]| json!({"choices": [{"delta": {"content": piece.iter().collect::<String>()}}]});
         let end = json!({"choices": [{"delta": {}, "finish_reason": "length"}]});
-        stream(&characters.chunks(length).map(piece).chain([end]).collect::<Vec<_>>())
+        stream_reply(&characters.chunks(length).map(piece).chain([end]).collect::<Vec<_>>())
     });
     for sent in [whole].into_iter().chain(streams) {
-        let server = Server::replying([sent]).await;
+        let server = Server::with_replies([sent]).await;
         let mut events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
         let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
         assert_eq!(
@@ -75,9 +75,10 @@ async fn other_texts_are_unchanged() {
 
 #[tokio::test]
 async fn think_tags_are_kept_by_option() {
-    let whole =
-        ok(&json!({"choices": [{"message": {"content": "<think>Hm.</think>Hi"}, "finish_reason": "stop"}]}));
-    let server = Server::replying([whole]).await;
+    let whole = ok_reply(
+        &json!({"choices": [{"message": {"content": "<think>Hm.</think>Hi"}, "finish_reason": "stop"}]}),
+    );
+    let server = Server::with_replies([whole]).await;
     let model = server.builder().keep_think_tags(true).build().unwrap();
     assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "<think>Hm.</think>Hi");
 }
@@ -87,7 +88,7 @@ fn think_block_is_parsed_without_a_client() {
     for (content, answer, reasoning) in
         [("<think>Hm.</think>Hi", "Hi", Some("Hm.")), ("<think", "<think", None)]
     {
-        let message = haft_openai::assistant_message(&json!({"content": content})).unwrap();
+        let message = haft_openai::decode_message(&json!({"content": content})).unwrap();
         assert_eq!((message.text().as_str(), message.reasoning.as_deref()), (answer, reasoning));
     }
 }
@@ -97,7 +98,7 @@ fn think_block_is_parsed_without_a_client() {
 #[tokio::test]
 async fn reply_ending_inside_a_think_block_is_truncated() {
     let choice = json!({"message": {"content": "<think>Hm, it is 4"}, "finish_reason": "stop"});
-    let server = Server::replying([ok(&json!({"choices": [choice]}))]).await;
+    let server = Server::with_replies([ok_reply(&json!({"choices": [choice]}))]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     let error = model.chat(&hello()).await.unwrap_err();
     let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };

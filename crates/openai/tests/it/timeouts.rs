@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::server::{STREAM, Server, Step, chunks, hello};
+use crate::server::{STREAM, Server, Step, chunks_reply, hello};
 
 async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     let server = Server::start([script]).await;
@@ -74,7 +74,7 @@ async fn endless_keep_alive_times_out() {
 #[tokio::test]
 async fn stall_inside_a_call_times_out() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});
-    let half = chunks([&json!({"choices": [{"delta": {"tool_calls": [call]}}]})]);
+    let half = chunks_reply([&json!({"choices": [{"delta": {"tool_calls": [call]}}]})]);
     let short = Timeouts::default().with_idle(Duration::from_millis(50));
     assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
 }

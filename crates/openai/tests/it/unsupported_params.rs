@@ -11,7 +11,7 @@ use haft_core::{
 use haft_openai::Provider;
 use serde_json::{Value, json};
 
-use crate::server::{Server, hello, minimal_reply, ok, reply};
+use crate::server::{Server, hello, minimal_reply, ok_reply, reply};
 
 fn rejection(error: Value) -> Vec<u8> {
     reply("400 Bad Request", "", &json!({"error": error}).to_string())
@@ -57,7 +57,7 @@ async fn rejected_parameter_is_omitted_from_then_on() {
         ["stop", "seed", "temperature", "top_p", "parallel_tool_calls"].map(|name| (name, openai(name))),
     );
     for (name, error) in cases {
-        let server = Server::replying([rejection(error), minimal_reply(), minimal_reply()]).await;
+        let server = Server::with_replies([rejection(error), minimal_reply(), minimal_reply()]).await;
         let model = server.builder().max_retries(0).build().unwrap();
         assert_eq!(sends_param(&server, &model, name).await, [true, false, false], "{name}");
     }
@@ -66,11 +66,11 @@ async fn rejected_parameter_is_omitted_from_then_on() {
 #[tokio::test]
 async fn parameter_rejected_by_the_responses_api_is_omitted() {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let minimal_reply = ok(&json!({"status": "completed", "output": [message]}));
+    let minimal_reply = ok_reply(&json!({"status": "completed", "output": [message]}));
     for name in ["temperature", "top_p", "parallel_tool_calls", "include"] {
         let message = format!("Unsupported parameter: '{name}' is not supported with this model.");
         let rejection = rejection(json!({"message": message, "param": name}));
-        let server = Server::replying([rejection, minimal_reply.clone(), minimal_reply.clone()]).await;
+        let server = Server::with_replies([rejection, minimal_reply.clone(), minimal_reply.clone()]).await;
         let model = server.responses().max_retries(0).build().unwrap();
         assert_eq!(sends_param(&server, &model, name).await, [true, false, false], "{name}");
     }
@@ -79,7 +79,7 @@ async fn parameter_rejected_by_the_responses_api_is_omitted() {
 #[tokio::test]
 async fn rejected_value_is_an_error() {
     let error = json!({"message": "Invalid 'stop': array too long. Expected an array with maximum length 4.", "param": "stop"});
-    let server = Server::replying([rejection(error), minimal_reply()]).await;
+    let server = Server::with_replies([rejection(error), minimal_reply()]).await;
     let error = server.model().chat(&with_settings()).await.unwrap_err();
     assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
 }
@@ -89,12 +89,12 @@ async fn rejected_value_is_an_error() {
 async fn omitted_parameter_is_remembered_only_after_success() {
     let rejected = || rejection(json!({"message": "Encrypted content is not supported with this model."}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let minimal_reply = || ok(&json!({"status": "completed", "output": [message]}));
+    let minimal_reply = || ok_reply(&json!({"status": "completed", "output": [message]}));
     for (replies, expected) in [
         (vec![rejected(), rejected(), minimal_reply()], [true, false, true]),
         (vec![rejected(), minimal_reply(), minimal_reply()], [true, false, false]),
     ] {
-        let server = Server::replying(replies).await;
+        let server = Server::with_replies(replies).await;
         let model = server.responses().max_retries(0).build().unwrap();
         let _ = model.chat(&hello()).await;
         model.chat(&hello()).await.unwrap();
@@ -109,7 +109,8 @@ async fn omitted_parameter_is_remembered_only_after_success() {
 async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     let other = || rejection(json!({"message": "Please include a user message", "param": "input"}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let server = Server::replying([other(), ok(&json!({"status": "completed", "output": [message]}))]).await;
+    let server =
+        Server::with_replies([other(), ok_reply(&json!({"status": "completed", "output": [message]}))]).await;
     let model = server.responses().max_retries(0).build().unwrap();
     assert!(model.chat(&hello()).await.is_err());
     model.chat(&hello()).await.unwrap();
@@ -126,11 +127,11 @@ async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let open = json!({"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]});
     let encrypted = json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "x"});
     let output = [empty.clone(), open, encrypted, call];
-    let first = ok(&json!({"id": "r", "status": "completed", "output": output}));
+    let first = ok_reply(&json!({"id": "r", "status": "completed", "output": output}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let last = ok(&json!({"status": "completed", "output": [message]}));
+    let last = ok_reply(&json!({"status": "completed", "output": [message]}));
     for (stored, expected) in [(false, vec!["rs_2", "rs_3"]), (true, vec!["rs_1", "rs_2", "rs_3"])] {
-        let server = Server::replying([first.clone(), last.clone()]).await;
+        let server = Server::with_replies([first.clone(), last.clone()]).await;
         let model = server.responses().store(stored).build().unwrap();
         let message = model.chat(&hello()).await.unwrap().message;
         let result = Message::tool(ToolResult::done("a", "now", "noon".into()));
@@ -151,7 +152,8 @@ fn roles(body: &Value) -> Vec<&str> {
 /// Returns a conversation with a user message after tool results, and an image in a tool result.
 fn conversation_with_media() -> ChatRequest {
     let tool_calls = vec![ToolCall::new("a", "draw", "{}"), ToolCall::new("b", "now", "{}")];
-    let picture = ToolOutput { content: vec![Content::blob(*b"cat", "image/png")], ..ToolOutput::default() };
+    let picture =
+        ToolOutput { content: vec![Content::from_bytes(*b"cat", "image/png")], ..ToolOutput::default() };
     let calls =
         || Message::assistant(AssistantMessage { tool_calls: tool_calls.clone(), ..Default::default() });
     ChatRequest::new([
@@ -188,7 +190,7 @@ const BRIDGED: [&str; 13] = [
 /// a user message directly after a tool result.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_for_mistral() {
-    let server = Server::replying([minimal_reply()]).await;
+    let server = Server::with_replies([minimal_reply()]).await;
     let builder = haft_openai::ChatCompletions::builder("pixtral-large").base_url(&server.base_url);
     builder.provider(Provider::Mistral).build().unwrap().chat(&conversation_with_media()).await.unwrap();
     let body = server.take_requests().remove(0).body;
@@ -203,7 +205,7 @@ async fn assistant_message_follows_tool_results_after_a_rejection() {
     let rejection = rejection(
         json!({"message": "Unexpected role 'user' after role 'tool'", "type": "BadRequestError", "code": 400}),
     );
-    let server = Server::replying([rejection, minimal_reply(), minimal_reply()]).await;
+    let server = Server::with_replies([rejection, minimal_reply(), minimal_reply()]).await;
     let builder = haft_openai::ChatCompletions::builder("pixtral-12b").base_url(&server.base_url);
     let model = builder.max_retries(0).build().unwrap();
     for _ in 0..2 {
@@ -226,7 +228,7 @@ async fn only_the_rejected_parameter_is_omitted() {
     for (parameter, rejections) in [(Some("top_p"), 1), (None, 4)] {
         let rejected = rejection(json!({"message": words, "param": parameter}));
         let replies = vec![rejected; rejections].into_iter().chain([minimal_reply(), minimal_reply()]);
-        let server = Server::replying(replies).await;
+        let server = Server::with_replies(replies).await;
         let model = server.builder().max_retries(0).build().unwrap();
         for _ in 0..2 {
             model.chat(&with_settings()).await.unwrap();

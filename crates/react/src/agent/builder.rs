@@ -170,7 +170,7 @@ impl ReactAgentBuilder {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let model = ScriptedModel::new().calls([("a", "finish", r#"{"text":"Pferd"}"#)]);
+    /// let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"text":"Pferd"}"#)]);
     /// let agent = ReactAgent::builder(model)
     ///     .inputs(Schema::from_type::<Question>()?)
     ///     .output::<Translation>()
@@ -204,7 +204,7 @@ impl ReactAgentBuilder {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada","age":36}"#)]);
+    /// let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"name":"Ada","age":36}"#)]);
     /// let agent = ReactAgent::builder(model).output::<Person>().build()?;
     /// let person: Person = agent.run("Ada was 36.").await?.into_answer()?.parse()?;
     /// assert_eq!((person.name.as_str(), person.age), ("Ada", 36));
@@ -252,8 +252,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the names of return-direct tools. A successful call to such a tool ends the run: its
-    /// result is the answer, and the stop reason is
+    /// Sets the names of the stop tools. A successful call to a stop tool ends the run: its result
+    /// is the answer, and the stop reason is
     /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). All other calls in the same reply
     /// are executed, too. The input of a run can override these names. Default: none.
     ///
@@ -271,7 +271,7 @@ impl ReactAgentBuilder {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let model = ScriptedModel::new().calls([("a", "draw", r#"{"what":"a cat"}"#)]);
+    /// let model = ScriptedModel::new().reply_calls([("a", "draw", r#"{"what":"a cat"}"#)]);
     /// let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(Draw)).stop_on(["draw"]).build()?;
     /// let answer = agent.run("Draw a cat.").await?.into_answer().unwrap();
     /// assert_eq!((answer.text.as_str(), answer.stop_reason), ("<svg>a cat</svg>", StopReason::Tool));

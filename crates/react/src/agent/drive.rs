@@ -6,7 +6,7 @@ use futures::stream::StreamExt as _;
 use haft_core::{
     RunEvent, RunOutput, Tool,
     agent::{AgentError, AgentErrorKind},
-    message::View,
+    message::TranscriptView,
     model::ModelError,
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
@@ -19,21 +19,21 @@ use tracing::Instrument as _;
 use super::{
     ReactAgent,
     clock::{Clock, with_time_limit},
-    deprecated::DeprecationWarnings,
+    deprecation_warnings::DeprecationWarnings,
     events::{EventSink, ProgressRelay},
-    mailbox::Mailbox,
+    run_handle::Mailbox,
 };
 use crate::{
     Effect, QueueHandle, Run, Step, compaction,
     dialect::Reply,
     extension::{Entries, StepContext},
-    queue::{CallQueues, Placeholders},
+    queue::{CallQueues, QueueResolver},
     run::CallBatch,
 };
 
 /// A predicate that the driver calls at each step boundary. If it returns `true`, the agent stops
 /// driving the run, for example because another agent takes over.
-pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
+pub(crate) type StopCondition<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
     /// Drives `run` until it ends or is suspended. Delivers messages sent through the
@@ -58,11 +58,11 @@ impl ReactAgent {
         run: &mut Run,
         context: RunContext,
         (events, mailbox): (&EventSink, &Mailbox),
-        until: Until<'_>,
+        until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentError> {
         let cancellation = context.cancellation.clone();
         let meter = UsageMeter::default();
-        let entries = Entries::new(run.entries().clone());
+        let entries = Entries::new(run.extension_entries().clone());
         let context = RunContext { state: context.state.with_value(entries.clone()), ..context };
         let span = tracing::info_span!(
             "invoke_agent",
@@ -75,7 +75,7 @@ impl ReactAgent {
                 // `biased`: a finished run is returned even if the token was cancelled at the same
                 // time.
                 biased;
-                result = self.advance(run, context, (events, mailbox, &meter, &entries), until) => result,
+                result = self.perform_effects(run, context, (events, mailbox, &meter, &entries), until) => result,
                 () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
             }
         }
@@ -89,18 +89,18 @@ impl ReactAgent {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
             }
-            AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
+            AgentError::from(kind).with_transcript_and_usage(run.transcript_with_output(), run.usage())
         })
     }
 
     /// Performs the effects of `run` one by one. A cancellation during an effect is handled by the
     /// caller, [`drive_until`](Self::drive_until). Returns `None` if `until` returned `true`.
-    async fn advance(
+    async fn perform_effects(
         &self,
         run: &mut Run,
         context: RunContext,
         (events, mailbox, meter, entries): (&EventSink, &Mailbox, &UsageMeter, &Entries),
-        until: Until<'_>,
+        until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
             return Err(AgentErrorKind::NoRuntime);
@@ -110,11 +110,11 @@ impl ReactAgent {
         }
         let context = Arc::new(self.call_context(context, meter, events));
         let clock = Clock::new();
-        let placeholders = Placeholders::new();
+        let placeholders = QueueResolver::new();
         let mut inputs = self.prepare_step(run, &context, entries, None).await?;
         inputs.tools.diagnostics().iter().for_each(|diagnostic| tracing::warn!("{diagnostic}"));
         let mut deprecated = DeprecationWarnings::default();
-        deprecated.warn(&inputs.tools);
+        deprecated.warn_once(&inputs.tools);
         run.recover(&inputs.tools);
         let mut seen = run.transcript().len();
         loop {
@@ -123,7 +123,7 @@ impl ReactAgent {
             }
             save_entries(run, entries);
             let step = Step { resolver: Some(&placeholders), ..inputs.as_step(clock.now()) };
-            let effect = mailbox.next(run, &step)?;
+            let effect = mailbox.deliver_then_next(run, &step)?;
             emit_rejected_replies(run, seen, events).await;
             seen = run.transcript().len();
             match effect {
@@ -131,7 +131,7 @@ impl ReactAgent {
                 Effect::Prepare => {
                     let last = inputs.instructions.take();
                     inputs = self.prepare_step(run, &context, entries, last).await?;
-                    deprecated.warn(&inputs.tools);
+                    deprecated.warn_once(&inputs.tools);
                 }
                 Effect::Chat(request) => {
                     let left = run.time_left();
@@ -142,8 +142,8 @@ impl ReactAgent {
                     drop(request);
                     match reply {
                         Some(reply) => {
-                            let reply = self.extend_reply(reply, run, (&context, entries)).await?;
-                            Self::finish_chat(run, reply, events).await?;
+                            let reply = self.run_reply_hooks(reply, run, (&context, entries)).await?;
+                            Self::report_reply(run, reply, events).await?;
                         }
                         None => run.on_time_limit(),
                     }
@@ -151,7 +151,7 @@ impl ReactAgent {
                 Effect::Call(batch) => {
                     let left = run.time_left();
                     let tools = inputs.tools.clone();
-                    let calls = self.call(run, tools, batch, &context, (events, entries));
+                    let calls = self.execute_calls(run, tools, batch, &context, (events, entries));
                     let result = with_time_limit(left, pin!(calls)).await;
                     run.on_usage(meter.take());
                     match result? {
@@ -175,7 +175,7 @@ impl ReactAgent {
 
     /// Passes a successful reply through the `after_reply` hooks of the extensions. Returns a model
     /// error unchanged.
-    async fn extend_reply(
+    async fn run_reply_hooks(
         &self,
         reply: Result<Reply, ModelError>,
         run: &mut Run,
@@ -192,7 +192,7 @@ impl ReactAgent {
 
     /// Summarizes `part` with the compactor model within the remaining time of the run, and reports
     /// the summary to the run.
-    async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
+    async fn compact(&self, run: &mut Run, part: TranscriptView) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
         let summary = compaction::summarize(&*self.0.compactor, &part).instrument(span);
         let summary = with_time_limit(run.time_left(), summary).await?;
@@ -223,7 +223,7 @@ impl ReactAgent {
     /// Returns the tools in `tools` whose calls can be pushed to the queue: all except hand-off
     /// tools. A hand-off must be part of a reply, since it takes effect after the calls of this
     /// reply.
-    fn queueable(&self, tools: &ToolList) -> ToolList {
+    fn queueable_tools(&self, tools: &ToolList) -> ToolList {
         let transfers = &self.0.transfers;
         if transfers.is_empty() {
             return tools.clone();
@@ -234,7 +234,7 @@ impl ReactAgent {
 
     /// Executes the calls of `batch` in parallel, and reports each outcome to `run`. `tools` are
     /// the tools of the request that the model replied to.
-    async fn call(
+    async fn execute_calls(
         &self,
         run: &mut Run,
         tools: ToolList,
@@ -247,10 +247,11 @@ impl ReactAgent {
             events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
         let queues = self.0.has_queue.then(|| CallQueues::new(run, &calls));
-        let states = queues.as_ref().map(|it| it.states(&self.queueable(&tools), self.0.tools.pipeline()));
+        let states =
+            queues.as_ref().map(|it| it.host_states(&self.queueable_tools(&tools), self.0.tools.pipeline()));
         let states = states.unwrap_or_default();
-        let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
-        let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
+        let batch = Batch { tools, calls, resumed, run_context: Arc::clone(context), call_states: states };
+        let mut outcomes = pin!(self.0.tools.pipeline().stream_batch(batch));
         loop {
             // `outcome` is dropped before `emit` is awaited. It may be large, and the future would
             // otherwise store it.
@@ -297,7 +298,7 @@ async fn emit_rejected_replies(run: &Run, seen: usize, events: &EventSink) {
 
 /// Copies `entries` to `run` if an extension has changed an entry since the previous call.
 fn save_entries(run: &mut Run, entries: &Entries) {
-    if let Some(changed) = entries.take_changed() {
-        run.set_entries(changed);
+    if let Some(changed) = entries.take_if_changed() {
+        run.set_extension_entries(changed);
     }
 }

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 /// The maximum number of buffered events. A full buffer pauses the run until the reader takes an
 /// event (back-pressure).
-const EVENT_BUFFER: usize = 64;
+const EVENT_BUFFER_SIZE: usize = 64;
 
 /// A sink for the events of a run, which sends them to their reader. If there is no reader, the
 /// sink discards all events.
@@ -34,7 +34,7 @@ impl EventSink {
     }
 
     /// Returns `true` if the events have a reader.
-    pub(crate) fn are_observed(&self) -> bool {
+    pub(crate) fn has_reader(&self) -> bool {
         self.0.is_some()
     }
 
@@ -82,7 +82,7 @@ pub(crate) fn event_stream<'r, F>(
 where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
-    let (sender, events) = mpsc::channel(EVENT_BUFFER);
+    let (sender, events) = mpsc::channel(EVENT_BUFFER_SIZE);
     let driver = driver(EventSink(Some(sender))).boxed();
     EventStream { events, driver: Some(driver), end: None }.boxed()
 }

@@ -30,8 +30,8 @@ impl ReactAgentBuilder {
     ///
     /// Validators run in order, each on its own tokio task. Each validator receives the output of
     /// the previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
-    /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). If the run is interrupted
-    /// during the validation, the validators run again.
+    /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed). If the run is
+    /// interrupted during the validation, the validators run again.
     ///
     /// # Examples
     ///
@@ -41,7 +41,7 @@ impl ReactAgentBuilder {
     /// use haft_react::{OutputError, ReactAgent};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let agent = ReactAgent::builder(ScriptedModel::new().text("Maybe.").text("Yes."))
+    /// let agent = ReactAgent::builder(ScriptedModel::new().reply_text("Maybe.").reply_text("Yes."))
     ///     .output_validator(|output, _cx| async move {
     ///         match output.text.as_str() {
     ///             "Yes." | "No." => Ok(output),
@@ -84,7 +84,7 @@ impl ReactAgentBuilder {
     /// use haft_react::ReactAgent;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let model = ScriptedModel::new().text("Hello, Ada.");
+    /// let model = ScriptedModel::new().reply_text("Hello, Ada.");
     /// let agent = ReactAgent::builder(model.clone())
     ///     .instructions("Be brief.")
     ///     .dynamic_instructions(|cx| async move {
@@ -135,7 +135,7 @@ impl ReactAgentBuilder {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let model = ScriptedModel::new().calls([("a", "find", r#"{"to":"Rome"}"#)]).text("LH 42.");
+    /// let model = ScriptedModel::new().reply_calls([("a", "find", r#"{"to":"Rome"}"#)]).reply_text("LH 42.");
     /// let agent = ReactAgent::builder(model.clone())
     ///     .tools(Toolset::new().with_tool(Find).with_tool(Book))
     ///     .prepare(|mut request, cx| async move {

@@ -1,8 +1,8 @@
 //! The ReAct dialect in JSON. Each reply is one JSON object with a thought, a tool name and the
 //! arguments.
 
-mod embed;
 mod format;
+mod input_schema;
 mod parser;
 mod stream_parser;
 
@@ -20,7 +20,7 @@ use super::{
 use crate::dialect::Reply;
 use stream_parser::JsonStreamParser;
 
-pub(crate) use parser::json_object;
+pub(crate) use parser::find_json_object;
 pub(super) use parser::parse_step;
 pub(super) use stream_parser::StringScanner;
 
@@ -32,7 +32,7 @@ pub(super) use stream_parser::StringScanner;
 /// around the object, and other key names.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
-    constrained: bool,
+    is_constrained: bool,
 }
 
 /// The default is [`JsonReact::new`].
@@ -45,13 +45,13 @@ impl Default for JsonReact {
 impl JsonReact {
     /// Creates a dialect that constrains each reply to a JSON schema. The model must support this.
     pub fn new() -> Self {
-        Self { constrained: true }
+        Self { is_constrained: true }
     }
 
     /// Creates a dialect for models whose replies cannot be constrained to a JSON schema. The
     /// format is described only in the instructions.
     pub fn unconstrained() -> Self {
-        Self { constrained: false }
+        Self { is_constrained: false }
     }
 }
 
@@ -61,8 +61,8 @@ impl Dialect for JsonReact {
     }
 
     fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        let mut request = step::request::<JsonFormat>(prompt);
-        if !self.constrained {
+        let mut request = step::build_request::<JsonFormat>(prompt);
+        if !self.is_constrained {
             request.response_format = ResponseFormat::Text;
         }
         request
@@ -96,7 +96,7 @@ impl StepFormat for JsonFormat {
         )
     }
 
-    fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
+    fn format_step(thought: &str, tool_name: &str, tool_args: &Value) -> String {
         json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}).to_string()
     }
 
@@ -105,7 +105,7 @@ impl StepFormat for JsonFormat {
     }
 
     fn response_format(tools: &[&ToolDefinition]) -> ResponseFormat {
-        format::step_format(tools)
+        format::step_response_format(tools)
     }
 }
 

@@ -31,18 +31,19 @@ impl Dialect for NativeCalls {
         let (tools, tool_choice) = match (prompt.outputs, choice) {
             (None, choice) => (prompt.tools.clone(), choice.clone()),
             (Some(outputs), ToolChoice::Auto) => {
-                (FinishTools::cached(prompt.tools, outputs).with_finish.clone(), ToolChoice::Required)
+                (FinishTools::get_or_create(prompt.tools, outputs).with_finish.clone(), ToolChoice::Required)
             }
             (Some(outputs), ToolChoice::None) => {
-                (FinishTools::cached(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
+                (FinishTools::get_or_create(prompt.tools, outputs).only_finish.clone(), ToolChoice::Required)
             }
             // If `FINISH` were offered, a call to `FINISH` would satisfy `ToolChoice::Required`,
             // and the model would not have to call a real tool.
-            (Some(outputs), ToolChoice::Required) => {
-                (FinishTools::cached(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
-            }
+            (Some(outputs), ToolChoice::Required) => (
+                FinishTools::get_or_create(prompt.tools, outputs).without_finish.clone(),
+                ToolChoice::Required,
+            ),
             (Some(outputs), ToolChoice::Tool(name)) => (
-                FinishTools::cached(prompt.tools, outputs).with_finish.clone(),
+                FinishTools::get_or_create(prompt.tools, outputs).with_finish.clone(),
                 ToolChoice::Tool(name.clone()),
             ),
         };
@@ -85,11 +86,11 @@ struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,
     without_finish: ToolList,
-    finish: ToolList,
+    only_finish: ToolList,
 }
 
 impl FinishTools {
-    fn cached(tools: &ToolList, outputs: &Schema) -> Arc<Self> {
+    fn get_or_create(tools: &ToolList, outputs: &Schema) -> Arc<Self> {
         let cached = tools.memoize(|tools| Self::new(tools, outputs));
         if cached.outputs == *outputs { cached } else { Arc::new(Self::new(tools, outputs)) }
     }
@@ -98,13 +99,13 @@ impl FinishTools {
         let finish: Arc<dyn Tool> = Arc::new(finish_tool(outputs));
         let others = || tools.tools().iter().filter(|tool| *tool.definition().name() != *FINISH);
         let gather = |tools: &mut dyn Iterator<Item = &Arc<dyn Tool>>| {
-            ToolList::gather(tools.map(|tool| ("react", Arc::clone(tool))), Vec::new())
+            ToolList::collect(tools.map(|tool| ("react", Arc::clone(tool))), Vec::new())
         };
         Self {
             outputs: outputs.clone(),
             with_finish: gather(&mut others().chain([&finish])),
             without_finish: gather(&mut others()),
-            finish: ToolList::new("react", [Arc::clone(&finish)]),
+            only_finish: ToolList::new("react", [Arc::clone(&finish)]),
         }
     }
 }

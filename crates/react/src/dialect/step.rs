@@ -21,7 +21,7 @@ use prompt::StepPrompt;
 
 /// The name of the argument that contains the answer in a [`FINISH`] call, if no outputs are
 /// declared.
-pub(super) const ANSWER: &str = "answer";
+pub(super) const ANSWER_KEY: &str = "answer";
 
 /// A text format of ReAct steps, such as one JSON object or three lines.
 pub(super) trait StepFormat: Send + Sync + 'static {
@@ -34,7 +34,7 @@ pub(super) trait StepFormat: Send + Sync + 'static {
     fn template(thought: &str, tool_name: &str) -> String;
 
     /// Formats a step with the given thought, tool name and arguments as text.
-    fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String;
+    fn format_step(thought: &str, tool_name: &str, tool_args: &Value) -> String;
 
     /// Parses the first step in `text`, or returns `None` if there is none. `is_complete` is `true`
     /// if the model stopped by itself, so `text` is not truncated. `outputs` is the schema of the
@@ -67,12 +67,12 @@ pub(super) enum StepAction {
 }
 
 /// Converts `prompt` to a model request. The instructions in the request describe the format `F`.
-pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
-    let step_prompt = StepPrompt::<F>::cached(prompt);
+pub(super) fn build_request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
+    let step_prompt = StepPrompt::<F>::get_or_create(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
     // The directive is the last message. The messages that precede it stay the same in each
     // request, so the provider can cache them.
-    let directive = if prompt.must_answer { None } else { prompt::directive(choice) };
+    let directive = if prompt.must_answer { None } else { prompt::tool_choice_message(choice) };
     let messages = prompt.messages.iter().map(render::render_message::<F>);
     ChatRequest {
         instructions: Some(step_prompt.system_message(prompt)),
@@ -131,7 +131,7 @@ fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs
     let answer = match outputs {
         // The run validates the value against the schema.
         Some(_) => Some(Content::Json { value: arguments }),
-        None => answer_text(arguments).map(Content::text),
+        None => extract_answer_text(arguments).map(Content::text),
     };
     set_answer::<F>(reply, answer);
 }
@@ -142,7 +142,7 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
         None => {
-            let example = F::write("why", FINISH, &serde_json::json!({ANSWER: "the answer"}));
+            let example = F::format_step("why", FINISH, &serde_json::json!({ANSWER_KEY: "the answer"}));
             reply.problem = Some(format!("Your reply has no answer. To end, write it so:\n{example}"));
         }
     }
@@ -151,11 +151,11 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
 /// Extracts the answer from the arguments of a [`FINISH`] call, as text. Returns `None` if there is
 /// no answer or it is blank.
 ///
-/// In an object, the answer is the member [`ANSWER`] or the only member. A string is parsed first
-/// if it contains a JSON object. Any other value is itself the answer.
-fn answer_text(arguments: Value) -> Option<String> {
+/// In an object, the answer is the member [`ANSWER_KEY`] or the only member. A string is parsed
+/// first if it contains a JSON object. Any other value is itself the answer.
+fn extract_answer_text(arguments: Value) -> Option<String> {
     match arguments {
-        Value::Object(mut arguments) => match arguments.shift_remove(ANSWER) {
+        Value::Object(mut arguments) => match arguments.shift_remove(ANSWER_KEY) {
             Some(answer) => answer_to_text(answer),
             None if arguments.len() == 1 => {
                 arguments.into_iter().next().and_then(|(_, answer)| answer_to_text(answer))
@@ -163,7 +163,7 @@ fn answer_text(arguments: Value) -> Option<String> {
             None => None,
         },
         Value::String(text) => match serde_json::from_str(&text) {
-            Ok(arguments @ Value::Object(_)) => answer_text(arguments),
+            Ok(arguments @ Value::Object(_)) => extract_answer_text(arguments),
             _ => answer_to_text(Value::String(text)),
         },
         other => answer_to_text(other),

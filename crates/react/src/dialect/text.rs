@@ -51,7 +51,7 @@ impl Dialect for TextReact {
     }
 
     fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        let mut request = step::request::<TextFormat>(prompt);
+        let mut request = step::build_request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
         // The caller's stop sequences have precedence. If there is no room for the sequences of
         // this dialect, the parser still ignores an observation that the model makes up.
@@ -83,7 +83,7 @@ impl StepFormat for TextFormat {
         format_step(thought, tool_name, "{its arguments, as JSON}")
     }
 
-    fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
+    fn format_step(thought: &str, tool_name: &str, tool_args: &Value) -> String {
         // The thought is written as one line, because any further line could look like a label.
         let thought: Vec<_> = thought.split_whitespace().collect();
         format_step(&thought.join(" "), tool_name, &tool_args.to_string())

@@ -35,29 +35,29 @@ pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 #[derive(Clone, Default)]
 pub struct Entries {
     extension: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedEntries>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedEntries {
     /// Locked during each change, so that only one change is made at a time. A driver never waits
     /// for this lock.
-    changes: Mutex<()>,
-    data: Mutex<Data>,
+    change_lock: Mutex<()>,
+    data: Mutex<EntryData>,
 }
 
 #[derive(Default)]
-struct Data {
+struct EntryData {
     saved: SavedEntries,
     is_changed: bool,
 }
 
 impl Entries {
-    /// Creates a handle from the [saved entries](crate::Run::entries) of a run. A driver passes the
-    /// handle to the tools as state.
+    /// Creates a handle from the [saved entries](crate::Run::extension_entries) of a run. A driver
+    /// passes the handle to the tools as state.
     pub fn new(saved: SavedEntries) -> Self {
-        let data = Mutex::new(Data { saved, is_changed: false });
-        Self { shared: Arc::new(Shared { data, ..Shared::default() }), ..Self::default() }
+        let data = Mutex::new(EntryData { saved, is_changed: false });
+        Self { shared: Arc::new(SharedEntries { data, ..SharedEntries::default() }), ..Self::default() }
     }
 
     /// Returns a handle for the entries of the extension named `extension`.
@@ -86,7 +86,7 @@ impl Entries {
     /// Fails if `value` cannot be serialized as JSON.
     pub fn set<T: Serialize>(&self, name: &str, value: &T) -> serde_json::Result<()> {
         let value = serde_json::to_value(value)?;
-        let _change = lock(&self.shared.changes);
+        let _change = lock(&self.shared.change_lock);
         self.data().set(&self.extension, name, value);
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Entries {
     where
         T: Default + Serialize + DeserializeOwned,
     {
-        let _change = lock(&self.shared.changes);
+        let _change = lock(&self.shared.change_lock);
         let mut value = self.get::<T>(name)?.unwrap_or_default();
         let output = change(&mut value);
         let value = serde_json::to_value(value)?;
@@ -116,7 +116,7 @@ impl Entries {
 
     /// Removes the entry `name`. Returns `true` if the entry was set.
     pub fn remove(&self, name: &str) -> bool {
-        let _change = lock(&self.shared.changes);
+        let _change = lock(&self.shared.change_lock);
         let mut shared = self.data();
         let Some(entries) = shared.saved.get_mut(&*self.extension) else { return false };
         let is_removed = entries.remove(name).is_some();
@@ -128,14 +128,14 @@ impl Entries {
     }
 
     /// Returns the entries of all extensions, or `None` if no entry was changed since the previous
-    /// `take_changed`. A driver passes the entries to
-    /// [`Run::set_entries`](crate::Run::set_entries).
-    pub fn take_changed(&self) -> Option<SavedEntries> {
+    /// `take_if_changed`. A driver passes the entries to
+    /// [`Run::set_extension_entries`](crate::Run::set_extension_entries).
+    pub fn take_if_changed(&self) -> Option<SavedEntries> {
         let mut shared = self.data();
         std::mem::take(&mut shared.is_changed).then(|| shared.saved.clone())
     }
 
-    fn data(&self) -> MutexGuard<'_, Data> {
+    fn data(&self) -> MutexGuard<'_, EntryData> {
         lock(&self.shared.data)
     }
 }
@@ -144,7 +144,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Data {
+impl EntryData {
     fn set(&mut self, extension: &str, name: &str, value: Value) {
         self.saved.entry(extension.to_owned()).or_default().insert(name.to_owned(), value);
         self.is_changed = true;

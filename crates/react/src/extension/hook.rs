@@ -37,7 +37,10 @@ impl HookError {
         hook: &'static str,
     ) -> Result<T, AgentErrorKind> {
         let result = result.map_err(BoxError::from).and_then(|result| result);
-        result.map_err(|source| AgentErrorKind::Hook { hook, source: with_extension_name(extension, source) })
+        result.map_err(|source| AgentErrorKind::HookFailed {
+            hook,
+            source: with_extension_name(extension, source),
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use haft_core::{
     toolset::ToolList,
 };
 
-use super::{StepRequest, request::PreparedLists};
+use super::{StepRequest, step_request::PreparedListCache};
 use crate::{Dialect, Run, Step, dialect::dialect_for};
 
 /// The inputs of a model request. [`ExtensionSet::prepare`](super::ExtensionSet::prepare) passes
@@ -90,10 +90,10 @@ impl StepInputs {
         self,
         request: StepRequest,
         paragraphs: &[String],
-        cached: &PreparedLists,
+        cached: &PreparedListCache,
     ) -> Result<Self, String> {
         request.check_fixed_names(&self.tools, &self.handoff_tools)?;
-        let tools = request.list(&self.tools, cached);
+        let tools = request.prepared_tools(&self.tools, cached);
         let model_dialect = request.model.as_ref().map(|model| dialect_for(model.profile()));
         Ok(Self {
             tools,

@@ -13,7 +13,7 @@ use super::{
     Extension, StepContext, StepInputs,
     hook::{HookError, run_hook, with_extension_name},
     inputs::join_instructions,
-    request::PreparedLists,
+    step_request::PreparedListCache,
 };
 use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply};
 
@@ -31,7 +31,7 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 ///   [`Run::on_check`]
 ///
 /// The driver also creates [`Entries`](super::Entries) for the run and passes them to the tools as
-/// state. It saves changed entries with [`Run::set_entries`].
+/// state. It saves changed entries with [`Run::set_extension_entries`].
 ///
 /// Each hook runs on its own tokio task, with a [timeout](Self::with_hook_timeout). The hooks need
 /// a tokio runtime with a timer.
@@ -57,10 +57,10 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 ///     });
 /// let extensions = ExtensionSet::new([polite])?;
 /// let config = extensions.configure(RunConfig::default());
-/// let model = extensions.adapt_model(Arc::new(ScriptedModel::new().text("Hello.")));
+/// let model = extensions.adapt_model(Arc::new(ScriptedModel::new().reply_text("Hello.")));
 ///
 /// let mut run = Run::new(&config, "Hi".into())?;
-/// let entries = Entries::new(run.entries().clone());
+/// let entries = Entries::new(run.extension_entries().clone());
 /// let context = Arc::new(RunContext::default());
 /// let mut inputs = StepInputs::new(ToolList::default(), model, Arc::new(NativeCalls));
 /// let answer = loop {
@@ -88,7 +88,7 @@ pub struct ExtensionSet {
     extensions: Vec<Extension>,
     /// The maximum duration of each call to a hook.
     hook_timeout: Duration,
-    prepared: PreparedLists,
+    prepared: PreparedListCache,
 }
 
 impl ExtensionSet {
@@ -98,14 +98,14 @@ impl ExtensionSet {
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentBuildError::ExtensionName`] if two extensions have the same name.
+    /// Fails with [`AgentBuildError::InvalidExtensionName`] if two extensions have the same name.
     pub fn new(extensions: impl IntoIterator<Item = Extension>) -> Result<Self, AgentBuildError> {
         let extensions: Vec<_> = extensions.into_iter().collect();
         let mut names = BTreeSet::new();
         if let Some(duplicate) = extensions.iter().find(|extension| !names.insert(extension.name.as_str())) {
-            return Err(AgentBuildError::ExtensionName(duplicate.name.clone()));
+            return Err(AgentBuildError::InvalidExtensionName(duplicate.name.clone()));
         }
-        Ok(Self { extensions, hook_timeout: limits::HOOK_TIMEOUT, prepared: PreparedLists::default() })
+        Ok(Self { extensions, hook_timeout: limits::HOOK_TIMEOUT, prepared: PreparedListCache::default() })
     }
 
     /// Sets the maximum duration of each call to a hook. Default: [`limits::HOOK_TIMEOUT`].
@@ -163,16 +163,16 @@ impl ExtensionSet {
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::Hook`] if a hook fails, panics or exceeds the timeout, gives a
-    /// tool a name that the dialect reserves, or changes the name of a
-    /// [hand-off tool](StepInputs::handoff_tools).
+    /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout,
+    /// gives a tool a name that the dialect reserves, or changes the name of a [hand-off
+    /// tool](StepInputs::handoff_tools).
     pub async fn prepare(
         &self,
         inputs: StepInputs,
         run: &Run,
         cx: &StepContext,
     ) -> Result<StepInputs, AgentErrorKind> {
-        if self.extensions.iter().all(|it| it.instructions.is_empty() && it.prepare.is_empty()) {
+        if self.extensions.iter().all(|it| it.instruction_hooks.is_empty() && it.prepare.is_empty()) {
             return Ok(inputs);
         }
         let mut request = inputs.to_request(run);
@@ -190,7 +190,7 @@ impl ExtensionSet {
             inputs.check_reserved_name(run)?;
             Ok(inputs)
         });
-        inputs.map_err(|problem| AgentErrorKind::Hook { hook: "prepare hook", source: problem.into() })
+        inputs.map_err(|problem| AgentErrorKind::HookFailed { hook: "prepare hook", source: problem.into() })
     }
 
     /// Runs the hooks for dynamic instructions. Returns one paragraph per hook.
@@ -198,7 +198,7 @@ impl ExtensionSet {
         let mut paragraphs = Vec::new();
         for extension in &self.extensions {
             let cx = cx.for_extension(&extension.name);
-            for hook in &extension.instructions {
+            for hook in &extension.instruction_hooks {
                 let hook = Arc::clone(hook);
                 let text = run_hook(self.hook_timeout, &cx, move |cx| hook(cx)).await;
                 paragraphs.push(HookError::flatten(text, &extension.name, "dynamic instructions")?);
@@ -215,8 +215,8 @@ impl ExtensionSet {
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::Hook`] if a hook fails, panics or exceeds the timeout. The
-    /// usage of `reply` is then added to `run`.
+    /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
+    /// The usage of `reply` is then added to `run`.
     ///
     /// # Cancellation
     ///
@@ -227,7 +227,7 @@ impl ExtensionSet {
         run: &mut Run,
         cx: &StepContext,
     ) -> Result<Reply, AgentErrorKind> {
-        if self.extensions.iter().all(|extension| extension.replies.is_empty()) {
+        if self.extensions.iter().all(|extension| extension.reply_hooks.is_empty()) {
             return Ok(reply);
         }
         let had_calls = !reply.message.tool_calls.is_empty();
@@ -235,7 +235,7 @@ impl ExtensionSet {
         let mut reply = reply;
         for extension in self.extensions.iter().rev() {
             let cx = cx.for_extension(&extension.name);
-            for hook in extension.replies.iter().rev() {
+            for hook in extension.reply_hooks.iter().rev() {
                 let hook = Arc::clone(hook);
                 let changed = run_hook(self.hook_timeout, &cx, move |cx| hook(reply, cx)).await;
                 reply = HookError::flatten(changed, &extension.name, "reply hook")?;
@@ -303,7 +303,7 @@ impl UncountedUsage<'_> {
 impl Drop for UncountedUsage<'_> {
     fn drop(&mut self) {
         if let Some(usage) = self.usage.take() {
-            self.run.on_usage(usage.normalized());
+            self.run.on_usage(usage.counted_as_request());
         }
     }
 }

@@ -15,11 +15,11 @@ use serde_json::json;
 use crate::{
     Run,
     router::Route,
-    run::{hint, is_hint},
+    run::{hint_message, is_hint},
 };
 
 /// Metadata key of the message that records a hand-off. The value is the name of the next agent.
-const HANDOFF_TARGET: &str = "handed_to";
+const HANDOFF_TARGET_KEY: &str = "handed_to";
 
 /// Returns the name of the hand-off tool for the agent `agent`.
 pub(super) fn tool_name(agent: &str) -> ToolName {
@@ -27,13 +27,13 @@ pub(super) fn tool_name(agent: &str) -> ToolName {
 }
 
 /// A tool that hands off the conversation to the agent `to`.
-pub(super) struct Transfer {
+pub(super) struct TransferTool {
     definition: ToolDefinition,
     to: String,
 }
 
-impl Transfer {
-    pub(super) fn to(route: &Route) -> Self {
+impl TransferTool {
+    pub(super) fn new(route: &Route) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
@@ -55,7 +55,7 @@ impl Transfer {
 }
 
 #[async_trait]
-impl Tool for Transfer {
+impl Tool for TransferTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
@@ -125,16 +125,16 @@ pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option
 /// Creates the message that announces a hand-off to the model of the next agent. `to` is the name
 /// of that agent.
 pub(super) fn handoff_note(to: &str, reason: &str) -> Message {
-    let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
+    let message = hint_message(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();
-    metadata.insert(HANDOFF_TARGET.to_owned(), to.into());
+    metadata.insert(HANDOFF_TARGET_KEY.to_owned(), to.into());
     message.with_metadata(metadata)
 }
 
 /// Returns the name of the next agent if `message` records a hand-off, or `None` for other
 /// messages.
 pub(super) fn handoff_target(message: &Message) -> Option<&str> {
-    message.metadata_value(HANDOFF_TARGET).filter(|_| is_hint(message))?.as_str()
+    message.metadata_value(HANDOFF_TARGET_KEY).filter(|_| is_hint(message))?.as_str()
 }
 
 /// Returns a text with the name of the agent `from` and its reason for the hand-off. The reason is

@@ -19,7 +19,7 @@ use crate::{Run, run::RunError};
 ///
 /// - [`QueueHandle::closed`] in the state for listing tools. Otherwise, tools that take a
 ///   [`QueueHandle`] are withheld from the model.
-/// - [`Placeholders`](super::Placeholders) in [`Step::resolver`](crate::Step::resolver). They
+/// - [`QueueResolver`](super::QueueResolver) in [`Step::resolver`](crate::Step::resolver). They
 ///   replace placeholders with results.
 ///
 /// # Cancellation
@@ -45,7 +45,7 @@ use crate::{Run, run::RunError};
 /// /// Writes an offer for a pen.
 /// #[tool]
 /// fn offer(#[tool(state)] calls: QueueHandle) -> Result<String, ToolError> {
-///     Ok(format!("A pen is {}.", calls.push("price", json!({"item": "pen"}))?))
+///     Ok(format!("A pen is {}.", calls.push_call("price", json!({"item": "pen"}))?))
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -57,13 +57,13 @@ use crate::{Run, run::RunError};
 /// // For each `Effect::Call`.
 /// let calls = vec![ToolCall::new("call_1", "offer", "{}")];
 /// let queues = CallQueues::new(&run, &calls);
-/// let states = queues.states(&tools, toolset.pipeline());
-/// let mut outcomes = pin!(toolset.pipeline().batch(Batch { tools, calls, states, ..Batch::default() }));
+/// let states = queues.host_states(&tools, toolset.pipeline());
+/// let mut outcomes = pin!(toolset.pipeline().stream_batch(Batch { tools, calls, call_states: states, ..Batch::default() }));
 /// while let Some((_, outcome)) = outcomes.next().await {
 ///     queues.close(&outcome, &mut run)?;
 ///     // Report the outcome to the run here.
 /// }
-/// assert_eq!(run.added_calls_left(), limits::QUEUED_CALLS - 1);
+/// assert_eq!(run.added_calls_left(), limits::QUEUE_CALLS_TOTAL - 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -75,14 +75,14 @@ impl CallQueues {
     /// accept as many calls as can still be [added](Run::added_calls_left) to `run`.
     pub fn new(run: &Run, calls: &[ToolCall]) -> Self {
         let quota = Quota::new(run.added_calls_left());
-        Self(calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::with_quota(&quota)))).collect())
+        Self(calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::new(&quota)))).collect())
     }
 
     /// Returns the state for each call, by the id of the call, as needed for
-    /// [`Batch::states`](haft_core::pipeline::Batch::states). The state contains the
+    /// [`Batch::call_states`](haft_core::pipeline::Batch::call_states). The state contains the
     /// [`QueueHandle`] of the call, which accepts calls to `tools`. `pipeline` validates these
     /// calls.
-    pub fn states(&self, tools: &ToolList, pipeline: &Pipeline) -> BTreeMap<String, HostState> {
+    pub fn host_states(&self, tools: &ToolList, pipeline: &Pipeline) -> BTreeMap<String, HostState> {
         let handle = |pushed| QueueHandle::new(pushed, tools.clone(), pipeline.clone());
         self.0.iter().map(|(id, pushed)| (id.clone(), HostState::new().with_value(handle(pushed)))).collect()
     }

@@ -10,7 +10,7 @@ use std::{
 use haft_core::{Pipeline, ToolCall, ToolError, limits, toolset::ToolList};
 use serde::Serialize;
 
-use super::results::{PREFIX, contains_placeholder};
+use super::results::{PLACEHOLDER_PREFIX, contains_placeholder};
 
 /// A handle for pushing tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
 /// code. Cheap to clone.
@@ -39,7 +39,7 @@ impl QueueHandle {
     /// ```
     /// use haft_react::QueueHandle;
     ///
-    /// assert!(QueueHandle::closed().push("price", ()).is_err());
+    /// assert!(QueueHandle::closed().push_call("price", ()).is_err());
     /// ```
     pub fn closed() -> Self {
         Self { pushed: Weak::new(), tools: ToolList::default(), pipeline: Pipeline::default() }
@@ -53,7 +53,7 @@ impl QueueHandle {
     /// Fails if there is no such tool or if the arguments are invalid. In these cases the error
     /// text is written for a model. Also fails if the queue is full or closed. The source of the
     /// error is then a [`QueueError`].
-    pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
+    pub fn push_call(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
         let call = ToolCall::new("", tool, arguments);
@@ -63,11 +63,11 @@ impl QueueHandle {
             Err(ToolError::InvalidArguments(_)) if contains_placeholder(&call.arguments) => {}
             checked => checked?,
         }
-        pushed.push(call).map_err(ToolError::failed)
+        pushed.push_call(call).map_err(ToolError::failed)
     }
 }
 
-/// An error of [`QueueHandle::push`].
+/// An error of [`QueueHandle::push_call`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
@@ -88,7 +88,7 @@ impl fmt::Debug for QueueHandle {
 /// The calls that were pushed to a queue and wait until the queue or a driver takes them.
 pub(super) struct PushedCalls {
     quota: Arc<Quota>,
-    keys: RandomState,
+    hash_keys: RandomState,
     state: Mutex<QueueState>,
 }
 
@@ -97,25 +97,25 @@ struct QueueState {
     calls: Vec<ToolCall>,
     /// The number of calls pushed so far, including calls already taken. The number makes each
     /// placeholder unique.
-    count: usize,
+    pushed_count: usize,
     is_closed: bool,
 }
 
 impl PushedCalls {
-    pub(super) fn with_quota(quota: &Arc<Quota>) -> Self {
-        Self { quota: Arc::clone(quota), keys: RandomState::new(), state: Mutex::default() }
+    pub(super) fn new(quota: &Arc<Quota>) -> Self {
+        Self { quota: Arc::clone(quota), hash_keys: RandomState::new(), state: Mutex::default() }
     }
 
     /// Adds `call` and returns its new placeholder, which contains 128 bits of a keyed hash.
-    fn push(&self, call: ToolCall) -> Result<String, QueueError> {
+    fn push_call(&self, call: ToolCall) -> Result<String, QueueError> {
         let mut state = lock(&self.state);
         if state.is_closed {
             return Err(QueueError::Closed);
         }
         self.quota.take()?;
-        state.count += 1;
-        let [high, low] = [0_u8, 1].map(|half| self.keys.hash_one((state.count, half)));
-        let id = format!("{PREFIX}{high:016x}{low:016x}");
+        state.pushed_count += 1;
+        let [high, low] = [0_u8, 1].map(|half| self.hash_keys.hash_one((state.pushed_count, half)));
+        let id = format!("{PLACEHOLDER_PREFIX}{high:016x}{low:016x}");
         state.calls.push(ToolCall { id: id.clone(), ..call });
         Ok(id)
     }
@@ -144,7 +144,7 @@ impl PushedCalls {
     }
 
     /// Returns the number of calls that can still be pushed.
-    pub(super) fn quota(&self) -> usize {
+    pub(super) fn calls_left(&self) -> usize {
         self.quota.left()
     }
 }
@@ -185,7 +185,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Default for PushedCalls {
     fn default() -> Self {
-        Self::with_quota(&Quota::new(limits::QUEUED_CALLS))
+        Self::new(&Quota::new(limits::QUEUE_CALLS_TOTAL))
     }
 }
 

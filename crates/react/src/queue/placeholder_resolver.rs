@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     QueuedOutcome, QueuedResults,
-    results::{PLACEHOLDER_LEN, PREFIX, placeholder_at},
+    results::{PLACEHOLDER_LEN, PLACEHOLDER_PREFIX, placeholder_at},
 };
 
 /// The maximum number of bytes inserted into one text or JSON value. Without this limit, a text
@@ -21,7 +21,7 @@ pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 
 /// The maximum nesting depth of insertions. Insertions are nested if a result contains placeholders
 /// of other results.
-pub(super) const MAX_DEPTH: usize = 8;
+pub(super) const MAX_INSERTION_DEPTH: usize = 8;
 
 /// A resolver of the placeholders in one message, text or JSON value.
 ///
@@ -45,14 +45,14 @@ impl<'r> PlaceholderResolver<'r> {
         Self { results, remaining_bytes, texts: HashMap::new(), values: HashMap::new(), is_unresolved: false }
     }
 
-    pub(super) fn is_unresolved(&self) -> bool {
+    pub(super) fn has_unresolved(&self) -> bool {
         self.is_unresolved
     }
 
     /// Replaces the placeholders in a copy of `text`. Returns `None` if no placeholder was
     /// replaced. `depth` is the remaining nesting depth.
     pub(super) fn resolve_text(&mut self, text: &str, depth: usize) -> Option<String> {
-        let mut places = text.match_indices(PREFIX).peekable();
+        let mut places = text.match_indices(PLACEHOLDER_PREFIX).peekable();
         places.peek()?;
         let Some(depth) = depth.checked_sub(1) else {
             self.is_unresolved = true;
@@ -66,17 +66,17 @@ impl<'r> PlaceholderResolver<'r> {
                 continue;
             };
             filled += text.get(end..at).unwrap_or_default();
-            filled += &self.insertion(id, queued, depth);
+            filled += &self.inserted_text(id, queued, depth);
             end = at + PLACEHOLDER_LEN;
         }
         filled += text.get(end..).unwrap_or_default();
         (end > 0).then_some(filled)
     }
 
-    fn insertion(&mut self, id: &'r str, queued: &'r QueuedOutcome, depth: usize) -> String {
+    fn inserted_text(&mut self, id: &'r str, queued: &'r QueuedOutcome, depth: usize) -> String {
         let memoized = self.texts.remove(&(id, depth));
         let text = memoized.unwrap_or_else(|| {
-            let text = queued.text();
+            let text = queued.replacement_text();
             self.resolve_text(&text, depth).unwrap_or_else(|| text.into_owned())
         });
         let inserted = if self.reserve(text.len()) { text.clone() } else { omitted_text(queued) };
@@ -124,7 +124,7 @@ impl<'r> PlaceholderResolver<'r> {
     fn placeholder_value(&mut self, id: &'r str, queued: &'r QueuedOutcome, depth: usize) -> Value {
         let memoized = self.values.remove(&(id, depth));
         let (value, bytes) = memoized.unwrap_or_else(|| {
-            let mut value = queued.value();
+            let mut value = queued.replacement_value();
             self.resolve_value(&mut value, depth);
             let bytes = value.to_string().len();
             (value, bytes)
@@ -160,9 +160,9 @@ impl<'r> PlaceholderResolver<'r> {
     fn resolve_part(&mut self, part: &mut Content) -> bool {
         match part {
             Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
-                self.resolve_text(text, MAX_DEPTH).map(|filled| *text = filled).is_some()
+                self.resolve_text(text, MAX_INSERTION_DEPTH).map(|filled| *text = filled).is_some()
             }
-            Content::Json { value } => self.resolve_value(value, MAX_DEPTH),
+            Content::Json { value } => self.resolve_value(value, MAX_INSERTION_DEPTH),
             _ => false,
         }
     }
@@ -171,7 +171,7 @@ impl<'r> PlaceholderResolver<'r> {
         let outcome = match &result.outcome {
             Outcome::Done(output) => Outcome::Done(self.resolve_output(output)?),
             Outcome::Failed(failure) => {
-                let message = self.resolve_text(&failure.message, MAX_DEPTH)?;
+                let message = self.resolve_text(&failure.message, MAX_INSERTION_DEPTH)?;
                 Outcome::Failed(haft_core::call::Failure { message, ..failure.clone() })
             }
         };
@@ -192,9 +192,9 @@ impl<'r> PlaceholderResolver<'r> {
         // again. Insertions into the old text could make the JSON invalid.
         let json_text = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_json_text));
         let json_text = json_text.map(|filled| ToolOutput::structured(filled.clone()).content);
-        let max_bytes = text_bytes(&output.content).saturating_add(self.remaining_bytes);
+        let max_bytes = text_len(&output.content).saturating_add(self.remaining_bytes);
         let content = json_text
-            .filter(|it| text_bytes(it) <= max_bytes)
+            .filter(|it| text_len(it) <= max_bytes)
             .or_else(|| self.resolve_content(&output.content));
         (content.is_some() || structured.is_some()).then(|| ToolOutput {
             content: content.unwrap_or_else(|| output.content.clone()),
@@ -210,20 +210,20 @@ impl<'r> PlaceholderResolver<'r> {
             return None;
         }
         let mut filled = value.clone();
-        self.resolve_value(&mut filled, MAX_DEPTH).then_some(filled)
+        self.resolve_value(&mut filled, MAX_INSERTION_DEPTH).then_some(filled)
     }
 }
 
 /// Returns the text that replaces a placeholder if its result is too long to be inserted.
 fn omitted_text(queued: &QueuedOutcome) -> String {
     let why = "left out: there are too many results in one text";
-    match queued.stored() {
+    match queued.result_handle() {
         Some(handle) => format!("[{why}; the whole result is stored as {handle:?}]"),
         None => format!("[{why}]"),
     }
 }
 
-fn text_bytes(content: &[Content]) -> usize {
+fn text_len(content: &[Content]) -> usize {
     content.iter().map(|part| part.as_text().len()).sum()
 }
 
@@ -232,7 +232,7 @@ fn text_bytes(content: &[Content]) -> usize {
 fn may_contain_placeholder(part: &Content) -> bool {
     match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
-            text.contains(PREFIX)
+            text.contains(PLACEHOLDER_PREFIX)
         }
         Content::Json { value } => value_may_contain_placeholder(value),
         _ => false,
@@ -241,7 +241,7 @@ fn may_contain_placeholder(part: &Content) -> bool {
 
 fn value_may_contain_placeholder(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains(PREFIX),
+        Value::String(text) => text.contains(PLACEHOLDER_PREFIX),
         Value::Array(values) => values.iter().any(value_may_contain_placeholder),
         Value::Object(map) => map.values().any(value_may_contain_placeholder),
         _ => false,

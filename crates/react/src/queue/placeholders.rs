@@ -10,29 +10,29 @@ use haft_core::{Message, ToolCall, ToolResult, Transcript};
 
 use super::{
     QueuedResults,
-    results::{NewResults, is_placeholder},
-    selection::select,
+    results::{ResultsChange, is_placeholder},
+    selection::select_calls,
 };
-use crate::run::{Output, Resolver, Selection, call_results};
+use crate::run::{CallSelection, Output, Resolver, call_results};
 
 /// A [`Resolver`] that replaces placeholders with the results of queued calls. A driver passes it
 /// to the run in [`Step::resolver`](crate::Step::resolver).
 ///
-/// Use one `Placeholders` per run. Its index is derived from the transcript and never saved. Each
+/// Use one `QueueResolver` per run. Its index is derived from the transcript and never saved. Each
 /// step reads only the new messages.
 ///
 /// # Examples
 ///
 /// ```
 /// use haft_core::{Timestamp, toolset::ToolList};
-/// use haft_react::{NativeCalls, Step, queue::Placeholders};
+/// use haft_react::{NativeCalls, Step, queue::QueueResolver};
 ///
-/// let (tools, placeholders) = (ToolList::default(), Placeholders::default());
+/// let (tools, placeholders) = (ToolList::default(), QueueResolver::default());
 /// let mut step = Step::new(&tools, &NativeCalls, Timestamp::now());
 /// step.resolver = Some(&placeholders);
 /// ```
 #[derive(Debug, Default)]
-pub struct Placeholders(Mutex<PlaceholderIndex>);
+pub struct QueueResolver(Mutex<PlaceholderIndex>);
 
 #[derive(Debug, Default)]
 struct PlaceholderIndex {
@@ -46,7 +46,7 @@ struct PlaceholderIndex {
     read_count: usize,
 }
 
-impl Placeholders {
+impl QueueResolver {
     /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
@@ -58,20 +58,20 @@ impl Placeholders {
         is_placeholder(id)
     }
 
-    fn read(&self, transcript: &Transcript) -> MutexGuard<'_, PlaceholderIndex> {
+    fn updated_index(&self, transcript: &Transcript) -> MutexGuard<'_, PlaceholderIndex> {
         let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         index.update(transcript);
         index
     }
 }
 
-impl Resolver for Placeholders {
+impl Resolver for QueueResolver {
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>> {
-        Arc::clone(&self.read(transcript).messages)
+        Arc::clone(&self.updated_index(transcript).messages)
     }
 
     fn output(&self, transcript: &Transcript, mut output: Output) -> Output {
-        let index = self.read(transcript);
+        let index = self.updated_index(transcript);
         let results = &index.results;
         if results.is_empty() {
             return output;
@@ -86,11 +86,11 @@ impl Resolver for Placeholders {
     }
 
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult> {
-        self.read(transcript).results.resolve_result(result)
+        self.updated_index(transcript).results.resolve_result(result)
     }
 
-    fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection {
-        select(waiting, &self.read(transcript).results)
+    fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> CallSelection {
+        select_calls(waiting, &self.updated_index(transcript).results)
     }
 }
 
@@ -103,7 +103,7 @@ impl PlaceholderIndex {
             *self = Self::default();
         }
         let had_results = !self.results.is_empty();
-        let new_results = self.results.read(messages.get(self.read_count..).unwrap_or_default());
+        let new_results = self.results.add_recorded(messages.get(self.read_count..).unwrap_or_default());
         if self.results.is_empty() {
             self.read_count = messages.len();
             return;
@@ -112,9 +112,9 @@ impl PlaceholderIndex {
             // No message was resolved before the first result arrived. All earlier messages are
             // therefore resolved now.
             _ if !had_results => (0..self.read_count).collect(),
-            NewResults::None => BTreeSet::new(),
-            NewResults::Added => mem::take(&mut self.unresolved),
-            NewResults::Changed => (0..self.read_count).collect(),
+            ResultsChange::None => BTreeSet::new(),
+            ResultsChange::Added => mem::take(&mut self.unresolved),
+            ResultsChange::Changed => (0..self.read_count).collect(),
         };
         self.unresolved.retain(|index| !indices.contains(index));
         for index in indices.into_iter().chain(self.read_count..messages.len()) {
@@ -126,7 +126,7 @@ impl PlaceholderIndex {
     }
 
     fn resolve(&mut self, index: usize, message: &Message) {
-        let (resolved, is_unresolved) = self.results.message(message);
+        let (resolved, is_unresolved) = self.results.resolve_message_status(message);
         if is_unresolved {
             self.unresolved.insert(index);
         }

@@ -6,15 +6,15 @@ use haft_core::{Message, ToolCall, ToolOutput, ToolResult, Transcript, limits, m
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::placeholder_resolver::{MAX_DEPTH, MAX_INSERTED_BYTES, PlaceholderResolver};
+use super::placeholder_resolver::{MAX_INSERTED_BYTES, MAX_INSERTION_DEPTH, PlaceholderResolver};
 use crate::run::{call_results, call_results_message};
 
 /// The prefix of a placeholder. It consists of letters and `_`, which templates, JSON, HTML and
 /// URLs do not escape.
-pub(super) const PREFIX: &str = "pending_";
+pub(super) const PLACEHOLDER_PREFIX: &str = "pending_";
 
 /// The length of a placeholder in bytes: the prefix and 32 hexadecimal digits.
-pub(super) const PLACEHOLDER_LEN: usize = PREFIX.len() + 32;
+pub(super) const PLACEHOLDER_LEN: usize = PLACEHOLDER_PREFIX.len() + 32;
 
 /// The results of queued tool calls, by placeholder.
 ///
@@ -43,18 +43,18 @@ impl QueuedResults {
     /// Returns the results recorded in `transcript`.
     pub fn from_transcript(transcript: &Transcript) -> Self {
         let mut results = Self::default();
-        results.read(transcript.messages());
+        results.add_recorded(transcript.messages());
         results
     }
 
     /// Adds the results recorded in `messages` to `self`. Returns the kind of change to `self`.
-    pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
+    pub(super) fn add_recorded(&mut self, messages: &[Arc<Message>]) -> ResultsChange {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
-        let mut new = NewResults::None;
+        let mut new = ResultsChange::None;
         for (placeholder, queued) in recorded {
             let is_changed = self.0.get(&placeholder).is_some_and(|known| *known != queued);
-            new = new.max(if is_changed { NewResults::Changed } else { NewResults::Added });
+            new = new.max(if is_changed { ResultsChange::Changed } else { ResultsChange::Added });
             self.0.insert(placeholder, queued);
         }
         new
@@ -96,7 +96,8 @@ impl QueuedResults {
     /// Returns a message that records these results in a conversation, or `None` if there are no
     /// results.
     pub(super) fn results_message(&self) -> Option<Message> {
-        let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
+        let lines: Vec<_> =
+            self.iter().map(|(id, queued)| format!("{id}: {}", queued.replacement_text())).collect();
         let value = serde_json::to_value(self).ok()?;
         (!self.is_empty())
             .then(|| call_results_message(format!("Results of calls:\n{}", lines.join("\n")), value))
@@ -104,7 +105,7 @@ impl QueuedResults {
 
     /// Returns the tool name of the call with this placeholder if the call failed or was not
     /// executed. Returns `None` if the call succeeded or is unknown.
-    pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
+    pub(super) fn failed_tool(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             QueuedOutcome::Executed(result) if result.is_success() => None,
             QueuedOutcome::Executed(result) => Some(&result.name),
@@ -116,7 +117,7 @@ impl QueuedResults {
     /// inserted.
     pub fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES)
-            .resolve_text(text, MAX_DEPTH)
+            .resolve_text(text, MAX_INSERTION_DEPTH)
             .map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
@@ -129,14 +130,17 @@ impl QueuedResults {
     /// Replaces the placeholders in a copy of `message`, except in its tool calls. Returns `None`
     /// if no placeholder was replaced.
     pub fn resolve_message(&self, message: &Message) -> Option<Message> {
-        self.message(message).0
+        self.resolve_message_status(message).0
     }
 
     /// Returns the same as [`resolve_message`](Self::resolve_message), and `true` if later results
     /// may change the resolved message.
-    pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
-        let max_bytes =
-            if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { MAX_INSERTED_BYTES };
+    pub(super) fn resolve_message_status(&self, message: &Message) -> (Option<Message>, bool) {
+        let max_bytes = if let MessageBody::Tool(_) = message.body() {
+            limits::RESULT_TEXT_BYTES
+        } else {
+            MAX_INSERTED_BYTES
+        };
         let mut resolver = PlaceholderResolver::new(self, max_bytes);
         let body = resolver.resolve_body(message.body());
         let resolved = body.map(|body| {
@@ -146,21 +150,21 @@ impl QueuedResults {
                 None => copy,
             }
         });
-        (resolved, resolver.is_unresolved())
+        (resolved, resolver.has_unresolved())
     }
 
     /// Replaces the placeholders in a copy of `result`. Returns `None` if no placeholder was
-    /// replaced. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the
-    /// text for the model.
+    /// replaced. At most [`RESULT_TEXT_BYTES`](haft_core::limits::RESULT_TEXT_BYTES) are inserted
+    /// into the text for the model.
     pub fn resolve_result(&self, result: &ToolResult) -> Option<ToolResult> {
-        PlaceholderResolver::new(self, limits::RESULT_BYTES).resolve_result(result)
+        PlaceholderResolver::new(self, limits::RESULT_TEXT_BYTES).resolve_result(result)
     }
 }
 
-/// The kind of change to the results by [`QueuedResults::read`]. The variants are ordered from no
-/// change to the largest change.
+/// The kind of change to the results by [`QueuedResults::add_recorded`]. The variants are ordered
+/// from no change to the largest change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NewResults {
+pub(super) enum ResultsChange {
     /// No result was added: the messages contained none.
     None,
     /// Results were added, and every earlier result is unchanged.
@@ -172,7 +176,7 @@ pub(super) enum NewResults {
 impl QueuedOutcome {
     /// Returns the text that replaces the placeholder of the call. This is the result, or a note in
     /// brackets if the call failed or was not executed.
-    pub fn text(&self) -> Cow<'_, str> {
+    pub fn replacement_text(&self) -> Cow<'_, str> {
         match self {
             Self::Executed(result) if result.is_success() => result.model_text(),
             Self::Executed(result) => format!("[{} failed: {}]", result.name, result.model_text()).into(),
@@ -182,25 +186,25 @@ impl QueuedOutcome {
 
     /// Returns the handle of the full result in the result store, or `None` if the result was not
     /// truncated.
-    pub(super) fn stored(&self) -> Option<&str> {
+    pub(super) fn result_handle(&self) -> Option<&str> {
         match self {
             Self::Executed(result) => result.output()?.result_handle.as_deref(),
             Self::Unexecuted { .. } => None,
         }
     }
 
-    pub(super) fn value(&self) -> Value {
+    pub(super) fn replacement_value(&self) -> Value {
         match self {
             Self::Executed(result) => result.output().map(ToolOutput::to_value),
             Self::Unexecuted { .. } => None,
         }
-        .unwrap_or_else(|| Value::String(self.text().into_owned()))
+        .unwrap_or_else(|| Value::String(self.replacement_text().into_owned()))
     }
 }
 
 /// Returns all substrings of `text` with the form of a placeholder, even if they belong to no call.
 pub(super) fn placeholders_in(text: &str) -> Vec<String> {
-    let starts = text.match_indices(PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
+    let starts = text.match_indices(PLACEHOLDER_PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
     starts.map(str::to_owned).collect()
 }
 
@@ -215,6 +219,7 @@ pub(super) fn is_placeholder(id: &str) -> bool {
 /// Returns the placeholder at the start of `text`, or `None` if there is none.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..PLACEHOLDER_LEN)?;
-    let is_placeholder = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());
+    let is_placeholder =
+        placeholder.bytes().skip(PLACEHOLDER_PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());
     is_placeholder.then_some(placeholder)
 }

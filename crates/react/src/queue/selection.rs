@@ -3,7 +3,7 @@
 use haft_core::{ToolCall, schema::JsonText};
 
 use super::{QueuedResults, results::placeholders_in};
-use crate::run::Selection;
+use crate::run::CallSelection;
 
 /// Splits `calls` into failed, waiting and ready calls.
 ///
@@ -12,12 +12,12 @@ use crate::run::Selection;
 /// - All other calls are ready. The placeholders in their arguments are replaced with `results`.
 ///
 /// If all calls wait, they need each other's results, so all of them fail.
-pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
-    let mut selection = Selection::default();
+pub(super) fn select_calls(calls: Vec<ToolCall>, results: &QueuedResults) -> CallSelection {
+    let mut selection = CallSelection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
     for mut call in calls {
         let needed = placeholders_in(&call.arguments);
-        if let Some(name) = needed.iter().find_map(|id| results.failed(id)) {
+        if let Some(name) = needed.iter().find_map(|id| results.failed_tool(id)) {
             let reason = format!("not run: it needs the result of {name}, which failed");
             selection.failed.push((call, reason));
         } else if needed.iter().any(|id| ids.contains(id)) {

@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::RouteTable;
 
 /// Metadata key that marks an assistant message as a clarifying question.
-const CLARIFICATION: &str = "clarification";
+const CLARIFICATION_KEY: &str = "clarification";
 
 /// Returns `true` if `message` is a clarifying question of a router.
 pub(super) fn is_clarification(message: &Message) -> bool {
-    message.metadata_value(CLARIFICATION) == Some(&Value::Bool(true))
+    message.metadata_value(CLARIFICATION_KEY) == Some(&Value::Bool(true))
 }
 
 /// Returns the clarifying question of `table` if it is set. Otherwise, returns a question that
@@ -38,7 +38,7 @@ pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> 
 /// Returns an answer with the clarifying question `question` as its text. The transcript of the
 /// answer is `transcript` with the question appended. `usage` is the usage of the classifier.
 pub(super) fn clarifying_answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
-    let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
+    let metadata = Map::from_iter([(CLARIFICATION_KEY.to_owned(), Value::Bool(true))]);
     let message = Message::assistant(question.as_str()).with_metadata(metadata);
     transcript.push(message.with_created_at(Timestamp::now()));
     RunAnswer {

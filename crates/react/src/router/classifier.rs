@@ -5,7 +5,7 @@ use haft_core::{Message, agent::AgentError, export::async_trait, message::Messag
 use super::{RouteTable, clarify::is_clarification};
 use crate::run::is_from_user;
 
-/// Selects the route for a task. [`Keywords`](super::Keywords) and
+/// Selects the route for a task. [`KeywordClassifier`](super::KeywordClassifier) and
 /// [`ModelClassifier`](super::ModelClassifier) implement this trait.
 ///
 /// # Examples
@@ -86,16 +86,16 @@ pub struct RouteChoice {
 
 /// Returns the texts of the current task: the user messages after the last answer, including
 /// replies to clarifying questions.
-pub(super) fn current_task(conversation: &[Arc<Message>]) -> Vec<String> {
-    let since = last_answer(conversation).map_or(0, |last| last + 1);
+pub(super) fn task_texts(conversation: &[Arc<Message>]) -> Vec<String> {
+    let since = last_answer_index(conversation).map_or(0, |last| last + 1);
     let messages = conversation.iter().skip(since).filter(|message| is_from_user(message));
     messages.map(|message| message.text()).collect()
 }
 
 /// Returns the messages of the current task and its context. The context is the last answer, the
 /// user message before that answer, and the clarifying questions after the answer.
-pub(super) fn task_context(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
-    let answer = last_answer(conversation);
+pub(super) fn task_messages(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
+    let answer = last_answer_index(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
     let question = earlier.iter().rfind(|message| is_from_user(message));
     let since = conversation.iter().skip(answer.unwrap_or_default());
@@ -103,7 +103,7 @@ pub(super) fn task_context(conversation: &[Arc<Message>]) -> impl Iterator<Item 
     question.into_iter().chain(since.filter(is_part))
 }
 
-fn last_answer(conversation: &[Arc<Message>]) -> Option<usize> {
+fn last_answer_index(conversation: &[Arc<Message>]) -> Option<usize> {
     conversation.iter().rposition(|message| is_reply(message) && !is_clarification(message))
 }
 

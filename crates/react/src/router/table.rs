@@ -2,8 +2,8 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// The routes of a [`Router`](super::Router) or of [`Handoffs`](crate::Handoffs), as data. Each
-/// route leads to one agent.
+/// The routes of a [`Router`](super::Router) or of [`HandoffGroup`](crate::HandoffGroup), as data.
+/// Each route leads to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
     /// The routes to the agents. A table without routes is rejected.
@@ -21,10 +21,10 @@ pub struct Route {
     pub name: String,
     /// The purpose of the agent in a few words. It appears in clarifying questions, in the prompt
     /// of a [`ModelClassifier`](super::ModelClassifier), and in the hand-off tools of
-    /// [`Handoffs`](crate::Handoffs).
+    /// [`HandoffGroup`](crate::HandoffGroup).
     pub description: String,
     /// Words and phrases that indicate this route, for the classifier
-    /// [`Keywords`](super::Keywords). Empty by default.
+    /// [`KeywordClassifier`](super::KeywordClassifier). Empty by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<Keyword>,
 }
@@ -36,7 +36,7 @@ pub struct Route {
 /// word. The symbols in words such as `C++`, `C#` and `.NET` are part of the word. In scripts
 /// without spaces, such as Chinese, Japanese and Thai, the keyword matches anywhere in a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "KeywordForm", into = "KeywordForm")]
+#[serde(from = "KeywordJson", into = "KeywordJson")]
 pub struct Keyword {
     /// The word or phrase, for example `refund` or `diagram*`.
     pub text: String,
@@ -47,7 +47,7 @@ pub struct Keyword {
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum KeywordForm {
+enum KeywordJson {
     Plain(String),
     Weighted {
         text: String,
@@ -63,16 +63,16 @@ fn default_weight() -> f64 {
 /// An error in a [`RouteTable`], or a mismatch between its routes and the agents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RouterError {
+pub enum RouteTableError {
     /// The table has no routes.
     #[error("the table has no route")]
-    NoRoute,
+    NoRoutes,
     /// Two routes have this name.
     #[error("two routes are named {0:?}: rename one")]
     DuplicateRoute(String),
     /// The route with this name has no agent.
     #[error("the route {0:?} has no agent: give one of that name")]
-    NoAgent(String),
+    RouteWithoutAgent(String),
     /// Two agents have this name.
     #[error("two agents are named {0:?}: rename one, or leave one out")]
     DuplicateAgent(String),
@@ -80,7 +80,7 @@ pub enum RouterError {
     #[error(
         "the keyword {keyword:?} of the route {route:?} can never be found: it has no letter and no digit"
     )]
-    EmptyKeyword {
+    UnmatchableKeyword {
         /// The name of the route with the keyword.
         route: String,
         /// The text of the keyword.
@@ -88,7 +88,7 @@ pub enum RouterError {
     },
     /// An agent has no route.
     #[error("there is no route for the agent {agent:?}; routes: {}", .routes.join(", "))]
-    UnknownRoute {
+    AgentWithoutRoute {
         /// The name of the agent without a route.
         agent: String,
         /// The names of the routes in the table.
@@ -102,46 +102,49 @@ impl RouteTable {
         Self { routes: routes.into_iter().collect(), question: None }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn route_names(&self) -> impl Iterator<Item = &str> {
         self.routes.iter().map(|route| route.name.as_str())
     }
 
-    pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), RouterError> {
+    pub(crate) fn check_agents<'a>(
+        &self,
+        agents: impl Iterator<Item = &'a str>,
+    ) -> Result<(), RouteTableError> {
         let agents: Vec<_> = agents.collect();
         if self.routes.is_empty() {
-            return Err(RouterError::NoRoute);
+            return Err(RouteTableError::NoRoutes);
         }
         let mut known = HashSet::new();
         for route in &self.routes {
             let name = route.name.as_str();
             if !known.insert(name) {
-                return Err(RouterError::DuplicateRoute(name.to_owned()));
+                return Err(RouteTableError::DuplicateRoute(name.to_owned()));
             }
             if !agents.contains(&name) {
-                return Err(RouterError::NoAgent(name.to_owned()));
+                return Err(RouteTableError::RouteWithoutAgent(name.to_owned()));
             }
             route.check()?;
         }
         let mut named = HashSet::new();
         if let Some(twice) = agents.iter().find(|agent| !named.insert(**agent)) {
-            return Err(RouterError::DuplicateAgent((*twice).to_owned()));
+            return Err(RouteTableError::DuplicateAgent((*twice).to_owned()));
         }
         match agents.iter().find(|agent| !known.contains(*agent)) {
             None => Ok(()),
-            Some(agent) => Err(RouterError::UnknownRoute {
+            Some(agent) => Err(RouteTableError::AgentWithoutRoute {
                 agent: (*agent).to_owned(),
-                routes: self.names().map(str::to_owned).collect(),
+                routes: self.route_names().map(str::to_owned).collect(),
             }),
         }
     }
 }
 
 impl Route {
-    fn check(&self) -> Result<(), RouterError> {
+    fn check(&self) -> Result<(), RouteTableError> {
         let empty = self.keywords.iter().find(|keyword| !keyword.text.contains(char::is_alphanumeric));
         empty.map_or(Ok(()), |keyword| {
             let (route, keyword) = (self.name.clone(), keyword.text.clone());
-            Err(RouterError::EmptyKeyword { route, keyword })
+            Err(RouteTableError::UnmatchableKeyword { route, keyword })
         })
     }
 
@@ -170,16 +173,16 @@ impl From<(&str, f64)> for Keyword {
     }
 }
 
-impl From<KeywordForm> for Keyword {
-    fn from(form: KeywordForm) -> Self {
+impl From<KeywordJson> for Keyword {
+    fn from(form: KeywordJson) -> Self {
         match form {
-            KeywordForm::Plain(text) => Self { text, weight: 1.0 },
-            KeywordForm::Weighted { text, weight } => Self { text, weight },
+            KeywordJson::Plain(text) => Self { text, weight: 1.0 },
+            KeywordJson::Weighted { text, weight } => Self { text, weight },
         }
     }
 }
 
-impl From<Keyword> for KeywordForm {
+impl From<Keyword> for KeywordJson {
     fn from(keyword: Keyword) -> Self {
         match keyword {
             Keyword { text, weight: 1.0 } => Self::Plain(text),

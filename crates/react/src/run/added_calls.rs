@@ -4,8 +4,8 @@ use std::{mem, sync::Arc};
 
 use haft_core::{ToolCall, ToolResult, agent::AgentErrorKind, call::FailureKind, limits};
 
-use super::{Resolver, Run, RunError, RunState, Selection, marks};
-use crate::open_calls::{OpenCalls, not_run};
+use super::{CallSelection, Resolver, Run, RunError, RunState, message_metadata};
+use crate::open_calls::{OpenCalls, failure_result};
 
 impl Run {
     /// Adds calls that are not part of a reply, for example those of a
@@ -37,10 +37,10 @@ impl Run {
             return Err(RunError::Ended);
         }
         if calls.len() > self.added_calls_left() {
-            return Err(RunError::TooManyCalls(limits::QUEUED_CALLS));
+            return Err(RunError::TooManyCalls(limits::QUEUE_CALLS_TOTAL));
         }
         if let Some(id) = self.ids.insert_all(&calls) {
-            return Err(RunError::DuplicateCallId(id));
+            return Err(RunError::InvalidCallId(id));
         }
         self.head.added_total += calls.len();
         self.head.added_calls.extend(calls);
@@ -49,14 +49,14 @@ impl Run {
 
     /// Returns the number of calls that can still be [added](Self::add_calls) to this run.
     pub fn added_calls_left(&self) -> usize {
-        limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
+        limits::QUEUE_CALLS_TOTAL.saturating_sub(self.head.added_total)
     }
 
     /// Starts a batch of the added calls that can be executed now, and records failures for the
     /// calls that can never be executed. Returns `false` if the run has no added calls, and `true`
     /// if it has changed the run. The caller must then advance the run from its new state. Fails if
     /// a limit forbids the calls and ends the run.
-    pub(super) fn open_added_calls(
+    pub(super) fn start_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,
     ) -> Result<bool, AgentErrorKind> {
@@ -66,23 +66,23 @@ impl Run {
         let waiting = mem::take(&mut self.head.added_calls);
         let selection = match resolver {
             Some(resolver) => resolver.select(&self.transcript, waiting),
-            None => Selection { ready: waiting, ..Selection::default() },
+            None => CallSelection { ready: waiting, ..CallSelection::default() },
         };
-        let Selection { ready, mut waiting, mut failed } = selection;
+        let CallSelection { ready, mut waiting, mut failed } = selection;
         if ready.is_empty() && failed.is_empty() {
             let why = "not run: its references cannot be resolved";
             failed.extend(mem::take(&mut waiting).into_iter().map(|call| (call, why.to_owned())));
         }
         self.head.added_calls = waiting;
         let now = self.head.now();
-        let fail = |(call, why): (ToolCall, String)| not_run(&call, FailureKind::Failed, &why, now);
-        self.record_added(failed.into_iter().map(fail).collect());
+        let fail = |(call, why): (ToolCall, String)| failure_result(&call, FailureKind::Failed, &why, now);
+        self.record_added_results(failed.into_iter().map(fail).collect());
         if ready.is_empty() {
             return Ok(true);
         }
         let purpose = self.head.state.purpose();
         let limit = self.count_calls(purpose, ready.len());
-        self.head.state.call_added(OpenCalls::new(ready));
+        self.head.state.start_added_calls(OpenCalls::new(ready));
         match limit {
             Some(limit) => self.deny_calls(limit).map(|()| true),
             None => Ok(true),
@@ -93,15 +93,15 @@ impl Run {
     /// `why` are the kind and the message of the failure.
     pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
         let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
-        let results = open.close(kind, why, self.head.now()).collect();
-        self.record_added(results);
+        let results = open.into_results(kind, why, self.head.now()).collect();
+        self.record_added_results(results);
     }
 
     /// Appends `results`, the results of added calls, to the transcript as one message. Does
     /// nothing if `results` is empty.
-    pub(super) fn record_added(&mut self, results: Vec<Arc<ToolResult>>) {
+    pub(super) fn record_added_results(&mut self, results: Vec<Arc<ToolResult>>) {
         if !results.is_empty() {
-            self.push(marks::results_of_added_calls(&results));
+            self.push(message_metadata::added_results_message(&results));
         }
     }
 }

@@ -10,9 +10,8 @@ use haft_core::{
 use serde_json::Value;
 
 use super::{
-    Effect, Output, Run, Step,
-    state::{Purpose, State},
-    steps,
+    Effect, Output, Run, Step, agent_steps,
+    state::{RequestPurpose, State},
 };
 
 impl Run {
@@ -28,7 +27,7 @@ impl Run {
         RunAnswer {
             text,
             outputs,
-            steps: steps(self.transcript.messages().get(self.head.first_message..).unwrap_or_default()),
+            steps: agent_steps(self.transcript.messages().get(self.head.first_message..).unwrap_or_default()),
             usage: self.head.usage,
             stop_reason,
             agent: None,
@@ -44,7 +43,7 @@ impl Run {
         index: usize,
         step: &Step<'_>,
     ) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.open_added_calls(step.resolver)? {
+        if self.start_added_calls(step.resolver)? {
             return Ok(None);
         }
         let message = self.transcript.messages().get(index).map(|message| message.body());
@@ -67,8 +66,8 @@ impl Run {
                 output.outputs = outputs;
             }
         }
-        self.head.state.stop(if self.head.config.check_outputs {
-            State::CheckingOutput { purpose: Purpose::Step, output, message: None }
+        self.head.state.stop_with_output(if self.head.config.check_outputs {
+            State::CheckingOutput { purpose: RequestPurpose::Step, output, message: None }
         } else {
             State::finishing(StopReason::Tool, Some(output))
         });

@@ -6,7 +6,7 @@ use haft_core::{
     usage::Usage,
 };
 
-use super::{Effect, Resolver, Run, RunError, marks, state::State};
+use super::{Effect, Resolver, Run, RunError, message_metadata, state::State};
 
 impl Run {
     /// Starts the compaction of all messages before the last step. Returns `false` if there are no
@@ -23,13 +23,13 @@ impl Run {
         }
         let until = steps.last().map_or(self.transcript.len(), |last| last.start);
         self.head.window.is_summarized = true;
-        self.head.state.compact(until);
+        self.head.state.start_compaction(until);
         true
     }
 
     /// Returns [`Effect::Compact`] with the messages to summarize if the run is in the state
     /// [`State::Compacting`]. Returns `None` in other states.
-    pub(super) fn compact(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
+    pub(super) fn compact_effect(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
         let window = &mut self.head.window;
         window.summaries = window.summaries.saturating_add(1);
@@ -46,17 +46,17 @@ impl Run {
     /// Fails if the last effect was not [`Effect::Compact`].
     pub fn on_compact(&mut self, summary: Result<ChatResponse, ModelError>) -> Result<(), AgentErrorKind> {
         let State::Compacting { until, .. } = *self.head.state.state() else {
-            return Err(RunError::NoCompaction.into());
+            return Err(RunError::NoCompactionInProgress.into());
         };
         self.head.state.request_again();
         self.head.usage += match &summary {
-            Ok(response) => response.usage.normalized(),
+            Ok(response) => response.usage.counted_as_request(),
             Err(_) => Usage::failed_request(),
         };
         match summary.and_then(summary_text) {
             Ok(text) => {
                 let index = self.transcript.len();
-                self.push(marks::summary(text, index.saturating_sub(until)));
+                self.push(message_metadata::summary_message(text, index.saturating_sub(until)));
                 let window = &mut self.head.window;
                 (window.summary, window.earlier, window.steps) =
                     (Some(index), self.head.first_message, until);

@@ -51,8 +51,8 @@ pub struct RunConfig {
     /// requests use [`ToolChoice::Auto`]. Default: [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
-    /// The names of return-direct tools. A successful call to such a tool ends the run, and its
-    /// result is the answer. Default: none.
+    /// The names of the stop tools. A successful call to a stop tool ends the run, and its result
+    /// is the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
     /// `true` if the run accepts an output only after the driver has

@@ -2,10 +2,10 @@
 
 use std::{ops::Range, sync::Arc};
 
-use haft_core::{Message, message::View};
+use haft_core::{Message, message::TranscriptView};
 use serde::{Deserialize, Serialize};
 
-use super::{Resolver, Run, marks::summarized, segments};
+use super::{Resolver, Run, message_metadata::unsummarized_count, segments};
 
 /// The configuration of the context: the part of the conversation that a model request contains.
 ///
@@ -46,14 +46,14 @@ impl Default for ContextConfig {
 /// The part of the transcript that is sent in model requests, as message indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct ContextWindow {
+pub(super) struct ContextRange {
     /// The transcript index at which the messages of earlier runs in model requests begin. Messages
     /// before this index are omitted or summarized.
     pub(super) earlier: usize,
     /// The transcript index at which the steps of this run in model requests begin. Earlier steps
     /// are hidden, omitted or summarized.
     pub(super) steps: usize,
-    /// The transcript index of the latest summary, which replaces the messages before this window.
+    /// The transcript index of the latest summary, which replaces the messages before this range.
     /// `None` if there is no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
@@ -69,28 +69,29 @@ pub(super) struct ContextWindow {
     tokens: u64,
 }
 
-impl ContextWindow {
-    /// Returns the window at the start of a run whose first message has the index `first_message`.
+impl ContextRange {
+    /// Returns the range at the start of a run whose first message has the index `first_message`.
     /// It contains all earlier messages or, if there is a summary, the latest summary and the
     /// messages that it does not cover.
-    pub(super) fn of(messages: &[Arc<Message>], first_message: usize) -> Self {
+    pub(super) fn at_start(messages: &[Arc<Message>], first_message: usize) -> Self {
         let earlier = messages.iter().take(first_message);
-        let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarized(it)?))).last();
+        let summary =
+            (0..).zip(earlier).filter_map(|(index, it)| Some((index, unsummarized_count(it)?))).last();
         let earlier = summary.map_or(0, |(index, kept)| usize::saturating_sub(index, kept));
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// Returns the window after a change of the model: the window at the start of the run, followed
+    /// Returns the range after a change of the model: the range at the start of the run, followed
     /// by the steps from message index `steps` on. Summaries made during this run are no longer
     /// sent, but still count towards `summaries`.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
-        Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
+        Self { steps, summaries: self.summaries, ..Self::at_start(messages, first_message) }
     }
 }
 
 impl Run {
     /// Returns the view of the transcript for the next request.
-    pub(super) fn view(&self, resolver: Option<&dyn Resolver>) -> View {
+    pub(super) fn view(&self, resolver: Option<&dyn Resolver>) -> TranscriptView {
         let (earlier, steps) = self.latest_segment_starts();
         self.view_of(earlier, steps..self.transcript.len(), resolver)
     }
@@ -102,11 +103,12 @@ impl Run {
         earlier: usize,
         steps: Range<usize>,
         resolver: Option<&dyn Resolver>,
-    ) -> View {
+    ) -> TranscriptView {
         let (start, first_step) = (self.head.first_message, self.head.first_step);
         let ranges = [earlier..start, start..first_step, steps].into_iter();
         let messages = self.transcript.messages();
-        let ranges = ranges.flat_map(|range| segments::without_notes(messages, range, resolver.is_some()));
+        let ranges = ranges
+            .flat_map(|range| segments::without_summaries_and_results(messages, range, resolver.is_some()));
         let summary = self.head.window.summary.map(|summary| summary..summary + 1);
         let view = self.transcript.view_ranges(summary.into_iter().chain(ranges));
         match resolver {
@@ -117,14 +119,14 @@ impl Run {
 
     /// Stores the token count of a request and its reply. Also resets the number of omitted turns
     /// and steps, and allows a new summary.
-    pub(super) fn record_tokens(&mut self, tokens: u64) {
+    pub(super) fn record_reply_tokens(&mut self, tokens: u64) {
         let window = &mut self.head.window;
         (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
     }
 
     /// Returns `true` if the last request and its reply exceeded [`ContextConfig::tokens`]. Returns
     /// `true` only once per reply.
-    pub(super) fn exceeds_tokens(&mut self) -> bool {
+    pub(super) fn take_tokens_exceeded(&mut self) -> bool {
         let limit = self.head.config.context.tokens;
         let exceeds = limit.is_some_and(|limit| self.head.window.tokens > limit);
         if exceeds {
@@ -162,7 +164,7 @@ impl Run {
     /// Returns the message index of the first turn to send, and that of the first step to send. At
     /// most [`ContextConfig::latest`] turns and steps are sent.
     fn latest_segment_starts(&self) -> (usize, usize) {
-        let ContextWindow { earlier, steps, .. } = self.head.window;
+        let ContextRange { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };
         let (turns, own) = (self.turns_from(earlier), self.steps_from(steps));
         let too_many = (turns.len() + own.len()).saturating_sub(latest.max(1));

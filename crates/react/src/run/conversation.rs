@@ -6,7 +6,7 @@ use haft_core::{
     usage::Usage,
 };
 
-use super::ids;
+use super::call_ids;
 
 /// Appends the messages `new` to a copy of the conversation `earlier`, and checks that a run can
 /// start with the result.
@@ -15,7 +15,7 @@ use super::ids;
 ///
 /// Fails if the conversation is empty or a call has no result, because providers reject such
 /// requests. The error contains the conversation without the new messages.
-pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
+pub fn append_to_conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
     match find_problem(&transcript) {
@@ -26,7 +26,7 @@ pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcrip
 
 /// Creates the error of a run that cannot start. The error contains the conversation `earlier`.
 pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
-    AgentError::from(kind).with_run(earlier.clone(), Usage::default())
+    AgentError::from(kind).with_transcript_and_usage(earlier.clone(), Usage::default())
 }
 
 /// Sets the creation time of all messages without one to the current time. Drivers call this
@@ -42,7 +42,7 @@ fn find_problem(transcript: &Transcript) -> Option<String> {
     if transcript.is_empty() {
         return Some("there is nothing to say".to_owned());
     }
-    let open = ids::open_calls(transcript.messages());
+    let open = call_ids::open_calls(transcript.messages());
     if open.is_empty() {
         return None;
     }

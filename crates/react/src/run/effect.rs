@@ -4,7 +4,7 @@ use haft_core::{
     Message, Timestamp, ToolCall,
     agent::RunAnswer,
     call::{PendingCall, ResumedCalls},
-    message::View,
+    message::TranscriptView,
     model::{ChatRequest, ChatSettings, ToolChoice},
     toolset::ToolList,
 };
@@ -75,7 +75,7 @@ pub enum Effect {
     Call(CallBatch),
     /// Summarize these messages, because the context is too long. Report the summary with
     /// [`Run::on_compact`](super::Run::on_compact).
-    Compact(View),
+    Compact(TranscriptView),
     /// Validate this output, and report the result with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
     /// Wait for a decision on at least one of these calls. Report each decision with

@@ -5,7 +5,7 @@ use std::mem;
 use haft_core::{Message, agent::StopReason, message::MessageBody};
 use serde::{Deserialize, Serialize};
 
-use super::{Run, RunError, RunState, marks};
+use super::{Run, RunError, RunState, message_metadata};
 
 /// The delivery time of an [enqueued](Run::enqueue) message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ impl Run {
             return Err(RunError::Ended);
         }
         let message = message.into();
-        check_enqueued(&message)?;
+        check_enqueueable(&message)?;
         if self.head.enqueued.len() >= Self::MAX_ENQUEUED {
             return Err(RunError::TooManyMessages(Self::MAX_ENQUEUED));
         }
@@ -89,7 +89,7 @@ impl Run {
     /// Fails in other states, and if the message is not a user or system message.
     pub fn append(&mut self, message: impl Into<Message>) -> Result<(), RunError> {
         let message = message.into();
-        check_enqueued(&message)?;
+        check_enqueueable(&message)?;
         let state = self.state();
         match state {
             RunState::ReadyToRequest | RunState::Preparing => {
@@ -120,7 +120,7 @@ impl Run {
     fn deliver(&mut self, enqueued: Vec<EnqueuedMessage>) {
         for EnqueuedMessage { message, .. } in enqueued {
             let time = message.created_at().unwrap_or(self.head.now());
-            self.transcript.push(marks::mark_enqueued(message).with_created_at(time));
+            self.transcript.push(message_metadata::mark_enqueued(message).with_created_at(time));
         }
     }
 
@@ -140,7 +140,7 @@ impl Run {
 /// # Errors
 ///
 /// Fails with [`RunError::NotEnqueueable`] for assistant messages and tool results.
-pub fn check_enqueued(message: &Message) -> Result<(), RunError> {
+pub fn check_enqueueable(message: &Message) -> Result<(), RunError> {
     match message.body() {
         MessageBody::User { .. } | MessageBody::System { .. } => Ok(()),
         _ => Err(RunError::NotEnqueueable),

@@ -16,14 +16,14 @@ pub enum RunError {
     CallsInProgress(String),
     /// `on_chat` was called, but no model request is in flight.
     #[error("`on_chat` was called, but no request is in progress")]
-    NoRequest,
+    NoRequestInProgress,
     /// `on_compact` was called, but the last effect was not
     /// [`Effect::Compact`](super::Effect::Compact).
     #[error("`on_compact` was called, but the last effect was not `Effect::Compact`")]
-    NoCompaction,
+    NoCompactionInProgress,
     /// `on_check` was called, but the last effect was not [`Effect::Check`](super::Effect::Check).
     #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
-    NoCheck,
+    NoCheckInProgress,
     /// A [`RunHead`](super::RunHead) was combined with the transcript of another run, or with a
     /// transcript that was saved at another time.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
@@ -53,13 +53,13 @@ pub enum RunError {
     TooManyMessages(usize),
     /// The id of an added call is empty, or was already used in the conversation. Contains the id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
-    DuplicateCallId(String),
+    InvalidCallId(String),
     /// The calls would exceed the maximum number of added calls of one run. Contains this maximum.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
     /// A decision was reported for a call that does not wait for a decision.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
-    NotWaiting {
+    CallNotWaiting {
         /// The id of the call that the decision was reported for.
         id: String,
         /// The ids of the calls that wait for a decision, separated by commas, or `none` if no
@@ -69,7 +69,7 @@ pub enum RunError {
     },
     /// A decision does not fit the call, for example an approval for a call that waits for input.
     #[error("the decision about the call {id:?} does not fit: {source}")]
-    DecisionError {
+    WrongDecision {
         /// The id of the call that the decision was reported for.
         id: String,
         /// The reason why the decision does not fit.

@@ -8,13 +8,15 @@ use std::{
 use haft_core::{Message, Timestamp, ToolCall, model::ToolChoice, usage::Usage};
 use serde::{Deserialize, Serialize};
 
-use super::{RunConfig, context::ContextWindow, enqueue::EnqueuedMessage, limits::RunClock, state::Machine};
+use super::{
+    RunConfig, context::ContextRange, enqueue::EnqueuedMessage, limits::RunClock, state::StateMachine,
+};
 use crate::extension::SavedEntries;
 
 /// The saved data of a run, except its transcript. Its size does not depend on the length of the
 /// conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct RunData {
     pub(super) config: RunConfig,
     /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`, even after a
     /// hand-off has replaced `config` with the configuration of another agent.
@@ -24,20 +26,20 @@ pub(super) struct Head {
     pub(super) first_message: usize,
     /// The transcript index of the first message after the input of this run.
     pub(super) first_step: usize,
-    pub(super) state: Machine,
+    pub(super) state: StateMachine,
     pub(super) clock: RunClock,
     pub(super) usage: Usage,
     pub(super) requests: u32,
     pub(super) tool_calls: u32,
     /// The number of consecutive rejected replies.
     pub(super) rejected_replies: u32,
-    /// The number of times that the model has made its last call, or its last cycle of calls, in a
-    /// row. The first time is included.
+    /// The number of consecutive repetitions of the latest call, or of the latest cycle of calls
+    /// such as A, B, A, B. The first time counts: 1 means that no call is repeated.
     pub(super) repeated_calls: u32,
     /// The number of consecutive retries that each tool requested, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
-    pub(super) window: ContextWindow,
+    pub(super) window: ContextRange,
     /// Calls that the host program has added, and that were not returned for execution yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
@@ -77,14 +79,14 @@ impl Overrides {
     }
 }
 
-impl Head {
+impl RunData {
     pub(super) fn new(config: RunConfig, messages: &[Arc<Message>], first_message: usize) -> Self {
         Self {
             config,
             overrides: Overrides::default(),
             first_message,
             first_step: messages.len(),
-            state: Machine::default(),
+            state: StateMachine::default(),
             clock: RunClock::default(),
             usage: Usage::default(),
             requests: 0,
@@ -92,7 +94,7 @@ impl Head {
             rejected_replies: 0,
             repeated_calls: 0,
             tool_retries: BTreeMap::new(),
-            window: ContextWindow::of(messages, first_message),
+            window: ContextRange::at_start(messages, first_message),
             added_calls: Vec::new(),
             added_total: 0,
             enqueued: Vec::new(),

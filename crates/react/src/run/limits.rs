@@ -10,10 +10,10 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Head, LimitAction, Run, RunState,
+    LimitAction, Run, RunData, RunState,
     head::is_false,
-    marks,
-    state::{Purpose, State},
+    message_metadata,
+    state::{RequestPurpose, State},
 };
 
 /// The next state of a run, and the result that its driver receives: an error if the run stops in
@@ -59,7 +59,7 @@ impl RunClock {
 impl Run {
     /// Returns the limit that forbids a further model request, or `None` if a request is allowed.
     pub(super) fn reached_limit(&self) -> Option<Limit> {
-        let Head { config, requests, usage, window, clock, .. } = &self.head;
+        let RunData { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
         let requests = requests.saturating_add(window.summaries);
         let tokens = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
@@ -85,7 +85,7 @@ impl Run {
 
     /// Returns the time limit if it is reached. `None` if time is left, or if no time limit
     /// applies.
-    pub(super) fn time_is_up(&self) -> Option<Limit> {
+    pub(super) fn reached_time_limit(&self) -> Option<Limit> {
         self.time_left().filter(Duration::is_zero)?;
         self.head.config.limits.time.map(Limit::Time)
     }
@@ -129,7 +129,7 @@ impl Run {
     /// Applies [`RunConfig::limit_action`](super::RunConfig::limit_action) to a run that reached
     /// `limit`: the run fails or makes a final request. If `purpose` is already that of a final
     /// request, the run always fails.
-    pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
+    pub(super) fn apply_limit_action(&mut self, purpose: RequestPurpose, limit: Limit) -> Transition {
         match (self.head.config.limit_action, purpose.limit()) {
             (LimitAction::Fail, _) => {
                 (State::ReadyToRequest { purpose }, Err(AgentErrorKind::LimitReached(limit)))
@@ -138,7 +138,7 @@ impl Run {
                 (State::LimitReached { purpose }, Err(AgentErrorKind::LimitReached(limit)))
             }
             (LimitAction::Answer, None) => {
-                self.push(marks::hint(format!(
+                self.push(message_metadata::hint_message(format!(
                     "{limit}. No more calls can be made: answer now with what you have."
                 )));
                 (State::ReadyToRequest { purpose: purpose.with_limit(limit) }, Ok(()))
@@ -151,11 +151,11 @@ impl Run {
     /// is not repeated: the run fails.
     pub(super) fn retry_rejected_reply(
         &mut self,
-        purpose: Purpose,
+        purpose: RequestPurpose,
         error: impl FnOnce() -> AgentErrorKind,
     ) -> Transition {
         if let Some(limit) = purpose.limit() {
-            return self.reach_limit(purpose, limit);
+            return self.apply_limit_action(purpose, limit);
         }
         self.head.rejected_replies += 1;
         let is_too_many = self.head.rejected_replies > self.head.config.max_output_retries;
@@ -164,8 +164,8 @@ impl Run {
 
     /// Returns the limit that forbids new calls, or `None` if they are allowed. `total` is the
     /// number of all calls of the run, including the new ones.
-    pub(super) fn call_limit(&self, purpose: Purpose, total: u32) -> Option<Limit> {
-        let Head { config, repeated_calls, .. } = &self.head;
+    pub(super) fn reached_call_limit(&self, purpose: RequestPurpose, total: u32) -> Option<Limit> {
+        let RunData { config, repeated_calls, .. } = &self.head;
         let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);
         let too_many = config.limits.tool_calls.filter(|limit| total > *limit);
         purpose.limit().or(repeats.map(Limit::RepeatedCalls)).or(too_many.map(Limit::ToolCalls))

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Run, RunError, marks, state::State};
+use super::{Run, RunError, message_metadata, state::State};
 
-/// The output of a run, as passed to output validators.
+/// The text and the structured outputs of an answer, as passed to output validators. A
+/// [`RunOutput`](haft_core::RunOutput) can also be a suspended run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Output {
@@ -89,23 +90,23 @@ impl Run {
     /// # Errors
     ///
     /// Fails if no output is being validated, if too many replies in a row were rejected, or if the
-    /// answer to the final request is rejected. Fails with [`AgentErrorKind::Hook`] if the
+    /// answer to the final request is rejected. Fails with [`AgentErrorKind::HookFailed`] if the
     /// validation failed or the changed output does not fit the schema. After such a failure,
     /// another result can be reported.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
-            return Err(RunError::NoCheck.into());
+            return Err(RunError::NoCheckInProgress.into());
         };
         match checked {
             Ok(changed) => {
-                let output = self.check_changed(output, changed).map_err(failed)?;
+                let output = self.check_changed_output(output, changed).map_err(failed)?;
                 self.accept_output(output);
                 Ok(())
             }
             Err(OutputError::Retry(problem)) => {
                 let Some((purpose, _, message)) = self.head.state.take_output() else { return Ok(()) };
                 if let Some(message) = message {
-                    self.push(marks::mark_rejected(Message::assistant(message)));
+                    self.push(message_metadata::mark_rejected(Message::assistant(message)));
                 }
                 // This text is sent to the model.
                 let problem = format!("Your answer was rejected: {problem}\nAnswer again.");
@@ -130,7 +131,7 @@ impl Run {
 
     /// Returns `changed`, the output that a validator returned for `output`, with the original stop
     /// reason. Fails if its structured data does not fit the declared schema.
-    fn check_changed(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
+    fn check_changed_output(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs {
             return Ok(changed);
@@ -157,12 +158,12 @@ impl Run {
     pub(super) fn reject_output(&mut self) {
         let Some((purpose, _, message)) = self.head.state.take_output() else { return };
         if let Some(message) = message {
-            self.push(marks::mark_rejected(Message::assistant(message)));
+            self.push(message_metadata::mark_rejected(Message::assistant(message)));
         }
         self.head.state.finish_check(State::ReadyToRequest { purpose });
     }
 }
 
 fn failed(source: BoxError) -> AgentErrorKind {
-    AgentErrorKind::Hook { hook: "output validator", source }
+    AgentErrorKind::HookFailed { hook: "output validator", source }
 }

@@ -1,6 +1,6 @@
 //! Changes to the configuration of a run between steps.
 
-use super::{Run, RunConfig, context::ContextWindow};
+use super::{Run, RunConfig, context::ContextRange};
 
 impl Run {
     /// Replaces the configuration of the run with `config`, for example because another agent takes
@@ -27,7 +27,7 @@ impl Run {
     }
 }
 
-impl ContextWindow {
+impl ContextRange {
     fn hide_steps(&mut self, until: usize) {
         self.steps = until;
     }

@@ -11,8 +11,8 @@ use haft_core::{
 use super::{
     Resolver, Run,
     limits::Transition,
-    marks, outputs,
-    state::{Purpose, Request, State},
+    message_metadata, parse_answer,
+    state::{RequestPurpose, SentRequest, State},
 };
 use crate::{dialect::Reply, open_calls::OpenCalls};
 
@@ -26,19 +26,24 @@ impl Run {
         result
     }
 
-    fn read_reply(&mut self, request: &Request, reply: Reply, resolver: Option<&dyn Resolver>) -> Transition {
+    fn read_reply(
+        &mut self,
+        request: &SentRequest,
+        reply: Reply,
+        resolver: Option<&dyn Resolver>,
+    ) -> Transition {
         let purpose = request.purpose;
         let message = reply.message;
         match reply.finish_reason {
             // The error contains the truncated reply. The transcript does not.
-            FinishReason::Length => return repeat_request(purpose, Err(truncated(message))),
+            FinishReason::Length => return repeat_request(purpose, Err(truncated_error(message))),
             FinishReason::ContentFilter => {
                 return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered));
             }
             _ => {}
         }
         if let Some(problem) = reply.problem {
-            return self.reject(purpose, message, problem);
+            return self.reject_reply(purpose, message, problem);
         }
         if message.refusal.is_some() {
             // Calls in the same reply as a refusal are not executed, so they are not recorded
@@ -50,19 +55,19 @@ impl Run {
             return self.retry_rejected_reply(purpose, || ModelError::EmptyResponse.into());
         }
         if let Some(problem) = Self::tool_choice_problem(request, &message) {
-            return self.reject(purpose, message, problem);
+            return self.reject_reply(purpose, message, problem);
         }
         if message.tool_calls.is_empty() {
             self.read_answer(purpose, message, resolver)
-        } else if let Purpose::Outputs { .. } = purpose {
-            self.reject(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
+        } else if let RequestPurpose::Outputs { .. } = purpose {
+            self.reject_reply(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
         } else {
-            self.open_calls(purpose, message)
+            self.start_calls(purpose, message)
         }
     }
 
     /// Records `message`, a reply with calls, and starts its calls unless a limit forbids them.
-    fn open_calls(&mut self, purpose: Purpose, mut message: AssistantMessage) -> Transition {
+    fn start_calls(&mut self, purpose: RequestPurpose, mut message: AssistantMessage) -> Transition {
         self.head.reset_tool_choice();
         self.ids.insert_unique(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
@@ -74,7 +79,7 @@ impl Run {
             None => (State::calling(calls), Ok(())),
             Some(limit) => {
                 self.record_denied(calls, limit);
-                self.reach_limit(purpose, limit)
+                self.apply_limit_action(purpose, limit)
             }
         }
     }
@@ -84,22 +89,22 @@ impl Run {
     /// request, the run makes this request next.
     fn read_answer(
         &mut self,
-        purpose: Purpose,
+        purpose: RequestPurpose,
         message: AssistantMessage,
         resolver: Option<&dyn Resolver>,
     ) -> Transition {
         let message = match self.outputs_of(purpose) {
             None => message,
-            Some(schema) => match outputs::parse_answer(schema, &message.content) {
+            Some(schema) => match parse_answer::parse_answer(schema, &message.content) {
                 Ok(outputs) => AssistantMessage { content: vec![Content::json(outputs)], ..message },
-                Err(problem) => return self.reject(purpose, message, problem),
+                Err(problem) => return self.reject_reply(purpose, message, problem),
             },
         };
         if self.head.config.outputs.is_some() && self.outputs_of(purpose).is_none() {
             self.push(Message::assistant(message));
             self.head.rejected_replies = 0;
-            self.push(marks::hint("Now give the outputs, from what was said and found."));
-            return repeat_request(Purpose::Outputs { limit: None }, Ok(()));
+            self.push(message_metadata::hint_message("Now give the outputs, from what was said and found."));
+            return repeat_request(RequestPurpose::Outputs { limit: None }, Ok(()));
         }
         let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
         if self.head.config.check_outputs {
@@ -114,21 +119,26 @@ impl Run {
     /// Records `message` as [unusable](super::is_unusable), and requests a corrected reply from the
     /// model. `problem` is the reason, as a text for the model. Fails if too many replies in a row
     /// were rejected.
-    fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
+    fn reject_reply(
+        &mut self,
+        purpose: RequestPurpose,
+        message: AssistantMessage,
+        problem: String,
+    ) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {
-            self.push(marks::mark_unusable(Message::assistant(message)));
+            self.push(message_metadata::mark_unusable(Message::assistant(message)));
         }
         self.request_correction(purpose, problem)
     }
 
     /// Adds `problem` as a hint to the transcript and repeats the request, so that the model
     /// corrects its reply. Fails if too many replies in a row were rejected.
-    pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
+    pub(super) fn request_correction(&mut self, purpose: RequestPurpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.retry_rejected_reply(purpose, || AgentErrorKind::LimitReached(limit));
         if result.is_ok() {
-            self.push(marks::hint(problem));
+            self.push(message_metadata::hint_message(problem));
         }
         (next, result)
     }
@@ -139,12 +149,13 @@ impl Run {
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
-        let rejected = pairs.filter(|(reply, next)| marks::is_unusable(reply) && marks::is_hint(next));
+        let rejected = pairs
+            .filter(|(reply, next)| message_metadata::is_unusable(reply) && message_metadata::is_hint(next));
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// Returns the number of times that the model has made its last call, or its last cycle of
-    /// calls, in a row. `latest` is the number of calls in the last reply. Without a limit, the
+    /// Returns how often in a row the model has made its latest call, or its latest cycle of calls
+    /// such as A, B, A, B. `latest` is the number of calls in the last reply. Without a limit, the
     /// result is always 1.
     ///
     /// A single reply can repeat a call more often than permitted. The result then stops at the
@@ -159,11 +170,11 @@ impl Run {
 }
 
 /// Returns the transition that repeats the request, with `result` for the driver.
-fn repeat_request(purpose: Purpose, result: Result<(), AgentErrorKind>) -> Transition {
+fn repeat_request(purpose: RequestPurpose, result: Result<(), AgentErrorKind>) -> Transition {
     (State::ReadyToRequest { purpose }, result)
 }
 
-fn truncated(partial: AssistantMessage) -> AgentErrorKind {
+fn truncated_error(partial: AssistantMessage) -> AgentErrorKind {
     let reason = "it reached the limit of tokens of one reply".to_owned();
     ModelError::Truncated { reason, partial: Box::new(partial) }.into()
 }

@@ -9,7 +9,7 @@ impl Run {
     /// If there are added calls, starts them and returns `None`. Otherwise, delivers the messages
     /// enqueued for the next request and returns [`Effect::Prepare`].
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.open_added_calls(step.resolver)? {
+        if self.start_added_calls(step.resolver)? {
             return Ok(None);
         }
         self.deliver_next();
@@ -19,15 +19,15 @@ impl Run {
 
     /// Returns the next model request as an effect, or a compaction if the context is too long.
     /// `None` if added calls must be executed first.
-    pub(super) fn request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
+    pub(super) fn build_request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         // Calls and messages may have arrived while the inputs were prepared.
-        if self.open_added_calls(step.resolver)? {
+        if self.start_added_calls(step.resolver)? {
             return Ok(None);
         }
         self.deliver_next();
         let purpose = self.head.state.purpose();
         if let (None, Some(limit)) = (purpose.limit(), self.reached_limit()) {
-            let (next, result) = self.reach_limit(purpose, limit);
+            let (next, result) = self.apply_limit_action(purpose, limit);
             if result.is_err() {
                 self.head.state.discard_inputs();
             } else if let State::ReadyToRequest { purpose } = next {
@@ -36,8 +36,8 @@ impl Run {
             result?;
         }
         let purpose = self.head.state.purpose();
-        if self.exceeds_tokens() && self.shorten_context() && self.state() == RunState::Compacting {
-            return Ok(self.compact(step.resolver));
+        if self.take_tokens_exceeded() && self.shorten_context() && self.state() == RunState::Compacting {
+            return Ok(self.compact_effect(step.resolver));
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
         let request = step.dialect.build_request(&Prompt {
@@ -50,7 +50,7 @@ impl Run {
             settings: step.settings.unwrap_or(&self.head.config.settings),
         });
         self.head.requests += 1;
-        self.head.state.send(tool_choice);
+        self.head.state.await_reply(tool_choice);
         Ok(Some(Effect::Chat(Box::new(request))))
     }
 
@@ -67,26 +67,26 @@ impl Run {
     /// tolerate it. The run remains valid, so the request can be repeated.
     pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
         if self.state() != RunState::AwaitingReply {
-            return Err(RunError::NoRequest.into());
+            return Err(RunError::NoRequestInProgress.into());
         }
         match reply {
             Ok(reply) => {
-                let usage = reply.usage.normalized();
+                let usage = reply.usage.counted_as_request();
                 self.head.usage += usage;
-                self.record_tokens(usage.total_tokens());
-                self.head.state.receive(reply);
+                self.record_reply_tokens(usage.total_tokens());
+                self.head.state.store_reply(reply);
                 Ok(())
             }
             Err(error) => {
                 self.head.usage += Usage::failed_request();
-                self.request_failed(error)
+                self.handle_request_failure(error)
             }
         }
     }
 
-    fn request_failed(&mut self, error: ModelError) -> Result<(), AgentErrorKind> {
+    fn handle_request_failure(&mut self, error: ModelError) -> Result<(), AgentErrorKind> {
         let purpose = self.head.state.purpose();
-        let (next, result): Transition = match last_error(&error) {
+        let (next, result): Transition = match last_model_error(&error) {
             ModelError::ContextTooLong(_) => {
                 if self.shorten_context() {
                     if self.state() == RunState::AwaitingReply {
@@ -112,15 +112,17 @@ impl Run {
 /// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable or
 /// truncated. The same request may succeed next time.
 pub fn is_broken_reply(error: &ModelError) -> bool {
-    let error = last_error(error);
+    let error = last_model_error(error);
     matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })
 }
 
 /// Returns the error of the last model if `error` is from a fallback that tried several models.
 /// Returns other errors unchanged.
-fn last_error(error: &ModelError) -> &ModelError {
+fn last_model_error(error: &ModelError) -> &ModelError {
     match error {
-        ModelError::AllFailed { failures } => failures.last().map_or(error, |last| last_error(&last.error)),
+        ModelError::AllFailed { failures } => {
+            failures.last().map_or(error, |last| last_model_error(&last.error))
+        }
         other => other,
     }
 }

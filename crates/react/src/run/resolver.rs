@@ -13,7 +13,7 @@ use super::{Output, Run};
 /// the results themselves. References can occur in messages, arguments and outputs.
 ///
 /// The transcript itself is never changed. For a [`PendingQueue`](crate::PendingQueue), use
-/// [`Placeholders`](crate::queue::Placeholders) as the resolver.
+/// [`QueueResolver`](crate::queue::QueueResolver) as the resolver.
 ///
 /// # Examples
 ///
@@ -21,7 +21,7 @@ use super::{Output, Run};
 /// use std::{collections::BTreeMap, sync::Arc};
 ///
 /// use haft_core::{Message, ToolCall, ToolResult, Transcript};
-/// use haft_react::run::{Output, Resolver, Selection};
+/// use haft_react::run::{Output, Resolver, CallSelection};
 ///
 /// /// Executes one added call at a time.
 /// #[derive(Debug)]
@@ -40,9 +40,9 @@ use super::{Output, Run};
 ///         None
 ///     }
 ///
-///     fn select(&self, _: &Transcript, mut waiting: Vec<ToolCall>) -> Selection {
+///     fn select(&self, _: &Transcript, mut waiting: Vec<ToolCall>) -> CallSelection {
 ///         let ready = waiting.drain(..1).collect();
-///         Selection { ready, waiting, ..Selection::default() }
+///         CallSelection { ready, waiting, ..CallSelection::default() }
 ///     }
 /// }
 /// ```
@@ -62,13 +62,13 @@ pub trait Resolver: Debug + Send + Sync {
     /// Selects the added calls that can be executed now, and resolves the references in their
     /// arguments. `waiting` contains all added calls that have not been executed yet, and is not
     /// empty.
-    fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
+    fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> CallSelection;
 }
 
 /// The added calls, divided by [`Resolver::select`] into calls to execute now, calls to delay, and
 /// calls that can never be executed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection {
+pub struct CallSelection {
     /// The calls to execute now, with resolved arguments.
     pub ready: Vec<ToolCall>,
     /// The calls that need the results of other calls first. They are passed to

@@ -1,7 +1,7 @@
 //! The state machine of a run: its states and all transitions between them.
 //!
-//! Only [`Machine`] assigns a state. [`TRANSITIONS`] lists the allowed transitions. Debug builds
-//! assert each transition, and a test compares the list with the diagram in the book.
+//! Only [`StateMachine`] assigns a state. [`ALLOWED_TRANSITIONS`] lists the allowed transitions.
+//! Debug builds assert each transition, and a test compares the list with the diagram in the book.
 
 #[cfg(test)]
 mod tests;
@@ -25,25 +25,25 @@ pub(super) enum State {
     /// The run is at a step boundary. The next effect is
     /// [`Effect::Prepare`](super::Effect::Prepare), unless added calls are executed first.
     ReadyToRequest {
-        #[serde(default, skip_serializing_if = "Purpose::is_step")]
-        purpose: Purpose,
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+        purpose: RequestPurpose,
     },
     /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call to `next` builds the
     /// request.
     Preparing {
-        #[serde(default, skip_serializing_if = "Purpose::is_step")]
-        purpose: Purpose,
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+        purpose: RequestPurpose,
     },
     /// The messages before the transcript index `until` are being summarized.
     Compacting {
-        #[serde(default, skip_serializing_if = "Purpose::is_step")]
-        purpose: Purpose,
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+        purpose: RequestPurpose,
         until: usize,
     },
     /// [`Effect::Chat`](super::Effect::Chat) was returned, and its reply is not reported yet.
-    AwaitingReply(Request),
+    AwaitingReply(SentRequest),
     /// A reply was reported. The next call to `next` applies it.
-    ReplyReceived { request: Request, reply: Box<Reply> },
+    ReplyReceived { request: SentRequest, reply: Box<Reply> },
     /// A batch of calls is being executed.
     CallingTools(Batch),
     /// All calls of the batch without a result wait for a decision.
@@ -53,8 +53,8 @@ pub(super) enum State {
     StoppedByTool { result: usize },
     /// An output is being validated by the driver.
     CheckingOutput {
-        #[serde(default, skip_serializing_if = "Purpose::is_step")]
-        purpose: Purpose,
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+        purpose: RequestPurpose,
         output: Box<Output>,
         /// The message that contains the output. It is not in the transcript yet. `None` if the
         /// output is the result of a tool.
@@ -63,11 +63,11 @@ pub(super) enum State {
     },
     /// A limit was reached, and the run has no answer: the reply to the final request was not an
     /// answer.
-    LimitReached { purpose: Purpose },
+    LimitReached { purpose: RequestPurpose },
     /// The run has an answer. It continues only if enqueued messages wait for delivery.
-    Finishing(Answer),
+    Finishing(UnbuiltAnswer),
     /// The run ended with an answer.
-    Finished(Answer),
+    Finished(UnbuiltAnswer),
     /// The run was cancelled.
     Cancelled,
 }
@@ -75,7 +75,7 @@ pub(super) enum State {
 /// The purpose of a model request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Purpose {
+pub(super) enum RequestPurpose {
     /// A normal step: the model makes tool calls or answers.
     #[default]
     Step,
@@ -91,9 +91,9 @@ pub(super) enum Purpose {
 
 /// The data of a sent model request that is needed to process its reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Request {
-    #[serde(default, skip_serializing_if = "Purpose::is_step")]
-    pub(super) purpose: Purpose,
+pub(super) struct SentRequest {
+    #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+    pub(super) purpose: RequestPurpose,
     #[serde(default, skip_serializing_if = "is_auto")]
     pub(super) tool_choice: ToolChoice,
 }
@@ -123,21 +123,21 @@ pub(super) enum CallSource {
 #[serde(rename_all = "snake_case")]
 pub(super) enum AfterCalls {
     /// The run sends a model request with this purpose.
-    Request(Purpose),
+    Request(RequestPurpose),
     /// The run ends. Its answer is the tool result at the index `result` of the transcript.
     Stop { result: usize },
 }
 
 /// The answer of a run, before it is converted to a `RunAnswer`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct UnbuiltAnswer {
     pub(super) stop_reason: StopReason,
     /// The output of the run. `None` if the last message of the model is the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Box<Output>>,
 }
 
-/// The state of a run, without the data of the state.
+/// The current state of a run, as a plain value without associated data.
 ///
 /// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has a state
 /// diagram.
@@ -177,7 +177,7 @@ pub enum RunState {
 /// All allowed transitions between different states. Transitions to [`RunState::Cancelled`] are not
 /// listed, since they are always allowed.
 #[cfg(any(test, debug_assertions))]
-pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
+pub(super) const ALLOWED_TRANSITIONS: &[(RunState, RunState)] = {
     use RunState::*;
     &[
         // Transitions up to the reply.
@@ -222,7 +222,7 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
 /// The state machine: the current state, with one method per transition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Machine {
+pub(super) struct StateMachine {
     state: State,
     /// The name of the state before the current transition, if this transition has moved the data
     /// out of `state`. `None` at all other times.
@@ -230,13 +230,13 @@ pub(super) struct Machine {
     previous: Option<RunState>,
 }
 
-impl Default for Machine {
+impl Default for StateMachine {
     fn default() -> Self {
-        Self { state: State::ReadyToRequest { purpose: Purpose::Step }, previous: None }
+        Self { state: State::ReadyToRequest { purpose: RequestPurpose::Step }, previous: None }
     }
 }
 
-impl Machine {
+impl StateMachine {
     pub(super) fn state(&self) -> &State {
         &self.state
     }
@@ -258,20 +258,20 @@ impl Machine {
     }
 
     /// Returns the purpose of the current or next model request.
-    pub(super) fn purpose(&self) -> Purpose {
+    pub(super) fn purpose(&self) -> RequestPurpose {
         match &self.state {
             State::ReadyToRequest { purpose }
             | State::Preparing { purpose }
             | State::Compacting { purpose, .. }
-            | State::AwaitingReply(Request { purpose, .. })
-            | State::ReplyReceived { request: Request { purpose, .. }, .. }
+            | State::AwaitingReply(SentRequest { purpose, .. })
+            | State::ReplyReceived { request: SentRequest { purpose, .. }, .. }
             | State::CallingTools(Batch {
                 source: CallSource::Added { then: AfterCalls::Request(purpose) },
                 ..
             })
             | State::CheckingOutput { purpose, .. }
             | State::LimitReached { purpose } => *purpose,
-            _ => Purpose::Step,
+            _ => RequestPurpose::Step,
         }
     }
 
@@ -290,7 +290,7 @@ impl Machine {
 
     /// Sets the purpose of the next request to `purpose`, after a limit was reached. The run stays
     /// in the same state.
-    pub(super) fn change_purpose(&mut self, purpose: Purpose) {
+    pub(super) fn change_purpose(&mut self, purpose: RequestPurpose) {
         match &mut self.state {
             State::ReadyToRequest { purpose: current } | State::Preparing { purpose: current } => {
                 *current = purpose;
@@ -300,13 +300,13 @@ impl Machine {
     }
 
     /// `Preparing → AwaitingReply`: a request is sent.
-    pub(super) fn send(&mut self, tool_choice: ToolChoice) {
-        self.enter(State::AwaitingReply(Request { purpose: self.purpose(), tool_choice }));
+    pub(super) fn await_reply(&mut self, tool_choice: ToolChoice) {
+        self.enter(State::AwaitingReply(SentRequest { purpose: self.purpose(), tool_choice }));
     }
 
     /// `Preparing | AwaitingReply → Compacting`: the context is too long, so the messages before
     /// index `until` are summarized.
-    pub(super) fn compact(&mut self, until: usize) {
+    pub(super) fn start_compaction(&mut self, until: usize) {
         self.enter(State::Compacting { purpose: self.purpose(), until });
     }
 
@@ -317,7 +317,7 @@ impl Machine {
     }
 
     /// `AwaitingReply → ReplyReceived`: stores `reply` until the next call to `next`.
-    pub(super) fn receive(&mut self, reply: Reply) {
+    pub(super) fn store_reply(&mut self, reply: Reply) {
         if let State::AwaitingReply(request) = &mut self.state {
             let request = mem::take(request);
             self.enter(State::ReplyReceived { request, reply: Box::new(reply) });
@@ -326,7 +326,7 @@ impl Machine {
 
     /// Moves the request and its reply out of the state, or returns `None` if no reply was
     /// received. The caller must call [`finish_reply`](Self::finish_reply) next.
-    pub(super) fn take_reply(&mut self) -> Option<(Request, Reply)> {
+    pub(super) fn take_reply(&mut self) -> Option<(SentRequest, Reply)> {
         match &self.state {
             State::ReplyReceived { .. } => match self.take() {
                 State::ReplyReceived { request, reply } => Some((request, *reply)),
@@ -348,7 +348,7 @@ impl Machine {
     }
 
     /// `ReadyToRequest | Preparing | StoppedByTool → CallingTools`: added calls are executed.
-    pub(super) fn call_added(&mut self, calls: OpenCalls) {
+    pub(super) fn start_added_calls(&mut self, calls: OpenCalls) {
         let then = match &self.state {
             State::StoppedByTool { result } => AfterCalls::Stop { result: *result },
             _ => AfterCalls::Request(self.purpose()),
@@ -391,13 +391,13 @@ impl Machine {
     }
 
     /// `StoppedByTool → CheckingOutput | Finishing`: the result of the tool is the output.
-    pub(super) fn stop(&mut self, next: State) {
+    pub(super) fn stop_with_output(&mut self, next: State) {
         self.enter(next);
     }
 
     /// Moves the purpose, the output and its message out of the state, or returns `None` if no
     /// output is being validated. The caller must call [`finish_check`](Self::finish_check) next.
-    pub(super) fn take_output(&mut self) -> Option<(Purpose, Output, Option<AssistantMessage>)> {
+    pub(super) fn take_output(&mut self) -> Option<(RequestPurpose, Output, Option<AssistantMessage>)> {
         match &self.state {
             State::CheckingOutput { .. } => match self.take() {
                 State::CheckingOutput { purpose, output, message } => {
@@ -416,7 +416,7 @@ impl Machine {
 
     /// `Finishing → ReadyToRequest`: enqueued messages continue the run.
     pub(super) fn continue_run(&mut self) {
-        self.enter(State::ReadyToRequest { purpose: Purpose::Step });
+        self.enter(State::ReadyToRequest { purpose: RequestPurpose::Step });
     }
 
     /// `Finishing → Finished`: no enqueued message continues the run.
@@ -440,8 +440,8 @@ impl Machine {
             State::ReadyToRequest { purpose }
             | State::Preparing { purpose }
             | State::Compacting { purpose, .. }
-            | State::AwaitingReply(Request { purpose, .. })
-            | State::ReplyReceived { request: Request { purpose, .. }, .. }
+            | State::AwaitingReply(SentRequest { purpose, .. })
+            | State::ReplyReceived { request: SentRequest { purpose, .. }, .. }
             | State::CallingTools(Batch {
                 source: CallSource::Added { then: AfterCalls::Request(purpose) },
                 ..
@@ -461,7 +461,7 @@ impl Machine {
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),
-            State::AwaitingReply(Request { purpose, .. }) => {
+            State::AwaitingReply(SentRequest { purpose, .. }) => {
                 self.enter(State::Preparing { purpose: *purpose });
             }
             State::Suspended(batch) if batch.calls.has_ready() => self.resume_calls(),
@@ -472,25 +472,26 @@ impl Machine {
     /// Removes and returns the state, and leaves [`State::Cancelled`] in its place. A run that
     /// enters no next state because of a bug is therefore cancelled.
     fn take(&mut self) -> State {
-        self.previous = Some(self.state.name());
+        self.previous = Some(self.state.run_state());
         mem::replace(&mut self.state, State::Cancelled)
     }
 
     fn enter(&mut self, next: State) {
-        let from = self.previous.take().unwrap_or_else(|| self.state.name());
+        let from = self.previous.take().unwrap_or_else(|| self.state.run_state());
         #[cfg(debug_assertions)]
         {
-            let (from, to) = (from, next.name());
-            let is_allowed = to == RunState::Cancelled || from == to || TRANSITIONS.contains(&(from, to));
+            let (from, to) = (from, next.run_state());
+            let is_allowed =
+                to == RunState::Cancelled || from == to || ALLOWED_TRANSITIONS.contains(&(from, to));
             debug_assert!(is_allowed, "the run cannot go from {from:?} to {to:?}");
         }
-        tracing::trace!(?from, to = ?next.name(), "run state");
+        tracing::trace!(?from, to = ?next.run_state(), "run state");
         self.state = next;
     }
 }
 
 impl State {
-    pub(super) fn name(&self) -> RunState {
+    pub(super) fn run_state(&self) -> RunState {
         match self {
             Self::ReadyToRequest { .. } => RunState::ReadyToRequest,
             Self::Preparing { .. } => RunState::Preparing,
@@ -516,11 +517,11 @@ impl State {
     /// Creates the state of a run that has an answer. The answer is `output`, or the last message
     /// of the model if `output` is `None`.
     pub(super) fn finishing(stop_reason: StopReason, output: Option<Box<Output>>) -> Self {
-        Self::Finishing(Answer { stop_reason, output })
+        Self::Finishing(UnbuiltAnswer { stop_reason, output })
     }
 }
 
-impl Purpose {
+impl RequestPurpose {
     fn is_step(&self) -> bool {
         matches!(self, Self::Step)
     }

@@ -9,7 +9,7 @@ use haft_core::{
 };
 
 /// Returns the calls in `messages` with their results, in call order. Omits calls without a result.
-pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
+pub fn agent_steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     let replies = (0..).zip(messages).filter_map(|(index, message)| match message.body() {
         MessageBody::Assistant(reply) => Some((index, reply)),
         _ => None,
@@ -20,9 +20,9 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
             Some(AgentStep {
                 step_number,
                 tool_name: call.name.clone(),
-                tool_args: call.arguments.to_value(),
-                result: Arc::clone(result(after, &call.id)?),
-                reasoning: reasoning(reply),
+                tool_args: call.arguments.value_or_string(),
+                result: Arc::clone(find_result(after, &call.id)?),
+                reasoning: reasoning_or_text(reply),
             })
         })
     });
@@ -31,7 +31,7 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
 
 /// Returns the first result in `messages` of the call with this `id`. `None` if the call has no
 /// result. The search is short, since most results directly follow their calls.
-fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
+fn find_result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
     let mut results = messages.iter().filter_map(|message| match message.body() {
         MessageBody::Tool(result) => Some(result),
         _ => None,
@@ -41,7 +41,7 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResu
 
 /// Returns the reasoning of `reply`, or its text if it has no reasoning. `None` if `reply` has
 /// neither.
-pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
+pub fn reasoning_or_text(reply: &AssistantMessage) -> Option<String> {
     let text = || Some(reply.text()).filter(|text| !text.is_empty());
     reply.reasoning.clone().or_else(text)
 }

@@ -16,7 +16,7 @@ impl Run {
     /// Fails only if the run cannot be serialized as JSON. Runs from [`new`](Self::new) or from
     /// JSON always can.
     pub fn to_suspended(&self) -> Result<SuspendedRun, AgentErrorKind> {
-        let checkpoint = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
+        let checkpoint = serde_json::to_value(self).map_err(|error| unreadable_error(&error))?;
         Ok(SuspendedRun { pending: self.pending_calls(), checkpoint })
     }
 
@@ -27,7 +27,7 @@ impl Run {
     /// Fails if `suspended` was not created by [`to_suspended`](Self::to_suspended), or if its
     /// format has another [version](Self::VERSION).
     pub fn from_suspended(suspended: SuspendedRun) -> Result<Self, AgentErrorKind> {
-        serde_json::from_value(suspended.checkpoint).map_err(|error| unreadable(&error))
+        serde_json::from_value(suspended.checkpoint).map_err(|error| unreadable_error(&error))
     }
 
     /// Restores the run from `suspended` and reports `decisions` to it.
@@ -38,12 +38,12 @@ impl Run {
             Ok(()) => Ok(run),
             Err(error) => {
                 let kind = AgentErrorKind::InvalidInput(error.to_string());
-                Err(AgentError::from(kind).with_run(run.transcript, run.head.usage))
+                Err(AgentError::from(kind).with_transcript_and_usage(run.transcript, run.head.usage))
             }
         }
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> AgentErrorKind {
+fn unreadable_error(error: &serde_json::Error) -> AgentErrorKind {
     AgentErrorKind::InvalidInput(format!("the suspended run cannot be read: {error}"))
 }

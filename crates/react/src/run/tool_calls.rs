@@ -10,8 +10,8 @@ use haft_core::{
 };
 
 use super::{
-    Effect, LimitAction, Run, RunError, guard,
-    state::{AfterCalls, Batch, CallSource, Purpose, State},
+    Effect, LimitAction, Run, RunError, repetition,
+    state::{AfterCalls, Batch, CallSource, RequestPurpose, State},
 };
 use crate::open_calls::OpenCalls;
 
@@ -33,10 +33,10 @@ impl Run {
             result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
         }
         let used = self.head.tool_retries.get(&call.name).copied().unwrap_or_default();
-        guard::limit_retries(&mut result, used, budget);
+        repetition::limit_retries(&mut result, used, budget);
         let is_last = self.head.config.max_repeated_calls == Some(self.head.repeated_calls);
         if is_last && *source == CallSource::Reply {
-            guard::warn_of_repetition(&mut result, self.head.repeated_calls);
+            repetition::warn_of_repetition(&mut result, self.head.repeated_calls);
         }
         calls.finish(id, result)
     }
@@ -63,13 +63,13 @@ impl Run {
     pub fn on_decision(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
         match self.head.state.batch_mut() {
             Some(batch) => batch.calls.decide(id, decision),
-            None => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
+            None => Err(RunError::CallNotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
         }
     }
 
     /// Returns the calls that wait for a decision.
     pub fn pending_calls(&self) -> Vec<PendingCall> {
-        self.head.state.batch().map(|batch| batch.calls.pending()).unwrap_or_default()
+        self.head.state.batch().map(|batch| batch.calls.pending_calls()).unwrap_or_default()
     }
 
     /// Returns the calls of the last [`Effect::Call`] without a reported outcome. If the run was
@@ -82,14 +82,14 @@ impl Run {
     /// Returns the ready calls as an effect, or [`Effect::Wait`] if all open calls wait for
     /// decisions. Returns `None` if the calls are finished or were denied by a limit. Fails if a
     /// call is still in progress, if the result of a call is fatal, or if a limit ends the run.
-    pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
-        let time_is_up = self.time_is_up();
+    pub(super) fn next_calls(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
+        let time_is_up = self.reached_time_limit();
         let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
         let in_progress: Vec<_> = calls.in_progress().map(|call| call.id.as_str()).collect();
         if !in_progress.is_empty() {
             return Err(RunError::CallsInProgress(in_progress.join(", ")).into());
         }
-        if let Some(fatal) = calls.fatal() {
+        if let Some(fatal) = calls.fatal_result() {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
             self.close_calls(FailureKind::Cancelled, "not run: the run was stopped");
             self.close_added_calls(FailureKind::Cancelled, "not run: the run was stopped");
@@ -103,7 +103,7 @@ impl Run {
         if !batch.calls.is_empty() {
             return Ok(Some(Effect::Call(batch)));
         }
-        let pending = calls.pending();
+        let pending = calls.pending_calls();
         if !pending.is_empty() {
             self.head.clock.stop();
             self.head.state.suspend();
@@ -120,14 +120,14 @@ impl Run {
         let next = match batch.source {
             CallSource::Added { then } => then,
             CallSource::Reply => {
-                guard::count_retries(batch.calls.results(), &mut self.head.tool_retries);
+                repetition::count_retries(batch.calls.results(), &mut self.head.tool_retries);
                 match batch.calls.position_of_success(&self.head.config.stop_on) {
                     Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
                     None => {
                         // `rejected_replies` is not reset by the answer of a stop tool: a validator
                         // may reject this answer, which counts as one more rejection in a row.
                         self.head.rejected_replies = 0;
-                        AfterCalls::Request(Purpose::Step)
+                        AfterCalls::Request(RequestPurpose::Step)
                     }
                 }
             }
@@ -142,7 +142,7 @@ impl Run {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
             CallSource::Added { then } => then,
-            CallSource::Reply => AfterCalls::Request(Purpose::Step),
+            CallSource::Reply => AfterCalls::Request(RequestPurpose::Step),
         };
         self.record_results(batch, kind, why);
         self.head.state.finish_calls(next);
@@ -153,9 +153,9 @@ impl Run {
     /// appended as a single message, since the calls belong to no reply.
     fn record_results(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
-        let results = batch.calls.close(kind, why, now);
+        let results = batch.calls.into_results(kind, why, now);
         match batch.source {
-            CallSource::Added { .. } => self.record_added(results.collect()),
+            CallSource::Added { .. } => self.record_added_results(results.collect()),
             CallSource::Reply => {
                 self.transcript
                     .extend(results.map(|result| Message::tool(result).with_created_at(now).into()));
@@ -187,7 +187,7 @@ impl Run {
             State::ReadyToRequest { purpose } | State::Preparing { purpose }
                 if !answers || purpose.limit().is_none() =>
             {
-                let (next, result) = self.reach_limit(*purpose, limit);
+                let (next, result) = self.apply_limit_action(*purpose, limit);
                 if let State::ReadyToRequest { purpose } = next {
                     self.head.state.change_purpose(purpose);
                 }
@@ -201,10 +201,10 @@ impl Run {
 
     /// Adds the number of new `calls` to the tool call count of the run. If a limit forbids the
     /// calls, returns this limit and adds nothing. `None` if the calls are allowed.
-    pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
+    pub(super) fn count_calls(&mut self, purpose: RequestPurpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);
-        let limit = self.call_limit(purpose, total);
+        let limit = self.reached_call_limit(purpose, total);
         if limit.is_none() {
             self.head.tool_calls = total;
         }

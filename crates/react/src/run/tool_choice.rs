@@ -4,7 +4,7 @@ use haft_core::{ToolName, agent::AgentErrorKind, message::AssistantMessage, mode
 
 use super::{
     Run, Step,
-    state::{Purpose, Request},
+    state::{RequestPurpose, SentRequest},
 };
 
 impl Run {
@@ -19,7 +19,7 @@ impl Run {
     /// available in `step`, or if a call is required and `step` has no tools.
     pub(super) fn effective_tool_choice(
         &self,
-        purpose: Purpose,
+        purpose: RequestPurpose,
         step: &Step<'_>,
     ) -> Result<ToolChoice, AgentErrorKind> {
         if purpose.must_answer() {
@@ -34,13 +34,13 @@ impl Run {
             _ => return Ok(choice),
         };
         let available = step.tools.names().map(ToString::to_string).collect();
-        Err(AgentErrorKind::ToolChoice { required, available })
+        Err(AgentErrorKind::UnavailableToolChoice { required, available })
     }
 
     /// Returns an error text for the model if `reply` ignores the tool choice of `request`. `None`
     /// if `reply` follows it. The check is needed because some servers do not enforce
     /// `tool_choice`.
-    pub(super) fn tool_choice_problem(request: &Request, reply: &AssistantMessage) -> Option<String> {
+    pub(super) fn tool_choice_problem(request: &SentRequest, reply: &AssistantMessage) -> Option<String> {
         let calls = &reply.tool_calls;
         let calls_tool = |name: &ToolName| calls.iter().any(|call| call.name == name.as_str());
         match &request.tool_choice {

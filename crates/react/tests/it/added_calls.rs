@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::{
     effects::advance,
-    pairing::{assert_paired, lines},
+    pairing::{assert_paired, message_lines},
 };
 
 fn call(id: &str) -> ToolCall {
@@ -67,7 +67,7 @@ fn added_calls_run_after_the_calls_of_the_reply() {
         x: seen
         y: [look failed: no luck]
     "#]]
-    .assert_eq(&lines(&request));
+    .assert_eq(&message_lines(&request));
     let note = run.transcript().messages().last().unwrap();
     let results = call_results(note).unwrap();
     assert_eq!(results["x"]["executed"]["call_id"], json!("x"));
@@ -76,9 +76,9 @@ fn added_calls_run_after_the_calls_of_the_reply() {
     // The id of an earlier call is rejected, even after the run was saved and loaded.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     for id in ["a", "x", ""] {
-        assert_eq!(run.add_calls([call(id)]), Err(RunError::DuplicateCallId(id.to_owned())));
+        assert_eq!(run.add_calls([call(id)]), Err(RunError::InvalidCallId(id.to_owned())));
     }
-    assert_eq!(run.add_calls([call("z"), call("z")]), Err(RunError::DuplicateCallId("z".to_owned())));
+    assert_eq!(run.add_calls([call("z"), call("z")]), Err(RunError::InvalidCallId("z".to_owned())));
 }
 
 #[test]

@@ -29,8 +29,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
-    pairing::{assert_paired, assert_request_paired, lines},
-    tools::{add, calculator, plain, wait},
+    pairing::{assert_paired, assert_request_paired, message_lines},
+    tools::{add_tool, calculator, tool_without_parameters, waiting_tool},
 };
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn steps_and_usage_are_in_the_answer() {
 
 #[tokio::test]
 async fn events_are_in_order() {
-    let model = ScriptedModel::new().calls([("call_1", "report", "{}")]).text("Done.");
+    let model = ScriptedModel::new().reply_calls([("call_1", "report", "{}")]).reply_text("Done.");
     let report = ToolDefinition::new(ToolName::new("report").unwrap(), Schema::object());
     let report = DynamicTool::new(report, |_, cx| async move {
         cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
@@ -95,9 +95,9 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
     let arguments = calls.map(|(id, millis)| (id, format!(r#"{{"millis":{millis}}}"#)));
     let model = ScriptedModel::new()
-        .calls(arguments.each_ref().map(|(id, arguments)| (*id, "wait", arguments.as_str())))
-        .text("Done.");
-    let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(wait())).unwrap();
+        .reply_calls(arguments.each_ref().map(|(id, arguments)| (*id, "wait", arguments.as_str())))
+        .reply_text("Done.");
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(waiting_tool())).unwrap();
 
     let started = Instant::now();
     let output = agent.run("Wait.").await.unwrap();
@@ -116,10 +116,10 @@ async fn registry_changes_are_visible_in_the_next_step() {
     let registry = ToolRegistry::new("plugins");
     let install = {
         let registry = registry.clone();
-        plain("install", move || {
+        tool_without_parameters("install", move || {
             let registry = registry.clone();
             async move {
-                registry.register(add()).map_err(|error| error.to_string())?;
+                registry.register(add_tool()).map_err(|error| error.to_string())?;
                 registry.unregister("install").map_err(|error| error.to_string())?;
                 Ok::<_, String>("installed")
             }
@@ -127,9 +127,9 @@ async fn registry_changes_are_visible_in_the_next_step() {
     };
     registry.register(install).unwrap();
     let model = ScriptedModel::new()
-        .calls([("call_1", "install", "{}")])
-        .calls([("call_2", "add", r#"{"x":17,"y":25}"#), ("call_3", "install", "{}")])
-        .text("Done.");
+        .reply_calls([("call_1", "install", "{}")])
+        .reply_calls([("call_2", "add", r#"{"x":17,"y":25}"#), ("call_3", "install", "{}")])
+        .reply_text("Done.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(registry)).unwrap();
 
     let output = agent.run("Install, then add.").await.unwrap();
@@ -150,13 +150,13 @@ async fn registry_changes_are_visible_in_the_next_step() {
 #[tokio::test]
 async fn missing_and_duplicate_call_ids_are_replaced() {
     let model = ScriptedModel::new()
-        .calls([("toolu_7", "add", r#"{"x":1,"y":1}"#), ("toolu_8", "add", r#"{"x":2,"y":2}"#)])
-        .calls([
+        .reply_calls([("toolu_7", "add", r#"{"x":1,"y":1}"#), ("toolu_8", "add", r#"{"x":2,"y":2}"#)])
+        .reply_calls([
             ("toolu_7", "add", r#"{"x":3,"y":3}"#),
             ("", "add", r#"{"x":4,"y":4}"#),
             ("", "add", r#"{"x":5,"y":5}"#),
         ])
-        .text("Done.");
+        .reply_text("Done.");
     let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
 
     agent.run("Add.").await.unwrap();
@@ -173,7 +173,7 @@ async fn missing_and_duplicate_call_ids_are_replaced() {
         tool: call_4 8
         tool: call_5 10
     "#]]
-    .assert_eq(&lines(&requests[2]));
+    .assert_eq(&message_lines(&requests[2]));
 }
 
 /// Behaviour C76: a run with a history continues the conversation. The requests of the second run
@@ -181,10 +181,10 @@ async fn missing_and_duplicate_call_ids_are_replaced() {
 #[tokio::test]
 async fn follow_up_question_continues_the_conversation() {
     let model = ScriptedModel::new()
-        .calls([("call_1", "add", r#"{"x":17,"y":25}"#)])
-        .text("It is 42.")
-        .calls([("call_1", "add", r#"{"x":42,"y":1}"#)])
-        .text("It is 43.");
+        .reply_calls([("call_1", "add", r#"{"x":17,"y":25}"#)])
+        .reply_text("It is 42.")
+        .reply_calls([("call_1", "add", r#"{"x":42,"y":1}"#)])
+        .reply_text("It is 43.");
     let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
 
     let first = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
@@ -199,7 +199,7 @@ async fn follow_up_question_continues_the_conversation() {
         assistant: call_2 add{"x":42,"y":1}
         tool: call_2 43
     "#]]
-    .assert_eq(&lines(&model.requests()[3]));
+    .assert_eq(&message_lines(&model.requests()[3]));
     // The steps and the usage of the answer cover the second run only.
     let second = second.into_answer().unwrap();
     assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
@@ -223,8 +223,8 @@ async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
         }
     }
 
-    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":1,"y":1}"#)]).text("2");
-    let source = FirstStepOnly(ToolList::new("vanishing", [add()]));
+    let model = ScriptedModel::new().reply_calls([("call_1", "add", r#"{"x":1,"y":1}"#)]).reply_text("2");
+    let source = FirstStepOnly(ToolList::new("vanishing", [add_tool()]));
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(source)).unwrap();
 
     let output = agent.run("1 + 1?").await.unwrap();
@@ -241,7 +241,7 @@ async fn dialect_depends_on_the_model_profile() {
         ReactAgent::new(model, calculator()).unwrap().dialect().name()
     };
     assert_eq!(dialect(ModelProfile::new("calls")), "native");
-    assert_eq!(dialect(ModelProfile { native_tools: false, ..ModelProfile::new("plain") }), "json");
+    assert_eq!(dialect(ModelProfile { supports_native_tools: false, ..ModelProfile::new("plain") }), "json");
 }
 
 #[test]
@@ -271,7 +271,7 @@ async fn constant_progress_does_not_delay_a_timeout() {
             }
         }
     });
-    let model = ScriptedModel::new().calls([("a", "flood", "{}")]).text("Done.");
+    let model = ScriptedModel::new().reply_calls([("a", "flood", "{}")]).reply_text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with_tool(flood)).unwrap();
 
     let mut events = agent.stream("Go.");
@@ -301,11 +301,11 @@ async fn tools_are_listed_before_each_request() {
             let number = self.0.fetch_add(1, Ordering::Relaxed);
             Ok(ToolList::new(
                 "growing",
-                (0..=number).map(|number| plain(&format!("tool_{number}"), || async {})),
+                (0..=number).map(|number| tool_without_parameters(&format!("tool_{number}"), || async {})),
             ))
         }
     }
-    let model = ScriptedModel::new().text("").calls([("a", "tool_1", "{}")]).text("Done.");
+    let model = ScriptedModel::new().reply_text("").reply_calls([("a", "tool_1", "{}")]).reply_text("Done.");
     let agent =
         ReactAgent::new(model.clone(), Toolset::new().with_source(Growing(AtomicUsize::new(0)))).unwrap();
     agent.run("Go.").await.unwrap();
@@ -319,11 +319,11 @@ async fn tools_are_listed_before_each_request() {
 async fn state_comes_from_the_agent_or_from_the_run() {
     let reads_state = |name: &str| {
         let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
-        let definition = definition.with_state(StateType::of::<u32>());
+        let definition = definition.with_state_type(StateType::of::<u32>());
         DynamicTool::new(definition, |_, cx: ToolContext| async move { cx.state::<u32>() })
     };
     let tools = || Toolset::new().with_tool(reads_state("number"));
-    let model = || ScriptedModel::new().calls([("a", "number", "{}")]).text("Done.");
+    let model = || ScriptedModel::new().reply_calls([("a", "number", "{}")]).reply_text("Done.");
     let error = ReactAgent::new(ScriptedModel::new(), tools()).err().unwrap().to_string();
     assert_eq!(
         error,
@@ -369,7 +369,7 @@ impl ChatModel for StreamCounter {
 #[tokio::test]
 async fn only_a_streamed_run_streams_from_the_model() {
     let streams = Arc::new(AtomicUsize::new(0));
-    let model = ScriptedModel::new().text("Paris.").text("Paris.");
+    let model = ScriptedModel::new().reply_text("Paris.").reply_text("Paris.");
     let agent = ReactAgent::new(StreamCounter(model, streams.clone()), Toolset::new()).unwrap();
 
     assert_eq!(agent.run("The capital of France?").await.unwrap().text().unwrap(), "Paris.");

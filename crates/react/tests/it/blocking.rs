@@ -17,16 +17,17 @@ use haft_core::{
 use haft_react::{ReactAgent, blocking::BlockingAgent};
 use haft_testing::ScriptedModel;
 
-use crate::tools::{calculator, plain};
+use crate::tools::{calculator, tool_without_parameters};
 
 fn calculator_agent() -> BlockingAgent<ReactAgent> {
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
-    ReactAgent::new(model, calculator()).unwrap().blocking()
+    let model =
+        ScriptedModel::new().reply_calls([("a", "add", r#"{"x":17,"y":25}"#)]).reply_text("It is 42.");
+    ReactAgent::new(model, calculator()).unwrap().to_blocking()
 }
 
 /// Returns an agent whose model must not be called, since its script is empty.
 fn agent_without_replies() -> BlockingAgent<ReactAgent> {
-    ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().blocking()
+    ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().to_blocking()
 }
 
 /// A value that sends a message when it is dropped.
@@ -40,9 +41,9 @@ impl Drop for DropSignal {
 
 /// Creates the tool `never_returns`, which reports progress and never returns. The receiver gets a
 /// message when the call is dropped.
-fn never_returns() -> (DynamicTool, mpsc::Receiver<()>) {
+fn never_returning_tool() -> (DynamicTool, mpsc::Receiver<()>) {
     let (sender, dropped) = mpsc::channel();
-    let definition = plain("never_returns", || async {}).definition().clone();
+    let definition = tool_without_parameters("never_returns", || async {}).definition().clone();
     let never_returns = DynamicTool::new(definition, move |_, cx| {
         let signal = DropSignal(sender.clone());
         async move {
@@ -80,9 +81,11 @@ fn stream_returns_events_in_order() {
 
 #[test]
 fn suspended_run_is_resumed() {
-    let draw = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
-    let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Drawn.");
-    let agent = ReactAgent::new(model, Toolset::new().with_tool(draw)).unwrap().blocking();
+    let draw = tool_without_parameters("draw", || async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
+    let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]).reply_text("Drawn.");
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(draw)).unwrap().to_blocking();
     let suspended = agent.run("Draw.").unwrap().into_answer().unwrap_err();
     let decisions = Decisions::from([("a".to_owned(), Decision::output("a house"))]);
     assert_eq!(agent.run(RunInput::resume(suspended, decisions)).unwrap().text().unwrap(), "Drawn.");
@@ -166,17 +169,17 @@ fn blocking_tool_can_run_an_agent() {
         Ok(calculator_agent().run("17 + 25?")?.text().unwrap().to_owned())
     }
 
-    let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("42, it says.");
-    let agent = ReactAgent::new(model, Toolset::new().with_tool(Ask)).unwrap().blocking();
+    let model = ScriptedModel::new().reply_calls([("a", "ask", "{}")]).reply_text("42, it says.");
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Ask)).unwrap().to_blocking();
     let output = agent.run("Ask.").unwrap();
     assert_eq!(output.results_of("ask").next().unwrap().model_text(), "It is 42.");
 }
 
 #[test]
 fn dropped_iterator_drops_its_calls() {
-    let (never_returns, dropped) = never_returns();
-    let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
-    let agent = ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().blocking();
+    let (never_returns, dropped) = never_returning_tool();
+    let model = ScriptedModel::new().reply_calls([("a", "never_returns", "{}")]);
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().to_blocking();
     let mut events = agent.stream("Go.");
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     drop(events);
@@ -187,9 +190,9 @@ fn dropped_iterator_drops_its_calls() {
 /// blocking is forbidden.
 #[test]
 fn iterator_can_be_dropped_inside_a_runtime() {
-    let (never_returns, dropped) = never_returns();
-    let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
-    let agent = ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().blocking();
+    let (never_returns, dropped) = never_returning_tool();
+    let model = ScriptedModel::new().reply_calls([("a", "never_returns", "{}")]);
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().to_blocking();
     let mut events = agent.stream("Go.");
     drop(agent);
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
@@ -202,10 +205,10 @@ fn iterator_can_be_dropped_inside_a_runtime() {
 /// iterator, and drops the tool call in progress.
 #[test]
 fn next_inside_a_runtime_ends_the_iterator() {
-    let (never_returns, dropped) = never_returns();
-    let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
+    let (never_returns, dropped) = never_returning_tool();
+    let model = ScriptedModel::new().reply_calls([("a", "never_returns", "{}")]);
     let mut events =
-        ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().blocking().stream("Go.");
+        ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().to_blocking().stream("Go.");
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -222,16 +225,17 @@ fn next_inside_a_runtime_ends_the_iterator() {
 fn blocked_tool_times_out() {
     let (release, released) = mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
-    let definition = plain("block", || async {}).definition().clone();
+    let definition = tool_without_parameters("block", || async {}).definition().clone();
     let definition =
         definition.with_policy(ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() });
     let block = DynamicTool::new(definition, move |_, _| {
         let _ = released.lock().unwrap().recv();
         async { Err::<(), _>(ToolError::failed("too late")) }
     });
-    let model =
-        ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
-    let agent = ReactAgent::new(model, calculator().with_tool(block)).unwrap().blocking();
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
+        .reply_text("Done.");
+    let agent = ReactAgent::new(model, calculator().with_tool(block)).unwrap().to_blocking();
     let answer = agent.run("Go.").unwrap().into_answer().unwrap();
     let kinds: Vec<_> = answer.steps.iter().map(|step| step.result.failure().map(|it| it.kind)).collect();
     assert_eq!(kinds, [Some(FailureKind::TimedOut), None]);
@@ -242,27 +246,28 @@ fn blocked_tool_times_out() {
 /// time out.
 #[test]
 fn tools_that_block_all_threads_time_out() {
-    const BLOCKED: usize = 9;
+    const BLOCKED_CALLS: usize = 9;
 
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(std::sync::Mutex::new(released));
-    let definition = plain("block", || async {}).definition().clone();
+    let definition = tool_without_parameters("block", || async {}).definition().clone();
     let definition =
         definition.with_policy(ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() });
     let block = DynamicTool::new(definition, move |_, _| {
         let _ = released.lock().unwrap().recv();
         async {}
     });
-    let ids: [_; BLOCKED] = std::array::from_fn(|id| id.to_string());
-    let model = ScriptedModel::new().calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with_tool(block)).unwrap().blocking();
+    let ids: [_; BLOCKED_CALLS] = std::array::from_fn(|id| id.to_string());
+    let model =
+        ScriptedModel::new().reply_calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).reply_text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(block)).unwrap().to_blocking();
     let (sender, results) = mpsc::channel();
     std::thread::spawn(move || sender.send(agent.run("Go.").map(Box::new)));
     let output = results.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
     let answer = output.into_answer().unwrap();
     let timed_out = |kind| kind == Some(FailureKind::TimedOut);
     assert!(answer.steps.iter().all(|step| timed_out(step.result.failure().map(|it| it.kind))));
-    assert_eq!((&*answer.text, answer.steps.len()), ("Done.", BLOCKED));
+    assert_eq!((&*answer.text, answer.steps.len()), ("Done.", BLOCKED_CALLS));
     drop(release);
 }
 
@@ -277,12 +282,12 @@ fn hooks_that_block_all_threads_time_out() {
         let _ = released.lock().unwrap().recv();
         async { Ok(String::new()) }
     });
-    let agent = agent.build().unwrap().blocking();
+    let agent = agent.build().unwrap().to_blocking();
     let (sender, errors) = mpsc::channel();
     std::thread::spawn(move || (0..9).try_for_each(|_| sender.send(agent.run("Go.").unwrap_err())));
     for _ in 0..9 {
         let error = errors.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert!(matches!(*error.kind, AgentErrorKind::Hook { .. }), "{error:?}");
+        assert!(matches!(*error.kind, AgentErrorKind::HookFailed { .. }), "{error:?}");
     }
     drop(release);
 }

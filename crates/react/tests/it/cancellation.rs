@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     pairing::{assert_paired, assert_request_paired},
-    tools::{calculator, hang, plain},
+    tools::{calculator, hanging_tool, tool_without_parameters},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -39,12 +39,12 @@ fn cancelled_by(token: &CancellationToken) -> RunContext {
 #[tokio::test(start_paused = true)]
 async fn cancellation_between_reply_and_results_closes_every_call() {
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "hang", "{}"), ("c", "hang", "{}")])
-        .step(|request| {
+        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "hang", "{}"), ("c", "hang", "{}")])
+        .reply_with(|request| {
             assert_request_paired(request);
             Ok(ChatResponse::new("Fine."))
         });
-    let agent = ReactAgent::new(model, calculator().with_tool(hang(HOUR))).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(hanging_tool(HOUR))).unwrap();
     let token = CancellationToken::new();
 
     let started = Instant::now();
@@ -135,7 +135,7 @@ async fn dropped_stream_aborts_its_calls() {
             drop(flag);
         }
     });
-    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
+    let model = ScriptedModel::new().reply_calls([("a", "held", "{}")]);
     let agent = ReactAgent::new(model, calculator().with_tool(held)).unwrap();
 
     let mut events = agent.stream("Go.");
@@ -151,12 +151,13 @@ async fn dropped_stream_aborts_its_calls() {
 #[tokio::test(start_paused = true)]
 async fn run_of_the_caller_survives_a_dropped_stream() {
     let idempotent = ToolPolicy { idempotent: true, timeout: HOUR, ..ToolPolicy::default() };
-    let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(idempotent));
+    let look =
+        tool_without_parameters("look", || async { "seen" }).with_definition(|it| it.with_policy(idempotent));
     let model = ScriptedModel::new()
-        .calls([("a", "hang", "{}"), ("b", "look", "{}"), ("c", "add", r#"{"x":1,"y":1}"#)])
-        .text("Done.");
-    let agent = ReactAgent::new(model, calculator().with_tool(hang(HOUR)).with_tool(look)).unwrap();
-    let mut run = agent.begin("Go.".into()).unwrap();
+        .reply_calls([("a", "hang", "{}"), ("b", "look", "{}"), ("c", "add", r#"{"x":1,"y":1}"#)])
+        .reply_text("Done.");
+    let agent = ReactAgent::new(model, calculator().with_tool(hanging_tool(HOUR)).with_tool(look)).unwrap();
+    let mut run = agent.create_run("Go.".into()).unwrap();
 
     let mut events = agent.drive(&mut run, RunContext::default());
     while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallStarted { call } if call.id == "c") {
@@ -219,7 +220,7 @@ async fn usage_of_a_reply_is_counted_once_if_its_hook_is_interrupted() {
     assert_eq!(error.usage, Usage::one_request(100, 10));
 
     let agent = agent(ScriptedModel::new().reply(response()).reply(response()));
-    let mut run = agent.begin("Hi".into()).unwrap();
+    let mut run = agent.create_run("Hi".into()).unwrap();
     let drive = agent.drive(&mut run, RunContext::default()).collect::<Vec<_>>();
     assert!(tokio::time::timeout(Duration::from_secs(1), drive).await.is_err());
     assert_eq!(run.usage(), Usage::one_request(100, 10));

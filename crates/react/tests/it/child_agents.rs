@@ -52,7 +52,7 @@ fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
 /// Returns the ids of the suspended calls in `pending`. A call that runs a suspended child agent is
 /// replaced by the suspended calls of the child.
 fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
-    pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
+    pending.into_iter().flat_map(PendingCall::innermost_calls).map(|leaf| leaf.call.id.as_str()).collect()
 }
 
 fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
@@ -62,10 +62,11 @@ fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
 #[tokio::test]
 async fn answer_of_a_child_is_the_result() {
     let child = agent(
-        ScriptedModel::new().calls([("1", "add", r#"{"x":1,"y":2}"#)]).text("It costs 3."),
+        ScriptedModel::new().reply_calls([("1", "add", r#"{"x":1,"y":2}"#)]).reply_text("It costs 3."),
         calculator(),
     );
-    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought for 3.");
+    let model =
+        ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]).reply_text("Bought for 3.");
     let answer = parent(model.clone(), child).run("Buy a pen.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Bought for 3.");
     assert_eq!(answer.steps[0].result.model_text(), "It costs 3.");
@@ -78,9 +79,10 @@ async fn answer_of_a_child_is_the_result() {
 /// id reaches the child.
 #[tokio::test]
 async fn suspended_child_suspends_its_parent() {
-    let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
-    let child = agent(script().text("Paid and shipped."), shop());
-    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
+    let script = || ScriptedModel::new().reply_calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
+    let child = agent(script().reply_text("Paid and shipped."), shop());
+    let model =
+        ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]).reply_text("Bought.");
     let agent = parent(model, child);
 
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
@@ -102,17 +104,20 @@ async fn suspended_child_suspends_its_parent() {
 
 #[tokio::test]
 async fn decisions_reach_a_grandchild() {
-    let grandchild =
-        agent(ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "pay", "{ }")]).text("Paid."), shop());
+    let grandchild = agent(
+        ScriptedModel::new().reply_calls([("1", "pay", "{}"), ("2", "pay", "{ }")]).reply_text("Paid."),
+        shop(),
+    );
     let child = agent(
         ScriptedModel::new()
-            .calls([("1", "buy", r#"{"task":"Pay."}"#), ("2", "ship", "{}")])
-            .text("All done."),
+            .reply_calls([("1", "buy", r#"{"task":"Pay."}"#), ("2", "ship", "{}")])
+            .reply_text("All done."),
         Toolset::new()
             .with_tool(grandchild.into_tool("buy", ""))
             .with_source(shop().filtered(|it| *it.name() != *"pay")),
     );
-    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
+    let model =
+        ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]).reply_text("Bought.");
     let agent = parent(model, child);
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&suspended.pending), ["1/1/1", "1/1/2", "1/2"]);
@@ -127,8 +132,8 @@ async fn decisions_reach_a_grandchild() {
 
 #[tokio::test]
 async fn decision_of_the_wrong_kind_is_an_error() {
-    let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
-    let agent = parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child);
+    let child = agent(ScriptedModel::new().reply_calls([("1", "pay", "{}")]), shop());
+    let agent = parent(ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]), child);
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     let error = async |id: &str, answer: Decision| {
         let error =
@@ -148,8 +153,9 @@ async fn decision_of_the_wrong_kind_is_an_error() {
 /// calls are needed.
 #[tokio::test]
 async fn suspended_child_can_be_denied() {
-    let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
-    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Not bought.");
+    let child = agent(ScriptedModel::new().reply_calls([("1", "pay", "{}")]), shop());
+    let model =
+        ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]).reply_text("Not bought.");
     let agent = parent(model, child);
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     let denied = RunInput::resume(suspended, decisions([("1", Decision::denied("no money"))]));
@@ -160,12 +166,13 @@ async fn suspended_child_can_be_denied() {
 /// If a child agent fails, the parent gets a failed result for its call, and continues.
 #[tokio::test]
 async fn failed_child_is_a_failed_call() {
-    let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "add", "{}")]))
+    let child = ReactAgent::builder(ScriptedModel::new().reply_calls([("1", "add", "{}")]))
         .tools(calculator())
         .limits(RunLimits { requests: Some(1), ..RunLimits::default() })
         .build()
         .unwrap();
-    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("I could not.");
+    let model =
+        ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]).reply_text("I could not.");
     let answer = parent(model, child).run("Buy a pen.").await.unwrap().into_answer().unwrap();
     expect!["the agent did not finish: the limit of 1 model requests is reached"]
         .assert_eq(&answer.steps[0].result.model_text());
@@ -176,13 +183,13 @@ async fn failed_child_is_a_failed_call() {
 #[tokio::test]
 async fn child_has_named_inputs_and_outputs() {
     let question = Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
-    let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "finish", r#"{"y":2}"#)]))
+    let child = ReactAgent::builder(ScriptedModel::new().reply_calls([("1", "finish", r#"{"y":2}"#)]))
         .inputs(question.clone())
         .outputs(Schema::new(json!({"properties": {"y": {"type": "integer"}}})).unwrap())
         .build()
         .unwrap();
     let double = child.into_tool("double", "Doubles.").with_definition(|it| it.with_input_schema(question));
-    let model = ScriptedModel::new().calls([("1", "double", r#"{"x":1}"#)]).text("2");
+    let model = ScriptedModel::new().reply_calls([("1", "double", r#"{"x":1}"#)]).reply_text("2");
     let answer =
         agent(model, Toolset::new().with_tool(double)).run("Twice 1?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
@@ -192,13 +199,14 @@ async fn child_has_named_inputs_and_outputs() {
 /// `hang` if `hangs` is `true`, otherwise `pay` again.
 fn three_levels(hangs: bool) -> ReactAgent {
     let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
-    let hang = crate::tools::plain("hang", std::future::pending::<()>);
-    let grandchild = agent(ScriptedModel::new().calls([("1", "pay", "{}"), last]), shop().with_tool(hang));
+    let hang = crate::tools::tool_without_parameters("hang", std::future::pending::<()>);
+    let grandchild =
+        agent(ScriptedModel::new().reply_calls([("1", "pay", "{}"), last]), shop().with_tool(hang));
     let child = agent(
-        ScriptedModel::new().calls([("1", "buy", r#"{"task":"Pay."}"#)]),
+        ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"Pay."}"#)]),
         Toolset::new().with_tool(grandchild.into_tool("buy", "")),
     );
-    parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
+    parent(ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }
 
 /// Behaviour D38: a cancellation reaches the agent two levels down without delay, and gives every

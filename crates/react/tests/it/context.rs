@@ -13,19 +13,19 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, assert_request_paired, lines},
+    pairing::{assert_paired, assert_request_paired, message_lines},
     tools::calculator,
 };
 
-fn too_long() -> ModelError {
+fn too_long_error() -> ModelError {
     ModelError::ContextTooLong("too many tokens".to_owned())
 }
 
 /// Adds one reply to the script of `model` for each number in `numbers`. Each reply has two calls
 /// to `add`.
-fn calls_of_add(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
+fn script_add_calls(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
     numbers.fold(model, |model, number| {
-        model.calls([
+        model.reply_calls([
             (&format!("{number}a"), "add", &format!(r#"{{"x":{number},"y":1}}"#)),
             (&format!("{number}b"), "add", &format!(r#"{{"x":{number},"y":2}}"#)),
         ])
@@ -59,11 +59,11 @@ fn earlier() -> Transcript {
 /// in a row. The fourth context overflow in a row is an error.
 #[tokio::test]
 async fn oldest_steps_are_omitted_at_most_three_times() {
-    let model = calls_of_add(ScriptedModel::new(), 1..4)
-        .fail(too_long())
-        .fail(too_long())
-        .fail(too_long())
-        .text("Done.");
+    let model = script_add_calls(ScriptedModel::new(), 1..4)
+        .fail(too_long_error())
+        .fail(too_long_error())
+        .fail(too_long_error())
+        .reply_text("Done.");
     let input = RunInput::new("Add.").with_history(earlier());
     let answer = builder(&model).build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.transcript.len()), ("Done.", 6 + 1 + 3 * 3 + 1));
@@ -81,10 +81,10 @@ async fn oldest_steps_are_omitted_at_most_three_times() {
         tool: 3a 4
         tool: 3b 5
     "#]]
-    .assert_eq(&lines(&requests[6]));
+    .assert_eq(&message_lines(&requests[6]));
 
-    let model = calls_of_add(ScriptedModel::new(), 1..5);
-    let model = (0..4).fold(model, |model, _| model.fail(too_long()));
+    let model = script_add_calls(ScriptedModel::new(), 1..5);
+    let model = (0..4).fold(model, |model, _| model.fail(too_long_error()));
     let error = builder(&model).build().unwrap().run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
     assert_eq!((error.transcript.len(), model.requests().len()), (1 + 4 * 3, 8));
@@ -94,7 +94,7 @@ async fn oldest_steps_are_omitted_at_most_three_times() {
 /// The question and the last step are always sent. If these two alone are too long, the run fails.
 #[tokio::test]
 async fn question_and_last_step_are_never_omitted() {
-    let model = calls_of_add(ScriptedModel::new(), 1..2).fail(too_long());
+    let model = script_add_calls(ScriptedModel::new(), 1..2).fail(too_long_error());
     let error = builder(&model).build().unwrap().run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
     assert_eq!(model.requests().len(), 2);
@@ -104,7 +104,7 @@ async fn question_and_last_step_are_never_omitted() {
 #[tokio::test]
 async fn view_is_limited_to_the_latest_steps() {
     for (latest, expected) in [(1, [3, 4, 4, 4]), (2, [7, 6, 7, 7]), (9, [7, 10, 13, 16])] {
-        let model = calls_of_add(ScriptedModel::new(), 1..4).text("Done.");
+        let model = script_add_calls(ScriptedModel::new(), 1..4).reply_text("Done.");
         let context = ContextConfig { latest: Some(latest), ..ContextConfig::default() };
         let agent = builder(&model).context(context).build().unwrap();
         let answer =
@@ -123,8 +123,8 @@ async fn summary_replaces_the_older_messages() {
     let summary =
         ChatResponse { usage: Usage::one_request(50, 5), ..ChatResponse::new("1+1=2, 1+2=3, 2+1=3, 2+2=4.") };
     let compactor = ScriptedModel::new().reply(summary);
-    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
-    let model = calls_of_add(model, 4..5).text("Done.");
+    let model = script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error());
+    let model = script_add_calls(model, 4..5).reply_text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
     let answer =
         agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
@@ -143,7 +143,7 @@ async fn summary_replaces_the_older_messages() {
         tool: 4a 5
         tool: 4b 6
     "#]]
-    .assert_eq(&lines(&requests[5]));
+    .assert_eq(&message_lines(&requests[5]));
     expect![[r#"
         user: user: Nothing?
         assistant calls add: {"x":0,"y":0}
@@ -162,19 +162,19 @@ async fn summary_replaces_the_older_messages() {
         result of add: 4
 
     "#]]
-    .assert_eq(&lines(&compactor.requests()[0]));
+    .assert_eq(&message_lines(&compactor.requests()[0]));
 
     // An overflow directly after the summary is an error, since only the last step is left.
-    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());
-    let agent = builder(&model).compactor(ScriptedModel::new().text("Sums.")).build().unwrap();
+    let model = script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error()).fail(too_long_error());
+    let agent = builder(&model).compactor(ScriptedModel::new().reply_text("Sums.")).build().unwrap();
     let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
 }
 
 #[tokio::test]
 async fn failed_summary_omits_the_oldest_step() {
-    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
-    let agent = builder(&model).compactor(ScriptedModel::new().fail(too_long())).build().unwrap();
+    let model = script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error()).reply_text("Done.");
+    let agent = builder(&model).compactor(ScriptedModel::new().fail(too_long_error())).build().unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Done.");
     assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
@@ -189,7 +189,7 @@ async fn token_limit_omits_steps_in_advance() {
         let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
         ChatResponse { usage: Usage::one_request(60 * u64::from(number), 1), ..ChatResponse::new(message) }
     };
-    let model = ScriptedModel::new().reply(costly(1)).reply(costly(2)).reply(costly(3)).text("Done.");
+    let model = ScriptedModel::new().reply(costly(1)).reply(costly(2)).reply(costly(3)).reply_text("Done.");
     let context = ContextConfig { tokens: Some(100), ..ContextConfig::default() };
     builder(&model).context(context).build().unwrap().run("Add.").await.unwrap();
     let lengths: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
@@ -201,15 +201,19 @@ async fn token_limit_omits_steps_in_advance() {
 #[tokio::test]
 async fn view_is_the_same_in_every_dialect() {
     let step = |number: u32| format!("Thought: So.\nAction: add\nArguments: {{\"x\": {number}, \"y\": 1}}");
-    let model = ScriptedModel::new().text(step(1)).text(step(2)).fail(too_long()).text("Answer: 5");
+    let model = ScriptedModel::new()
+        .reply_text(step(1))
+        .reply_text(step(2))
+        .fail(too_long_error())
+        .reply_text("Answer: 5");
     let agent = builder(&model).dialect(TextReact).build().unwrap();
     assert_eq!(agent.run("Add.").await.unwrap().text().unwrap(), "5");
     assert_eq!(model.requests()[3].messages.len(), 3);
     let model = ScriptedModel::new()
-        .text(r#"{"tool_name":"add","tool_args":{"x":1,"y":1}}"#)
-        .text(r#"{"tool_name":"add","tool_args":{"x":2,"y":1}}"#)
-        .fail(too_long())
-        .text(r#"{"answer":5}"#);
+        .reply_text(r#"{"tool_name":"add","tool_args":{"x":1,"y":1}}"#)
+        .reply_text(r#"{"tool_name":"add","tool_args":{"x":2,"y":1}}"#)
+        .fail(too_long_error())
+        .reply_text(r#"{"answer":5}"#);
     let agent = builder(&model).dialect(JsonReact::new()).build().unwrap();
     assert_eq!(agent.run("Add.").await.unwrap().text().unwrap(), "5");
     assert_eq!(model.requests()[3].messages.len(), 3);
@@ -219,9 +223,9 @@ async fn view_is_the_same_in_every_dialect() {
 /// for the new summary contains the previous one.
 #[tokio::test]
 async fn new_summary_replaces_the_previous_summary() {
-    let compactor = ScriptedModel::new().text("One.").text("Two.").text("Three.");
-    let model = calls_of_add(ScriptedModel::new().fail(too_long()), 1..4).fail(too_long());
-    let model = calls_of_add(model, 4..6).fail(too_long()).text("Done.");
+    let compactor = ScriptedModel::new().reply_text("One.").reply_text("Two.").reply_text("Three.");
+    let model = script_add_calls(ScriptedModel::new().fail(too_long_error()), 1..4).fail(too_long_error());
+    let model = script_add_calls(model, 4..6).fail(too_long_error()).reply_text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
     let answer =
         agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
@@ -234,7 +238,7 @@ async fn new_summary_replaces_the_previous_summary() {
         One.
         user: Add.
     "#]]
-    .assert_eq(&lines(&requests[1]));
+    .assert_eq(&message_lines(&requests[1]));
     expect![[r#"
         user: Summary of the conversation so far:
         Three.
@@ -243,7 +247,7 @@ async fn new_summary_replaces_the_previous_summary() {
         tool: 5a 6
         tool: 5b 7
     "#]]
-    .assert_eq(&lines(requests.last().unwrap()));
+    .assert_eq(&message_lines(requests.last().unwrap()));
     expect![[r#"
         user: user: Summary of the conversation so far:
         Two.
@@ -258,16 +262,18 @@ async fn new_summary_replaces_the_previous_summary() {
         result of add: 6
 
     "#]]
-    .assert_eq(&lines(&compactor.requests()[2]));
+    .assert_eq(&message_lines(&compactor.requests()[2]));
 }
 
 /// If a conversation was summarized, the next run sends the summary and the messages that the
 /// summary does not cover.
 #[tokio::test]
 async fn next_run_starts_at_the_summary() {
-    let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
-    let model =
-        calls_of_add(ScriptedModel::new(), 1..3).fail(too_long()).text("Done.").text("You are welcome.");
+    let compactor = ScriptedModel::new().reply_text("1+1=2, 1+2=3.");
+    let model = script_add_calls(ScriptedModel::new(), 1..3)
+        .fail(too_long_error())
+        .reply_text("Done.")
+        .reply_text("You are welcome.");
     let agent = builder(&model).compactor(compactor).build().unwrap();
     let first =
         agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
@@ -281,7 +287,7 @@ async fn next_run_starts_at_the_summary() {
         assistant: Done.
         user: Thanks.
     "#]]
-    .assert_eq(&lines(model.requests().last().unwrap()));
+    .assert_eq(&message_lines(model.requests().last().unwrap()));
 }
 
 /// The text to summarize is at most about 100 kB long. The text contains the whole earlier summary,
@@ -289,16 +295,18 @@ async fn next_run_starts_at_the_summary() {
 #[tokio::test]
 async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     let long = format!("{} STILL TO DO", "x".repeat(9_000));
-    let compactor = ScriptedModel::new().text(long).text("Two.");
+    let compactor = ScriptedModel::new().reply_text(long).reply_text("Two.");
     let text = "y".repeat(3_000);
     let many = (0..300).flat_map(|_| [Message::user(text.clone()), Message::assistant(text.clone())]);
     let mut transcript: Transcript = many.collect();
     transcript.push(Message::user("The last."));
     transcript.push(Message::assistant("Yes."));
-    let model = calls_of_add(ScriptedModel::new().fail(too_long()), 1..3).fail(too_long()).text("Done.");
+    let model = script_add_calls(ScriptedModel::new().fail(too_long_error()), 1..3)
+        .fail(too_long_error())
+        .reply_text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
     agent.run(RunInput::new("Add.").with_history(transcript)).await.unwrap();
-    let records: Vec<_> = compactor.requests().iter().map(lines).collect();
+    let records: Vec<_> = compactor.requests().iter().map(message_lines).collect();
     assert!(records[0].len() <= 101_000, "{}", records[0].len());
     assert!(records[0].ends_with("user: The last.\nassistant: Yes.\nuser: Add.\n\n"));
     assert!(records[1].contains("STILL TO DO"));
@@ -309,13 +317,13 @@ async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
 #[tokio::test]
 async fn failed_summaries_omit_steps_at_most_three_times() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };
-    for compactor in [ScriptedModel::new().fail(too_long()), ScriptedModel::new().reply(cut)] {
-        let model = calls_of_add(ScriptedModel::new(), 1..5);
-        let model = (0..3).fold(model, |model, _| model.fail(too_long())).text("Done.");
+    for compactor in [ScriptedModel::new().fail(too_long_error()), ScriptedModel::new().reply(cut)] {
+        let model = script_add_calls(ScriptedModel::new(), 1..5);
+        let model = (0..3).fold(model, |model, _| model.fail(too_long_error())).reply_text("Done.");
         let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
         let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, compactor.requests().len()), ("Done.", 1));
-        assert!(!lines(model.requests().last().unwrap()).contains("Summary"));
+        assert!(!message_lines(model.requests().last().unwrap()).contains("Summary"));
         assert_eq!(model.requests().last().unwrap().messages.len(), 1 + 3);
     }
 }
@@ -325,8 +333,8 @@ async fn failed_summaries_omit_steps_at_most_three_times() {
 #[tokio::test]
 async fn compactor_is_independent_of_the_omission_limit() {
     let context = ContextConfig { omissions: 0, ..ContextConfig::default() };
-    let compactor = ScriptedModel::new().text("Sums.").text("Sums.");
-    let script = || calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    let compactor = ScriptedModel::new().reply_text("Sums.").reply_text("Sums.");
+    let script = || script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error()).reply_text("Done.");
     let (first, second) = (script(), script());
     let agents = [
         builder(&first).compactor(compactor.clone()).context(context),
@@ -344,14 +352,14 @@ async fn summaries_count_towards_the_request_limit() {
         let limits = RunLimits { requests: Some(requests), ..RunLimits::default() };
         builder(model).compactor(compactor.clone()).limits(limits).build().unwrap()
     };
-    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
-    let compactor = ScriptedModel::new().text("Sums.");
+    let model = script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error());
+    let compactor = ScriptedModel::new().reply_text("Sums.");
     let error = limited(&compactor, &model, 5).run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(5))), "{error}");
     assert_eq!((model.requests().len(), compactor.requests().len(), error.usage.requests), (4, 1, 5));
 
     // If the run has reached its request limit, no summary is requested.
-    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
+    let model = script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error());
     let compactor = ScriptedModel::new();
     let error = limited(&compactor, &model, 4).run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(4))), "{error}");
@@ -364,10 +372,10 @@ async fn summaries_count_towards_the_request_limit() {
 async fn reply_without_a_call_is_not_counted_as_a_step() {
     let outputs =
         Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
-    let model = calls_of_add(ScriptedModel::new(), 1..3)
-        .text("That is all.")
-        .calls([("f", "finish", r#"{"sum":"many"}"#)])
-        .calls([("g", "finish", r#"{"sum":4}"#)]);
+    let model = script_add_calls(ScriptedModel::new(), 1..3)
+        .reply_text("That is all.")
+        .reply_calls([("f", "finish", r#"{"sum":"many"}"#)])
+        .reply_calls([("g", "finish", r#"{"sum":4}"#)]);
     let context = ContextConfig { latest: Some(1), ..ContextConfig::default() };
     let agent = builder(&model).outputs(outputs).output_strategy(OutputStrategy::Extraction).context(context);
     agent.build().unwrap().run("Add.").await.unwrap();
@@ -383,7 +391,7 @@ async fn reply_without_a_call_is_not_counted_as_a_step() {
         /sum: expected integer, received string "many"
         Give it again.
     "#]]
-    .assert_eq(&lines(model.requests().last().unwrap()));
+    .assert_eq(&message_lines(model.requests().last().unwrap()));
 }
 
 /// The input of a run can consist of several messages with any roles. None of them is omitted when
@@ -394,9 +402,9 @@ async fn all_messages_of_the_input_are_the_question() {
     let mut input = RunInput::new("Add.");
     let haft_core::agent::RunStart::New { messages, .. } = &mut input.start else { panic!() };
     messages.splice(0..0, earlier_messages);
-    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    let model = script_add_calls(ScriptedModel::new(), 1..4).fail(too_long_error()).reply_text("Done.");
     builder(&model).build().unwrap().run(input).await.unwrap();
-    let last = lines(model.requests().last().unwrap());
+    let last = message_lines(model.requests().last().unwrap());
     assert!(last.contains("user: Nothing?") && last.contains("user: Add."), "{last}");
     assert_eq!(model.requests().last().unwrap().messages.len(), 7 + 2 * 3);
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
     RunInput, Timestamp, ToolCall, ToolError, ToolExt as _, ToolOutput, ToolResult,
-    call::{Decision, Pending, PendingCall, PendingKind, Resumed},
+    call::{Decision, Pending, PendingCall, PendingKind, ResumedCall},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
     tool::ToolPolicy,
@@ -25,15 +25,15 @@ use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, assert_view_paired},
-    tools::plain,
+    tools::tool_without_parameters,
 };
 
 /// The name of a tool. It determines how [`Environment::execute`] executes a call.
-type Kind = &'static str;
+type ToolKind = &'static str;
 
 #[derive(Clone, Debug)]
 struct Scenario {
-    replies: Vec<Vec<(&'static str, Kind)>>,
+    replies: Vec<Vec<(&'static str, ToolKind)>>,
     /// Random numbers. Each selects the next call to execute, or the next suspended call to decide.
     order: Vec<Index>,
     /// For each effect of the run and each event reported to the run, `true` if the process crashes
@@ -90,7 +90,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
 #[derive(Default)]
 struct Environment {
     /// The number of executions of each call, by call id.
-    effects: BTreeMap<String, u32>,
+    execution_counts: BTreeMap<String, u32>,
     /// The ids of the inner calls that have a decision, by the id of the outer call.
     decided_inner_calls: BTreeMap<String, BTreeSet<String>>,
 }
@@ -99,7 +99,7 @@ impl Environment {
     /// Executes `call`, or suspends it if it still needs a decision. `batch` contains the decisions
     /// so far.
     fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
-        let answer = batch.resumed.get(&call.id).map(Resumed::decision);
+        let answer = batch.resumed.get(&call.id).map(ResumedCall::decision);
         let pending = match (&*call.name, answer) {
             ("approved", None) => PendingKind::Approval { arguments: json!({}) },
             ("external", None) => PendingKind::External,
@@ -109,7 +109,7 @@ impl Environment {
                     decided.extend(answers.keys().cloned());
                 }
                 let undecided: Vec<_> =
-                    inner(call).into_iter().filter(|it| !decided.contains(&it.call.id)).collect();
+                    nested_calls(call).into_iter().filter(|it| !decided.contains(&it.call.id)).collect();
                 if undecided.is_empty() {
                     return Ok(self.count_execution(call));
                 }
@@ -122,7 +122,7 @@ impl Environment {
 
     /// Counts an execution of `call`, and returns its result.
     fn count_execution(&mut self, call: &ToolCall) -> ToolResult {
-        *self.effects.entry(call.id.clone()).or_default() += 1;
+        *self.execution_counts.entry(call.id.clone()).or_default() += 1;
         match &*call.name {
             "fails" => ToolResult::failed("", "", &ToolError::retry("again")),
             _ => ToolResult::done("", "", ToolOutput::from("done")),
@@ -131,7 +131,7 @@ impl Environment {
 }
 
 /// Returns the two suspended calls inside `call`, which is a call to the tool `nested`.
-fn inner(call: &ToolCall) -> Vec<PendingCall> {
+fn nested_calls(call: &ToolCall) -> Vec<PendingCall> {
     let pending = Pending::new(PendingKind::External);
     let calls = ["x", "y"].map(|it| ToolCall::new(format!("{}/{it}", call.id), "inner", "{}"));
     calls.map(|call| PendingCall { call, pending: pending.clone() }).into()
@@ -139,7 +139,7 @@ fn inner(call: &ToolCall) -> Vec<PendingCall> {
 
 fn tools() -> ToolList {
     let policy = ToolPolicy { idempotent: true, retries: 1, ..ToolPolicy::default() };
-    let again = plain("again", || async {}).with_definition(|it| it.with_policy(policy));
+    let again = tool_without_parameters("again", || async {}).with_definition(|it| it.with_policy(policy));
     ToolList::new("test", [again])
 }
 
@@ -279,7 +279,7 @@ impl<'p> Process<'p> {
 
     /// Reports decisions for a random subset of the suspended calls.
     fn decide_some(&mut self, pending: &[PendingCall]) {
-        let mut leaves: Vec<_> = pending.iter().flat_map(PendingCall::leaves).collect();
+        let mut leaves: Vec<_> = pending.iter().flat_map(PendingCall::innermost_calls).collect();
         for _ in 0..=self.pick(leaves.len()) {
             let place = self.pick(leaves.len());
             let suspended_call = leaves.remove(place);
@@ -300,7 +300,7 @@ impl<'p> Process<'p> {
     }
 }
 
-fn reply_with_calls(calls: &[(&'static str, Kind)]) -> ChatResponse {
+fn reply_with_calls(calls: &[(&'static str, ToolKind)]) -> ChatResponse {
     let tool_calls = calls.iter().map(|(id, kind)| ToolCall::new(*id, *kind, "{}")).collect();
     ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() })
 }
@@ -319,7 +319,7 @@ proptest! {
             .flat_map(|message| message.tool_calls())
             .map(|call| (call.id.as_str(), call.name.as_str()))
             .collect();
-        for (id, times) in &process.environment.effects {
+        for (id, times) in &process.environment.execution_counts {
             prop_assert!(names.contains_key(id.as_str()), "the call {id} ran and is not in the transcript");
             prop_assert!(*times == 1 || names[id.as_str()] == "again", "{} {id} ran {times} times", names[id.as_str()]);
             prop_assert!(*times == 1 || process.crash_count > 0);

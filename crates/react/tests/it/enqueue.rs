@@ -16,7 +16,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Dialect as _, Effect, Handoffs, LimitAction, NativeCalls, OutputError, ReactAgent, Run, RunConfig,
+    Dialect as _, Effect, HandoffGroup, LimitAction, NativeCalls, OutputError, ReactAgent, Run, RunConfig,
     RunHandle, Step, Trajectory,
     router::{Route, RouteTable},
     run::{Delivery, RunError, is_enqueued},
@@ -26,8 +26,8 @@ use serde_json::json;
 
 use crate::{
     effects::advance,
-    pairing::{assert_paired, lines},
-    tools::{calculator, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{calculator, tool_without_parameters},
 };
 
 const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
@@ -38,21 +38,24 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
 
 /// Creates the tool `ask`, which enqueues `messages` through the run handle.
 fn enqueueing_tool(messages: &'static [(&'static str, Delivery)]) -> DynamicTool {
-    DynamicTool::new(plain("ask", || async {}).definition().clone(), move |_, cx: ToolContext| async move {
-        let handle = cx.state::<RunHandle>()?;
-        for (text, when) in messages {
-            handle.enqueue(*text, *when).map_err(ToolError::failed)?;
-        }
-        Ok::<_, ToolError>("asked")
-    })
+    DynamicTool::new(
+        tool_without_parameters("ask", || async {}).definition().clone(),
+        move |_, cx: ToolContext| async move {
+            let handle = cx.state::<RunHandle>()?;
+            for (text, when) in messages {
+                handle.enqueue(*text, *when).map_err(ToolError::failed)?;
+            }
+            Ok::<_, ToolError>("asked")
+        },
+    )
 }
 
 #[tokio::test]
 async fn messages_are_delivered_before_the_next_request_or_at_idle() {
     let model = ScriptedModel::new()
-        .calls([("a", "ask", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
-        .text("2.")
-        .text("Bye.");
+        .reply_calls([("a", "ask", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
+        .reply_text("2.")
+        .reply_text("Bye.");
     let tools = calculator().with_tool(enqueueing_tool(&[
         ("Last.", Delivery::Idle),
         ("First.", Delivery::NextRequest),
@@ -72,7 +75,7 @@ async fn messages_are_delivered_before_the_next_request_or_at_idle() {
         assistant: 2.
         user: Last.
     "#]]
-    .assert_eq(&lines(&model.requests()[2]));
+    .assert_eq(&message_lines(&model.requests()[2]));
     assert_paired(&answer.transcript);
     assert!(handle.undelivered_messages().is_empty());
     let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
@@ -107,7 +110,7 @@ impl ChatModel for EnqueuesDuringReply {
 #[tokio::test]
 async fn message_during_the_last_reply_continues_the_run() {
     let handle = RunHandle::new();
-    let model = ScriptedModel::new().text("A pen.").text("A red pen.");
+    let model = ScriptedModel::new().reply_text("A pen.").reply_text("A red pen.");
     let model = EnqueuesDuringReply { model, handle: handle.clone() };
     let agent = ReactAgent::new(model, Toolset::new()).unwrap();
     let events: Vec<_> = agent.stream(handle.bind("Draw.")).try_collect().await.unwrap();
@@ -123,7 +126,7 @@ async fn message_during_the_last_reply_continues_the_run() {
 
 #[tokio::test]
 async fn validator_checks_the_answer_before_the_follow_up() {
-    let model = ScriptedModel::new().text("One.").text("Two.");
+    let model = ScriptedModel::new().reply_text("One.").reply_text("Two.");
     let handle = RunHandle::new();
     let answers = Arc::new(Mutex::new(Vec::new()));
     let agent = ReactAgent::builder(model.clone()).output_validator({
@@ -144,7 +147,7 @@ async fn validator_checks_the_answer_before_the_follow_up() {
 
 #[tokio::test]
 async fn stop_tool_does_not_discard_idle_messages() {
-    let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("Bye.");
+    let model = ScriptedModel::new().reply_calls([("a", "ask", "{}")]).reply_text("Bye.");
     let tools = Toolset::new().with_tool(enqueueing_tool(&[("More.", Delivery::Idle)]));
     let agent = ReactAgent::builder(model).tools(tools).stop_on(["ask"]).build().unwrap();
     let answer = agent.run(RunHandle::new().bind("Go.")).await.unwrap().into_answer().unwrap();
@@ -156,9 +159,10 @@ async fn stop_tool_does_not_discard_idle_messages() {
 async fn suspended_run_keeps_its_messages() {
     let wait = || {
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-        plain("wait", || async { "waited" }).with_definition(|it| it.with_policy(policy))
+        tool_without_parameters("wait", || async { "waited" }).with_definition(|it| it.with_policy(policy))
     };
-    let model = ScriptedModel::new().calls([("a", "ask", "{}"), ("b", "wait", "{}")]).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "ask", "{}"), ("b", "wait", "{}")]).reply_text("Done.");
     let tools =
         || Toolset::new().with_tool(enqueueing_tool(&[("Hurry.", Delivery::NextRequest)])).with_tool(wait());
     let handle = RunHandle::new();
@@ -183,13 +187,13 @@ async fn suspended_run_keeps_its_messages() {
         user: Hurry.
         user: Please.
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
 }
 
 #[tokio::test]
 async fn enqueue_after_a_cancellation_is_an_error() {
-    let hang = plain("hang", std::future::pending::<()>);
-    let model = ScriptedModel::new().calls([("a", "hang", "{}")]);
+    let hang = tool_without_parameters("hang", std::future::pending::<()>);
+    let model = ScriptedModel::new().reply_calls([("a", "hang", "{}")]);
     let handle = RunHandle::new();
     let context = RunContext::default();
     let token = context.cancellation.clone();
@@ -218,7 +222,7 @@ async fn enqueue_after_a_cancellation_is_an_error() {
 #[tokio::test]
 async fn limits_apply_to_enqueued_messages() {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
-    let model = ScriptedModel::new().text("One.");
+    let model = ScriptedModel::new().reply_text("One.");
     let handle = RunHandle::new();
     handle.enqueue("And then?", Delivery::Idle).unwrap();
     let input = handle.bind(RunInput::new("Count.").with_limits(limits));
@@ -226,7 +230,7 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(handle.undelivered_messages().len(), 1);
 
     // The limit also applies to a message with `Delivery::NextRequest`: the run fails.
-    let model = ScriptedModel::new().calls(ADD);
+    let model = ScriptedModel::new().reply_calls(ADD);
     let handle = RunHandle::new();
     handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
     let input = handle.bind(RunInput::new("Add.").with_limits(limits));
@@ -234,7 +238,7 @@ async fn limits_apply_to_enqueued_messages() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
 
     // After the final request, an undelivered message does not continue the run.
-    let model = ScriptedModel::new().calls(ADD).text("About 2.");
+    let model = ScriptedModel::new().reply_calls(ADD).reply_text("About 2.");
     let handle = RunHandle::new();
     handle.enqueue("More.", Delivery::Idle).unwrap();
     let agent =
@@ -249,9 +253,10 @@ async fn limits_apply_to_enqueued_messages() {
 /// must not receive the messages.
 #[tokio::test]
 async fn messages_do_not_reach_an_agent_used_as_a_tool() {
-    let child_model = ScriptedModel::new().text("Found.");
+    let child_model = ScriptedModel::new().reply_text("Found.");
     let child = agent(&child_model, Toolset::new());
-    let model = ScriptedModel::new().calls([("a", "research", r#"{"task":"Look."}"#)]).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "research", r#"{"task":"Look."}"#)]).reply_text("Done.");
     let handle = RunHandle::new();
     let parent = agent(&model, Toolset::new().with_tool(child.into_tool("research", "Researches.")));
     let mut events = parent.stream(handle.bind("Go."));
@@ -261,14 +266,14 @@ async fn messages_do_not_reach_an_agent_used_as_a_tool() {
         }
     }
     assert_eq!(child_model.requests()[0].messages.len(), 1);
-    assert!(lines(&model.requests()[1]).ends_with("user: For the parent.\n"));
+    assert!(message_lines(&model.requests()[1]).ends_with("user: For the parent.\n"));
 }
 
 /// After a hand-off, the messages of the run handle reach the next agent.
 #[tokio::test]
 async fn message_reaches_the_agent_after_a_hand_off() {
-    let reception = ScriptedModel::new().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = ScriptedModel::new().calls([("b", "ask", "{}")]).text("With bread.");
+    let reception = ScriptedModel::new().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = ScriptedModel::new().reply_calls([("b", "ask", "{}")]).reply_text("With bread.");
     let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
     let agents = [
         ("reception", agent(&reception, Toolset::new())),
@@ -277,10 +282,10 @@ async fn message_reaches_the_agent_after_a_hand_off() {
             agent(&kitchen, Toolset::new().with_tool(enqueueing_tool(&[("Bread?", Delivery::NextRequest)]))),
         ),
     ];
-    let house = Handoffs::new(table, agents).unwrap();
+    let house = HandoffGroup::new(table, agents).unwrap();
     let output = house.run(RunHandle::new().bind("Soup.")).await.unwrap();
     assert_eq!(output.text().unwrap(), "With bread.");
-    assert!(lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
+    assert!(message_lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
 }
 
 /// `enqueue` rejects tool results and assistant messages. `enqueue` also rejects a message if
@@ -320,7 +325,7 @@ fn message_is_delivered_after_open_calls_and_survives_a_crash() {
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.recover(&tools);
     let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("no request") };
-    let roles = lines(&request);
+    let roles = message_lines(&request);
     assert!(roles.ends_with("user: Hurry.\n"), "{roles}");
     assert_paired(run.transcript());
 }

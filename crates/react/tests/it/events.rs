@@ -15,7 +15,7 @@ use haft_react::{Dialect, JsonReact, NativeCalls, ReactAgent, TextReact};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-use crate::tools::plain;
+use crate::tools::tool_without_parameters;
 
 /// Returns three replies in the format of `dialect`: a call to `look`, a call to `ask`, and the
 /// answer.
@@ -40,7 +40,7 @@ fn replies(dialect: &str) -> [ChatResponse; 3] {
 
 /// Runs `agent` on `input`. Returns the types of the emitted events, without consecutive
 /// duplicates, and the output of the run.
-async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
+async fn event_types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     let events: Vec<_> = agent.stream(input).try_collect().await.unwrap();
     let mut types: Vec<_> = events.iter().map(|it| json!(it)["type"].as_str().unwrap().to_owned()).collect();
     types.dedup();
@@ -55,22 +55,26 @@ async fn events_are_the_same_in_every_dialect() {
     let dialects: [Arc<dyn Dialect>; 3] =
         [Arc::new(NativeCalls), Arc::new(JsonReact::new()), Arc::new(TextReact)];
     for dialect in dialects {
-        let look = DynamicTool::new(plain("look", || async {}).definition().clone(), |_, cx| async move {
-            cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
-            "seen"
-        });
+        let look = DynamicTool::new(
+            tool_without_parameters("look", || async {}).definition().clone(),
+            |_, cx| async move {
+                cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
+                "seen"
+            },
+        );
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-        let ask = plain("ask", || async { "asked" }).with_definition(|it| it.with_policy(policy));
+        let ask =
+            tool_without_parameters("ask", || async { "asked" }).with_definition(|it| it.with_policy(policy));
         let model = replies(dialect.name()).into_iter().fold(ScriptedModel::new(), ScriptedModel::reply);
         let agent =
             ReactAgent::builder(model).tools(Toolset::new().with_tool(look).with_tool(ask)).dialect(dialect);
         let agent = agent.build().unwrap();
 
-        let (first, output) = types(&agent, "Go.".into()).await;
+        let (first, output) = event_types(&agent, "Go.".into()).await;
         expect![[r#"request_started reasoning_delta request_finished call_started call_progress call_finished request_started reasoning_delta request_finished call_started call_pending done"#]].assert_eq(&first);
         let Err(suspended) = output.into_answer() else { panic!("the run is not suspended") };
         let decisions = Decisions::from([(suspended.pending[0].call.id.clone(), Decision::approved())]);
-        let (second, output) = types(&agent, RunInput::resume(suspended, decisions)).await;
+        let (second, output) = event_types(&agent, RunInput::resume(suspended, decisions)).await;
         expect![[
             r#"call_started call_finished request_started reasoning_delta text_delta request_finished done"#
         ]]
@@ -90,12 +94,13 @@ async fn steps_have_tool_reasoning_and_result() {
         let tool_calls = calls.collect();
         ChatResponse::new(AssistantMessage { reasoning, tool_calls, ..AssistantMessage::default() })
     };
-    let draw = plain("draw", || async { "<svg/>" });
-    let fails = plain("fail", || async { Err::<(), _>(haft_core::ToolError::failed("no ink")) });
+    let draw = tool_without_parameters("draw", || async { "<svg/>" });
+    let fails =
+        tool_without_parameters("fail", || async { Err::<(), _>(haft_core::ToolError::failed("no ink")) });
     let model = ScriptedModel::new()
         .reply(message("Both.", &[("draw", r#"{}"#), ("fail", "{}")]))
         .reply(message("Once more.", &[("draw", "{}")]))
-        .text("Drawn.");
+        .reply_text("Drawn.");
     let agent = ReactAgent::new(model, Toolset::new().with_tool(draw).with_tool(fails)).unwrap();
     let output = agent.run("Draw.").await.unwrap();
 

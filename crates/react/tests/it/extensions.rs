@@ -22,8 +22,8 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::lines,
-    tools::{add, calculator, plain},
+    pairing::message_lines,
+    tools::{add_tool, calculator, tool_without_parameters},
 };
 
 /// A log of events that several hooks share.
@@ -115,7 +115,7 @@ fn counter() -> Extension {
 async fn hooks_run_in_the_documented_order() {
     let log = Log::default();
     let own = log.clone();
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("2");
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("2");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .instructions("Agent.")
@@ -163,11 +163,13 @@ async fn hooks_run_in_the_documented_order() {
 
 #[tokio::test]
 async fn entries_are_saved_with_the_run() {
-    let external = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
+    let external = tool_without_parameters("draw", || async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
     let model = ScriptedModel::new()
-        .calls([("a", "count", "{}"), ("b", "draw", "{}")])
-        .calls([("c", "count", "{}")])
-        .text("Done.");
+        .reply_calls([("a", "count", "{}"), ("b", "draw", "{}")])
+        .reply_calls([("c", "count", "{}")])
+        .reply_text("Done.");
     let agent = ReactAgent::builder(model.clone())
         .tools(Toolset::new().with_tool(external))
         .extension(counter())
@@ -178,7 +180,7 @@ async fn entries_are_saved_with_the_run() {
     assert_eq!(suspended.checkpoint["head"]["entries"], json!({"counter": {"calls": 1}}));
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let run = Run::from_suspended(suspended.clone()).unwrap();
-    assert_eq!(run.entries()["counter"]["calls"], 1);
+    assert_eq!(run.extension_entries()["counter"]["calls"], 1);
 
     let decisions = [("b".to_owned(), haft_core::call::Decision::output("a cat"))].into();
     agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap();
@@ -191,7 +193,7 @@ async fn entries_are_saved_with_the_run() {
 async fn parallel_calls_do_not_overwrite_entries() {
     let ids: [String; 16] = std::array::from_fn(|number| format!("call_{number}"));
     let calls = ids.each_ref().map(|id| (id.as_str(), "count", "{}"));
-    let model = ScriptedModel::new().calls(calls).text("Done.");
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("Done.");
     let agent = ReactAgent::builder(model.clone()).extension(counter()).build().unwrap();
     agent.run("Count.").await.unwrap().text().unwrap();
     assert_eq!(model.requests()[1].instructions.as_ref().unwrap().text(), "Calls: 16.");
@@ -199,7 +201,7 @@ async fn parallel_calls_do_not_overwrite_entries() {
 
 #[tokio::test]
 async fn each_run_has_its_own_entries() {
-    let model = ScriptedModel::new().calls([("a", "count", "{}")]).text("1").text("0");
+    let model = ScriptedModel::new().reply_calls([("a", "count", "{}")]).reply_text("1").reply_text("0");
     let agent = ReactAgent::builder(model.clone()).extension(counter()).build().unwrap();
     agent.run("Count.").await.unwrap();
     agent.run("Again.").await.unwrap();
@@ -209,8 +211,8 @@ async fn each_run_has_its_own_entries() {
 #[tokio::test]
 async fn reply_hook_changes_the_reply() {
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "delete", "{}")])
-        .text("My password is 1234.");
+        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "delete", "{}")])
+        .reply_text("My password is 1234.");
     let forbid = Extension::new("guard").after_reply(|mut reply, _| async move {
         reply.message.tool_calls.retain(|call| call.name != "delete");
         if reply.message.text().contains("1234") {
@@ -218,9 +220,9 @@ async fn reply_hook_changes_the_reply() {
         }
         Ok(reply)
     });
-    let deletes = plain("delete", || async { "deleted" });
+    let deletes = tool_without_parameters("delete", || async { "deleted" });
     let agent = ReactAgent::builder(model.clone())
-        .tools(Toolset::new().with_tool(add()).with_tool(deletes))
+        .tools(Toolset::new().with_tool(add_tool()).with_tool(deletes))
         .extension(forbid)
         .build()
         .unwrap();
@@ -232,14 +234,14 @@ async fn reply_hook_changes_the_reply() {
         assistant: a add{"x":1,"y":1}
         tool: a 2
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
 }
 
 #[tokio::test]
 async fn call_hook_can_deny_or_change_a_call() {
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":100,"y":1}"#)])
-        .text("Done.");
+        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":100,"y":1}"#)])
+        .reply_text("Done.");
     let small = Extension::new("small").around_calls(|mut arguments, next| async move {
         assert_eq!((next.definition().name().as_str(), next.context().call_id().len()), ("add", 1));
         if arguments["x"] == 100 {
@@ -256,7 +258,7 @@ async fn call_hook_can_deny_or_change_a_call() {
 
 #[tokio::test]
 async fn lowest_limit_applies_unless_the_input_overrides_it() {
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("2");
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("2");
     let limits = |requests| RunLimits { requests: Some(requests), ..RunLimits::NONE };
     let agent = ReactAgent::builder(model)
         .tools(calculator())
@@ -300,10 +302,11 @@ async fn error_of_a_hook_names_the_extension() {
     let panicking = panicking("panicking").into_iter().map(|hook| ("panicking", "it panicked", hook));
     for (name, problem, (hook, extension)) in hooks.chain(panicking) {
         let is_after_reply = ["reply hook", "output validator"].contains(&hook);
-        let model = if is_after_reply { ScriptedModel::new().text("Hi.") } else { ScriptedModel::new() };
+        let model =
+            if is_after_reply { ScriptedModel::new().reply_text("Hi.") } else { ScriptedModel::new() };
         let agent = ReactAgent::builder(model).extension(extension).build().unwrap();
         let error = agent.run("Hi").await.unwrap_err();
-        let AgentErrorKind::Hook { hook: failed, source } = &*error.kind else { panic!("{error:?}") };
+        let AgentErrorKind::HookFailed { hook: failed, source } = &*error.kind else { panic!("{error:?}") };
         let cause = source.source().map(ToString::to_string);
         let extension = format!("in the extension {name:?}");
         assert_eq!((*failed, source.to_string(), cause), (hook, extension, Some(problem.to_owned())));
@@ -351,9 +354,9 @@ async fn fallback_of_an_extension_keeps_its_price() {
 /// event loses none of them.
 #[tokio::test]
 async fn entries_survive_a_driver_dropped_after_a_call() {
-    let model = ScriptedModel::new().calls([("a", "count", "{}")]);
+    let model = ScriptedModel::new().reply_calls([("a", "count", "{}")]);
     let agent = ReactAgent::builder(model).extension(counter()).build().unwrap();
-    let mut run = agent.begin("Count.".into()).unwrap();
+    let mut run = agent.create_run("Count.".into()).unwrap();
     let mut events = agent.drive(&mut run, RunContext::default());
     loop {
         match events.next().await {
@@ -363,18 +366,19 @@ async fn entries_survive_a_driver_dropped_after_a_call() {
         }
     }
     drop(events);
-    assert_eq!(run.entries()["counter"]["calls"], 1);
+    assert_eq!(run.extension_entries()["counter"]["calls"], 1);
 }
 
 /// A tool can take [`Entries`] as state, even if the agent has no extension.
 #[tokio::test]
 async fn tool_can_use_entries_without_an_extension() {
-    let model = ScriptedModel::new().calls([("a", "count", "{}"), ("b", "count", "{}")]).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "count", "{}"), ("b", "count", "{}")]).reply_text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with_tool(Count)).unwrap();
-    let mut run = agent.begin("Count.".into()).unwrap();
+    let mut run = agent.create_run("Count.".into()).unwrap();
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
-    assert_eq!(run.entries()["counter"]["calls"], 2);
+    assert_eq!(run.extension_entries()["counter"]["calls"], 2);
 }
 
 #[tokio::test]
@@ -382,7 +386,7 @@ async fn validators_of_extensions_reject_answers() {
     let polite = Extension::new("polite").output_validator(|output, _| async move {
         if output.text.ends_with("please.") { Ok(output) } else { Err(OutputError::retry("say please")) }
     });
-    let model = ScriptedModel::new().text("Sit.").text("Sit, please.");
+    let model = ScriptedModel::new().reply_text("Sit.").reply_text("Sit, please.");
     let agent = ReactAgent::builder(model).extension(polite).build().unwrap();
     assert_eq!(agent.run("Command the dog.").await.unwrap().text().unwrap(), "Sit, please.");
 }
@@ -395,9 +399,14 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
     };
     for names in [&["one", "one"][..], &[""]] {
         let extensions = names.iter().map(|name| Extension::new(*name)).collect();
-        assert!(matches!(build(extensions), Err(AgentBuildError::ExtensionName(name)) if name == names[0]));
+        assert!(
+            matches!(build(extensions), Err(AgentBuildError::InvalidExtensionName(name)) if name == names[0])
+        );
     }
-    assert!(matches!(build(vec![Extension::new("sum").tools(calculator())]), Err(AgentBuildError::Tools(_))));
+    assert!(matches!(
+        build(vec![Extension::new("sum").tools(calculator())]),
+        Err(AgentBuildError::InvalidTools(_))
+    ));
     assert!(build(vec![counter()]).is_ok());
 }
 
@@ -407,9 +416,9 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
 async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
     let nested = Extension::new("nested").tools(calculator().with_pipeline(strict));
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":"1","y":1}"#)]).text("Done.");
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":"1","y":1}"#)]).reply_text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with_tool(plain("other", || async {})))
+        .tools(Toolset::new().with_tool(tool_without_parameters("other", || async {})))
         .extension(nested)
         .prepare(|mut request, _| async move {
             request.hide_tool("other");
@@ -424,8 +433,10 @@ async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
 
 #[tokio::test]
 async fn hooks_of_a_builder_have_saved_entries() {
-    let external = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
-    let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Done.");
+    let external = tool_without_parameters("draw", || async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
+    let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]).reply_text("Done.");
     let agent = ReactAgent::builder(model.clone())
         .tools(Toolset::new().with_tool(external))
         .dynamic_instructions(|cx| async move {
@@ -454,7 +465,7 @@ async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
     let before = deny(Extension::new("guard")).tools(calculator());
     let after = deny(Extension::new("guard").tools(calculator()));
     for extension in [before, after] {
-        let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
+        let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
         let agent = ReactAgent::builder(model).extension(extension).build().unwrap();
         let output = agent.run("Add.").await.unwrap();
         assert_eq!(output.results_of("add").next().unwrap().model_text(), "denied: never");
@@ -465,7 +476,8 @@ async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
 /// hint and replies again.
 #[tokio::test]
 async fn reply_without_its_only_call_is_rejected() {
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("I cannot add.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("I cannot add.");
     let forbid = Extension::new("forbid").after_reply(|mut reply, _| async move {
         reply.message.tool_calls.clear();
         Ok(reply)

@@ -16,19 +16,23 @@ use haft_react::{LimitAction, ReactAgent};
 use haft_testing::ScriptedModel;
 
 use crate::{
-    pairing::{assert_paired, assert_request_paired, lines},
-    tools::{add, calculator, counted, fails, hang, panics, plain, retries, wait},
+    pairing::{assert_paired, assert_request_paired, message_lines},
+    tools::{
+        add_tool, calculator, failing_tool, hanging_tool, panicking_tool, retrying_tool,
+        tool_without_parameters, waiting_tool, with_call_counter,
+    },
 };
 
 /// Behaviour T1: if the arguments of a call are malformed, the model gets an error and the tool
 /// does not run.
 #[tokio::test]
 async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
-    let (add, ran) = counted(&add());
+    let (add, ran) = with_call_counter(&add_tool());
     let malformed = [r#"{"x":1"#, "not json", "[1]", "null"];
-    let model =
-        malformed.iter().fold(ScriptedModel::new(), |model, arguments| model.calls([("", "add", arguments)]));
-    let model = model.text("I give up.");
+    let model = malformed
+        .iter()
+        .fold(ScriptedModel::new(), |model, arguments| model.reply_calls([("", "add", arguments)]));
+    let model = model.reply_text("I give up.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(add)).unwrap();
 
     let output = agent.run("Add.").await.unwrap();
@@ -46,28 +50,28 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
         assistant: call_4 addnull
         tool: call_4 invalid arguments: /: expected object, received null
     "#]]
-    .assert_eq(&lines(&model.requests()[4]));
+    .assert_eq(&message_lines(&model.requests()[4]));
 }
 
 /// Behaviour B19, T2 and T3: calls that fail, panic, hang or return 50 MB do not affect the other
 /// calls in the reply.
 #[tokio::test(start_paused = true)]
 async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
-    let flood = plain("flood", || async { "x".repeat(50_000_000) });
+    let flood = tool_without_parameters("flood", || async { "x".repeat(50_000_000) });
     let tools = calculator()
-        .with_tool(panics())
-        .with_tool(hang(Duration::from_millis(50)))
+        .with_tool(panicking_tool())
+        .with_tool(hanging_tool(Duration::from_millis(50)))
         .with_tool(flood)
-        .with_tool(fails());
+        .with_tool(failing_tool());
     let model = ScriptedModel::new()
-        .calls([
+        .reply_calls([
             ("a", "add", r#"{"x":17,"y":25}"#),
             ("b", "fail", "{}"),
             ("c", "panic", "{}"),
             ("d", "hang", "{}"),
             ("e", "flood", "{}"),
         ])
-        .text("Done.");
+        .reply_text("Done.");
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
 
     let answer = agent.run("All at once.").await.unwrap().into_answer().unwrap();
@@ -89,14 +93,15 @@ async fn call_that_blocks_its_thread_times_out() {
     let block = std::sync::Arc::new(move || {
         let _ = blocked.lock().unwrap().recv();
     });
-    let blocks = plain("block", move || {
+    let blocks = tool_without_parameters("block", move || {
         let block = std::sync::Arc::clone(&block);
         async move { block() }
     });
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
     let tools = calculator().with_tool(blocks.with_definition(|it| it.with_policy(policy)));
-    let model =
-        ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
+        .reply_text("Done.");
     let agent = ReactAgent::new(model, tools).unwrap();
 
     let output = agent.run("Block.").await.unwrap();
@@ -110,8 +115,8 @@ async fn call_that_blocks_its_thread_times_out() {
 /// the available tools.
 #[tokio::test]
 async fn unknown_tool_error_lists_the_tools() {
-    let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
-    let agent = ReactAgent::new(model, calculator().with_tool(wait())).unwrap();
+    let model = ScriptedModel::new().reply_calls([("a", "ad", "{}")]).reply_text("Done.");
+    let agent = ReactAgent::new(model, calculator().with_tool(waiting_tool())).unwrap();
 
     let output = agent.run("Add.").await.unwrap();
 
@@ -124,7 +129,7 @@ async fn unknown_tool_error_lists_the_tools() {
 /// partial message.
 #[tokio::test]
 async fn call_of_a_truncated_reply_never_runs() {
-    let (add, ran) = counted(&add());
+    let (add, ran) = with_call_counter(&add_tool());
     let expected = AssistantMessage {
         tool_calls: vec![
             ToolCall::new("a", "add", r#"{"x":1,"y":1}"#),
@@ -168,7 +173,7 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
             tool_calls,
             ..AssistantMessage::default()
         };
-        let model = ScriptedModel::new().reply(ChatResponse::new(refusal)).text("Fine.");
+        let model = ScriptedModel::new().reply(ChatResponse::new(refusal)).reply_text("Fine.");
         let agent = ReactAgent::new(model, calculator()).unwrap();
         let answer = agent.run("Tell me.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refusal));
@@ -182,11 +187,11 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
 /// third empty reply in a row ends the run with `EmptyResponse`.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
-    let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
+    let model = ScriptedModel::new().reply_text("").fail(ModelError::EmptyResponse).reply_text("Hello.");
     let agent = ReactAgent::new(model, calculator()).unwrap();
     assert_eq!(agent.run("Hi").await.unwrap().text().unwrap(), "Hello.");
 
-    let model = ScriptedModel::new().text("").text(" ").fail(ModelError::EmptyResponse);
+    let model = ScriptedModel::new().reply_text("").reply_text(" ").fail(ModelError::EmptyResponse);
     let agent = ReactAgent::new(model, calculator()).unwrap();
     let error = agent.run("Hi").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::EmptyResponse)), "{error:?}");
@@ -216,16 +221,16 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
 /// invalid.
 #[tokio::test]
 async fn truncated_reply_is_retried_without_its_partial_content() {
-    let (add, ran) = counted(&add());
+    let (add, ran) = with_call_counter(&add_tool());
     let partial = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
     let partial = AssistantMessage { tool_calls: vec![partial], ..AssistantMessage::from("It is") };
     let truncated = || {
         let started = ChatEvent::ToolCallStarted { index: 0, id: "a".to_owned(), name: "add".to_owned() };
         let unreadable = ModelError::InvalidResponse("an event is no JSON".to_owned());
         ScriptedModel::new()
-            .events([delta("It is"), Ok(started), Err(truncated_error(partial.clone()))])
-            .events([delta("Well, "), Err(unreadable)])
-            .chunks(["It is ", "42."])
+            .reply_events([delta("It is"), Ok(started), Err(truncated_error(partial.clone()))])
+            .reply_events([delta("Well, "), Err(unreadable)])
+            .reply_chunks(["It is ", "42."])
     };
     let agent = |model| ReactAgent::new(model, Toolset::new().with_tool(add.clone())).unwrap();
 
@@ -256,7 +261,10 @@ async fn truncated_reply_is_retried_without_its_partial_content() {
 async fn repeated_truncation_is_an_error_with_the_partial_text() {
     let agent = || {
         let reply = |text: &str| [delta(text), Err(truncated_error(text.into()))];
-        let model = ScriptedModel::new().events(reply("O")).events(reply("On")).events(reply("Once"));
+        let model = ScriptedModel::new()
+            .reply_events(reply("O"))
+            .reply_events(reply("On"))
+            .reply_events(reply("Once"));
         ReactAgent::new(model, calculator()).unwrap()
     };
     let mut events: Vec<_> = agent().stream("A story.").collect().await;
@@ -281,12 +289,13 @@ async fn server_error_within_a_stream_truncates_the_reply() {
     let overloaded = || ModelError::Server { status: None, body: "overloaded".to_owned(), retry_after: None };
     let agent = |model| ReactAgent::new(model, calculator()).unwrap();
     let truncated = || [delta("It"), Err(overloaded())];
-    let model = ScriptedModel::new().events(truncated()).chunks(["It is ", "42."]);
+    let model = ScriptedModel::new().reply_events(truncated()).reply_chunks(["It is ", "42."]);
     let events: Vec<_> = agent(model).stream("Add.").try_collect().await.unwrap();
     let refused = "refused: the reply was cut: the model's server failed: overloaded";
     assert_eq!(text_and_rejections(&events), ["It", refused, "It is ", "42."]);
 
-    let model = ScriptedModel::new().events(truncated()).events(truncated()).events(truncated());
+    let model =
+        ScriptedModel::new().reply_events(truncated()).reply_events(truncated()).reply_events(truncated());
     let error = agent(model).stream("Add.").try_collect::<Vec<_>>().await.unwrap_err();
     let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
         panic!("{error:?}")
@@ -300,8 +309,9 @@ async fn server_error_within_a_stream_truncates_the_reply() {
 
 #[tokio::test]
 async fn truncated_reply_is_not_retried_at_the_request_limit() {
-    let model =
-        ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(truncated_error("It is".into()));
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#)])
+        .fail(truncated_error("It is".into()));
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let builder =
         ReactAgent::builder(model).tools(calculator()).limits(limits).limit_action(LimitAction::Answer);
@@ -315,7 +325,7 @@ async fn truncated_reply_is_not_retried_at_the_request_limit() {
 #[tokio::test]
 async fn model_error_ends_the_run_and_keeps_the_transcript() {
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":1,"y":1}"#)])
+        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#)])
         .fail(ModelError::Unauthorized("no such key".to_owned()));
     let agent = ReactAgent::new(model, calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
@@ -326,8 +336,10 @@ async fn model_error_ends_the_run_and_keeps_the_transcript() {
 
 #[tokio::test]
 async fn fatal_tool_error_ends_the_run() {
-    let fatal = plain("fatal", || async { Err::<(), _>(ToolError::Fatal("no such account".to_owned())) });
-    let model = ScriptedModel::new().calls([("a", "fatal", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]);
+    let fatal = tool_without_parameters("fatal", || async {
+        Err::<(), _>(ToolError::Fatal("no such account".to_owned()))
+    });
+    let model = ScriptedModel::new().reply_calls([("a", "fatal", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, calculator().with_tool(fatal)).unwrap();
     let error = agent.run("Go.").await.unwrap_err();
     assert_eq!(error.to_string(), r#"tool "fatal" stopped the run: no such account"#);
@@ -339,10 +351,11 @@ async fn fatal_tool_error_ends_the_run() {
 #[tokio::test]
 async fn tool_can_request_retries_within_its_budget() {
     let model = ScriptedModel::new()
-        .calls([("a", "retry", "{}")])
-        .calls([("b", "fail", "{}"), ("c", "retry", "{}")])
-        .text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with_tool(retries()).with_tool(fails())).unwrap();
+        .reply_calls([("a", "retry", "{}")])
+        .reply_calls([("b", "fail", "{}"), ("c", "retry", "{}")])
+        .reply_text("Done.");
+    let agent =
+        ReactAgent::new(model, Toolset::new().with_tool(retrying_tool()).with_tool(failing_tool())).unwrap();
 
     let output = agent.run("Go.").await.unwrap();
 
@@ -357,7 +370,7 @@ async fn tool_can_request_retries_within_its_budget() {
 #[tokio::test]
 async fn retry_budget_counts_consecutive_replies() {
     let outcomes = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
-    let varying = plain("varying", move || {
+    let varying = tool_without_parameters("varying", move || {
         let outcome = outcomes.lock().unwrap().next();
         async move {
             match outcome {
@@ -369,11 +382,11 @@ async fn retry_budget_counts_consecutive_replies() {
     })
     .with_definition(|it| it.with_policy(ToolPolicy { sequential: true, ..ToolPolicy::default() }));
     let model = ScriptedModel::new()
-        .calls([("a", "varying", "{}")])
-        .calls([("b", "varying", "{}"), ("c", "varying", "{}")])
-        .calls([("d", "varying", "{}")])
-        .calls([("e", "varying", "{}")])
-        .text("Done.");
+        .reply_calls([("a", "varying", "{}")])
+        .reply_calls([("b", "varying", "{}"), ("c", "varying", "{}")])
+        .reply_calls([("d", "varying", "{}")])
+        .reply_calls([("e", "varying", "{}")])
+        .reply_text("Done.");
     let agent = ReactAgent::builder(model)
         .tools(Toolset::new().with_tool(varying))
         .max_repeated_calls(None)
@@ -394,15 +407,18 @@ async fn retry_budget_counts_consecutive_replies() {
 #[tokio::test]
 async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
-    let warnings = |request: &ChatRequest| lines(request).matches("Warning: this is the same call").count();
-    let rounds =
-        (0..3).fold(ScriptedModel::new(), |model, _| model.calls([a]).calls([b])).calls([a]).calls([b]);
+    let warnings =
+        |request: &ChatRequest| message_lines(request).matches("Warning: this is the same call").count();
+    let rounds = (0..3)
+        .fold(ScriptedModel::new(), |model, _| model.reply_calls([a]).reply_calls([b]))
+        .reply_calls([a])
+        .reply_calls([b]);
     let agent = ReactAgent::new(rounds.clone(), calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
     assert_eq!(rounds.requests().iter().map(warnings).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 2]);
 
-    let at_once = ScriptedModel::new().calls([a; 5]).calls([a]);
+    let at_once = ScriptedModel::new().reply_calls([a; 5]).reply_calls([a]);
     let agent = ReactAgent::new(at_once.clone(), calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
@@ -413,15 +429,16 @@ async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
 /// call ends the run and is not executed.
 #[tokio::test]
 async fn repeated_call_is_reported_and_then_ends_the_run() {
-    let (add, ran) = counted(&add());
+    let (add, ran) = with_call_counter(&add_tool());
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":1,"y":2}"#)])
-        .calls([("b", "add", r#"{"y":2, "x":1}"#)])
-        .calls([("c", "add", r#"{"x":1,"y":2}"#)])
-        .step(|request| {
+        .reply_calls([("a", "add", r#"{"x":1,"y":2}"#)])
+        .reply_calls([("b", "add", r#"{"y":2, "x":1}"#)])
+        .reply_calls([("c", "add", r#"{"x":1,"y":2}"#)])
+        .reply_with(|request| {
             assert_request_paired(request);
             assert!(
-                lines(request).contains("c 3\nWarning: this is the same call as before, 3 times in a row")
+                message_lines(request)
+                    .contains("c 3\nWarning: this is the same call as before, 3 times in a row")
             );
             let call = ToolCall::new("d", "add", r#"{"x":1,"y":2}"#);
             Ok(ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() }))
@@ -439,9 +456,11 @@ async fn repeated_call_is_reported_and_then_ends_the_run() {
 /// poll a status.
 #[tokio::test]
 async fn repetition_limit_can_be_disabled() {
-    let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");
+    let model = (0..5)
+        .fold(ScriptedModel::new(), |model, _| model.reply_calls([("", "fail", "{}")]))
+        .reply_text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with_tool(fails()))
+        .tools(Toolset::new().with_tool(failing_tool()))
         .max_repeated_calls(None)
         .build()
         .unwrap();
@@ -451,7 +470,7 @@ async fn repetition_limit_can_be_disabled() {
 
 #[tokio::test]
 async fn limit_of_output_retries_can_be_set() {
-    let model = ScriptedModel::new().text("");
+    let model = ScriptedModel::new().reply_text("");
     let agent = ReactAgent::builder(model).max_output_retries(0).build().unwrap();
     assert_eq!(agent.run("Hi").await.unwrap_err().usage.requests, 1);
 }

@@ -11,7 +11,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Handoffs, QueueHandle, ReactAgent, Router, TextReact,
+    HandoffGroup, QueueHandle, ReactAgent, Router, TextReact,
     handoff::{HandoffError, HandoffHistory},
     router::{Route, RouteTable},
 };
@@ -19,8 +19,8 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, fails, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, failing_tool, tool_without_parameters},
 };
 
 fn table() -> RouteTable {
@@ -36,9 +36,9 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
 }
 
 /// Creates three agents that can hand off to each other: reception, kitchen and bar.
-fn restaurant(models: [&ScriptedModel; 3]) -> Handoffs {
-    let [reception, kitchen, bar] = models.map(|model| agent(model, calculator().with_tool(fails())));
-    Handoffs::new(table(), [("reception", reception), ("kitchen", kitchen), ("bar", bar)]).unwrap()
+fn restaurant(models: [&ScriptedModel; 3]) -> HandoffGroup {
+    let [reception, kitchen, bar] = models.map(|model| agent(model, calculator().with_tool(failing_tool())));
+    HandoffGroup::new(table(), [("reception", reception), ("kitchen", kitchen), ("bar", bar)]).unwrap()
 }
 
 fn empty_script() -> ScriptedModel {
@@ -48,13 +48,13 @@ fn empty_script() -> ScriptedModel {
 /// Creates the tool `pay`, which needs an approval.
 fn pay() -> impl haft_core::Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
+    tool_without_parameters("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
 }
 
 /// Creates the tool `push`, which queues a call to `add`.
 fn push() -> DynamicTool {
-    DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
+    DynamicTool::new(tool_without_parameters("push", || async {}).definition().clone(), |_, cx| async move {
+        cx.state::<QueueHandle>()?.push_call("add", json!({"x": 1, "y": 2}))
     })
 }
 
@@ -70,12 +70,12 @@ fn approved(id: &str) -> Decisions {
 
 #[tokio::test]
 async fn next_agent_gets_the_whole_conversation() {
-    let reception = empty_script().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([(
+    let reception = empty_script().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_calls([(
         "b",
         "transfer_to_kitchen",
         r#"{"reason":"soup"}"#,
     )]);
-    let kitchen = empty_script().text("One soup.");
+    let kitchen = empty_script().reply_text("One soup.");
     let agents = restaurant([&reception, &kitchen, &empty_script()]);
     let mut routes = Vec::new();
     let mut events = agents.stream("A soup for 1 + 1.");
@@ -102,7 +102,7 @@ async fn next_agent_gets_the_whole_conversation() {
         tool: b Handed to kitchen, who goes on from here.
         user: You go on from here: reception hands off: soup.
     "#]]
-    .assert_eq(&lines(&kitchen.requests()[0]));
+    .assert_eq(&message_lines(&kitchen.requests()[0]));
     let offered: Vec<_> = kitchen.requests()[0].tools.names().map(ToString::to_string).collect();
     assert_eq!(offered, ["add", "fail", "transfer_to_reception", "transfer_to_bar"]);
     let transfer = reception.requests()[0].tools.get("transfer_to_kitchen").unwrap().definition().to_string();
@@ -113,13 +113,13 @@ async fn next_agent_gets_the_whole_conversation() {
 /// hand-off of a reply takes place.
 #[tokio::test]
 async fn calls_beside_a_hand_off_get_results() {
-    let reception = empty_script().calls([
+    let reception = empty_script().reply_calls([
         ("a", "add", r#"{"x":1,"y":1}"#),
         ("b", "transfer_to_bar", "{}"),
         ("c", "transfer_to_kitchen", "{}"),
         ("d", "fail", "{}"),
     ]);
-    let bar = empty_script().text("A tea.");
+    let bar = empty_script().reply_text("A tea.");
     let answer =
         restaurant([&reception, &empty_script(), &bar]).run("Hi").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.agent.as_deref(), Some("bar"));
@@ -132,14 +132,15 @@ async fn calls_beside_a_hand_off_get_results() {
         tool: d no luck
         user: You go on from here: reception hands off.
     "#]]
-    .assert_eq(&lines(&bar.requests()[0]));
+    .assert_eq(&message_lines(&bar.requests()[0]));
 }
 
 /// The agents have no hand-off tool for an unknown agent. If the model calls such a tool, the call
 /// fails and the current agent continues.
 #[tokio::test]
 async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
-    let reception = empty_script().calls([("a", "transfer_to_cellar", "{}")]).text("There is no cellar.");
+    let reception =
+        empty_script().reply_calls([("a", "transfer_to_cellar", "{}")]).reply_text("There is no cellar.");
     let answer = restaurant([&reception, &empty_script(), &empty_script()])
         .run("Wine?")
         .await
@@ -155,11 +156,11 @@ async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
 #[tokio::test]
 async fn number_of_hand_offs_is_limited() {
     let reception = empty_script()
-        .calls([("a", "transfer_to_kitchen", r#"{"reason":"1"}"#)])
-        .calls([("c", "transfer_to_kitchen", r#"{"reason":"2"}"#)])
-        .text("Then I do it.");
-    let kitchen = empty_script().calls([("b", "transfer_to_reception", r#"{"reason":"3"}"#)]);
-    let agents = restaurant([&reception, &kitchen, &empty_script()]).with_limit(2);
+        .reply_calls([("a", "transfer_to_kitchen", r#"{"reason":"1"}"#)])
+        .reply_calls([("c", "transfer_to_kitchen", r#"{"reason":"2"}"#)])
+        .reply_text("Then I do it.");
+    let kitchen = empty_script().reply_calls([("b", "transfer_to_reception", r#"{"reason":"3"}"#)]);
+    let agents = restaurant([&reception, &kitchen, &empty_script()]).with_max_handoffs(2);
     let answer = agents.run("Hi").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.agent.as_deref()), ("Then I do it.", Some("reception")));
     expect!["denied: the conversation was handed off 2 times for this question, which is the most: answer yourself"]
@@ -169,7 +170,7 @@ async fn number_of_hand_offs_is_limited() {
 /// All agents share one run. The limit on repeated calls therefore also ends a cycle of hand-offs.
 #[tokio::test]
 async fn cyclic_hand_offs_end_the_run() {
-    let calls = |model: ScriptedModel, to: &str| model.calls([("", to, "{}")]);
+    let calls = |model: ScriptedModel, to: &str| model.reply_calls([("", to, "{}")]);
     let (mut reception, mut kitchen) = (empty_script(), empty_script());
     for _ in 0..4 {
         reception = calls(reception, "transfer_to_kitchen");
@@ -183,8 +184,8 @@ async fn cyclic_hand_offs_end_the_run() {
 
 #[tokio::test]
 async fn agents_share_the_limits_of_the_run() {
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().calls([("b", "add", r#"{"x":1,"y":1}"#)]);
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_calls([("b", "add", r#"{"x":1,"y":1}"#)]);
     let limits = RunLimits { requests: Some(2), ..RunLimits::default() };
     let input = RunInput::new("Hi").with_limits(limits);
     let error = restaurant([&reception, &kitchen, &empty_script()]).run(input).await.unwrap_err();
@@ -196,15 +197,15 @@ async fn agents_share_the_limits_of_the_run() {
 /// and loaded in between.
 #[tokio::test]
 async fn decision_reaches_the_agent_of_the_suspended_call() {
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().calls([("b", "pay", "{}")]).text("Paid.");
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_calls([("b", "pay", "{}")]).reply_text("Paid.");
     let restaurant = || {
         let agents = [
             ("reception", agent(&reception, Toolset::new())),
             ("kitchen", agent(&kitchen, Toolset::new().with_tool(pay()))),
             ("bar", agent(&empty_script(), Toolset::new())),
         ];
-        Handoffs::new(table(), agents).unwrap()
+        HandoffGroup::new(table(), agents).unwrap()
     };
     let suspended = restaurant().run("Hi").await.unwrap().into_answer().unwrap_err();
     let wrong = RunInput::resume(reloaded(&suspended), approved("a"));
@@ -220,15 +221,15 @@ async fn decision_reaches_the_agent_of_the_suspended_call() {
 /// A hand-off takes place only after the suspended calls in the same reply have results.
 #[tokio::test]
 async fn suspended_call_delays_a_hand_off() {
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}"), ("b", "pay", "{}")]);
-    let kitchen = empty_script().text("Thanks.");
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}"), ("b", "pay", "{}")]);
+    let kitchen = empty_script().reply_text("Thanks.");
     let restaurant = || {
         let agents = [
             ("reception", agent(&reception, Toolset::new().with_tool(pay()))),
             ("kitchen", agent(&kitchen, Toolset::new())),
             ("bar", agent(&empty_script(), Toolset::new())),
         ];
-        Handoffs::new(table(), agents).unwrap()
+        HandoffGroup::new(table(), agents).unwrap()
     };
     let suspended = restaurant().run("Hi").await.unwrap().into_answer().unwrap_err();
     assert_eq!(kitchen.requests().len(), 0);
@@ -241,14 +242,14 @@ async fn suspended_call_delays_a_hand_off() {
         tool: b paid
         user: You go on from here: reception hands off.
     "#]]
-    .assert_eq(&lines(&kitchen.requests()[0]));
+    .assert_eq(&message_lines(&kitchen.requests()[0]));
 }
 
 /// The agent that answered last also gets the next question of the conversation.
 #[tokio::test]
 async fn next_question_goes_to_the_last_agent() {
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().text("One soup.").text("With bread.");
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_text("One soup.").reply_text("With bread.");
     let agents = restaurant([&reception, &kitchen, &empty_script()]);
     let first = agents.run("Soup.").await.unwrap().into_answer().unwrap();
     let second = agents.run(RunInput::new("And bread.").with_history(first.transcript)).await.unwrap();
@@ -261,12 +262,12 @@ async fn next_question_goes_to_the_last_agent() {
 /// reason for the hand-off. The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
-    let reception = empty_script().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([(
+    let reception = empty_script().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_calls([(
         "b",
         "transfer_to_kitchen",
         r#"{"reason":"soup"}"#,
     )]);
-    let kitchen = empty_script().calls([("c", "add", r#"{"x":2,"y":2}"#)]).text("Done.");
+    let kitchen = empty_script().reply_calls([("c", "add", r#"{"x":2,"y":2}"#)]).reply_text("Done.");
     let agents = restaurant([&reception, &kitchen, &empty_script()]).with_history(HandoffHistory::Question);
     let answer = agents.run("Soup.").await.unwrap().into_answer().unwrap();
     expect![[r#"
@@ -275,15 +276,15 @@ async fn hand_off_can_carry_only_the_question() {
         assistant: c add{"x":2,"y":2}
         tool: c 4
     "#]]
-    .assert_eq(&lines(&kitchen.requests()[1]));
+    .assert_eq(&message_lines(&kitchen.requests()[1]));
     assert_eq!((answer.transcript.len(), answer.steps.len()), (9, 3));
     assert_paired(&answer.transcript);
 }
 
 #[tokio::test]
 async fn agents_have_their_own_dialects_and_outputs() {
-    let reception = empty_script().text("Thought: Hm.\nAction: transfer_to_kitchen\nArguments: {}");
-    let kitchen = empty_script().calls([("b", "finish", r#"{"dish":"soup"}"#)]);
+    let reception = empty_script().reply_text("Thought: Hm.\nAction: transfer_to_kitchen\nArguments: {}");
+    let kitchen = empty_script().reply_calls([("b", "finish", r#"{"dish":"soup"}"#)]);
     let outputs = Schema::new(json!({"properties": {"dish": {"type": "string"}}})).unwrap();
     let agents = [
         ("reception", ReactAgent::builder(reception.clone()).dialect(TextReact).build().unwrap()),
@@ -293,16 +294,16 @@ async fn agents_have_their_own_dialects_and_outputs() {
         ),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
-    let answer = Handoffs::new(table(), agents).unwrap().run("Hi").await.unwrap().into_answer().unwrap();
+    let answer = HandoffGroup::new(table(), agents).unwrap().run("Hi").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["dish"], "soup");
     assert_eq!(kitchen.requests()[0].instructions.as_ref().unwrap().text(), "You cook.");
 }
 
 #[tokio::test]
 async fn cancellation_after_a_hand_off_closes_every_call() {
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().calls([("b", "hang", "{}")]);
-    let hang = plain("hang", std::future::pending::<()>);
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_calls([("b", "hang", "{}")]);
+    let hang = tool_without_parameters("hang", std::future::pending::<()>);
     let agents = [
         ("reception", agent(&reception, Toolset::new())),
         ("kitchen", agent(&kitchen, Toolset::new().with_tool(hang))),
@@ -311,7 +312,7 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
     let context = RunContext::default();
     let token = context.cancellation.clone();
     let mut events =
-        Handoffs::new(table(), agents).unwrap().stream(RunInput::new("Hi").with_context(context));
+        HandoffGroup::new(table(), agents).unwrap().stream(RunInput::new("Hi").with_context(context));
     let error = loop {
         match events.next().await.unwrap() {
             Ok(RunEvent::CallStarted { call }) if call.name == "hang" => token.cancel(),
@@ -324,13 +325,13 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
     assert_eq!((error.transcript.len(), error.usage.requests), (6, 2));
 }
 
-/// `Handoffs::filtered` offers only the hand-offs that its filter allows.
+/// `HandoffGroup::filtered` offers only the hand-offs that its filter allows.
 #[tokio::test]
 async fn hand_offs_can_be_restricted() {
-    let model = empty_script().text("Hello.");
+    let model = empty_script().reply_text("Hello.");
     let agents = || ["reception", "kitchen", "bar"].map(|name| (name, agent(&model, Toolset::new())));
     let restaurant =
-        Handoffs::filtered(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
+        HandoffGroup::filtered(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
     restaurant.run("Hi").await.unwrap();
     let offered: Vec<_> = model.requests()[0].tools.names().map(ToString::to_string).collect();
     assert_eq!(offered, ["transfer_to_bar"]);
@@ -343,10 +344,13 @@ async fn invalid_agents_are_an_error_at_construction() {
         let kitchen = agent(&model, Toolset::new());
         [("reception", reception), ("kitchen", kitchen.clone()), ("bar", kitchen)]
     };
-    let error = |agents: [(&str, ReactAgent); 3]| Handoffs::new(table(), agents).unwrap_err();
-    let duplicate: DynamicTool = plain("transfer_to_bar", || async {});
+    let error = |agents: [(&str, ReactAgent); 3]| HandoffGroup::new(table(), agents).unwrap_err();
+    let duplicate: DynamicTool = tool_without_parameters("transfer_to_bar", || async {});
     let duplicate = error(three(agent(&model, Toolset::new().with_tool(duplicate))));
-    assert!(matches!(&duplicate, HandoffError::Agent { agent, .. } if agent == "reception"), "{duplicate}");
+    assert!(
+        matches!(&duplicate, HandoffError::ToolConflict { agent, .. } if agent == "reception"),
+        "{duplicate}"
+    );
     let inputs = Schema::new(json!({"properties": {"x": {"type": "integer"}}})).unwrap();
     let inputs = error(three(ReactAgent::builder(model.clone()).inputs(inputs).build().unwrap()));
     expect![[
@@ -354,29 +358,30 @@ async fn invalid_agents_are_an_error_at_construction() {
     ]]
     .assert_eq(&inputs.to_string());
     let two = [("reception", agent(&model, Toolset::new())), ("cellar", agent(&model, Toolset::new()))];
-    assert!(matches!(Handoffs::new(table(), two).unwrap_err(), HandoffError::Table(_)));
+    assert!(matches!(HandoffGroup::new(table(), two).unwrap_err(), HandoffError::InvalidTable(_)));
 }
 
-/// `Handoffs` implements `Agent`, so it can be a route of a router or a tool of another agent.
+/// `HandoffGroup` implements `Agent`, so it can be a route of a router or a tool of another agent.
 #[tokio::test]
 async fn handoffs_are_a_route_and_a_tool() {
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().calls([("b", "pay", "{}")]).text("Paid.");
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_calls([("b", "pay", "{}")]).reply_text("Paid.");
     let agents = [
-        ("reception", agent(&reception, Toolset::new().with_tool(add()))),
+        ("reception", agent(&reception, Toolset::new().with_tool(add_tool()))),
         ("kitchen", agent(&kitchen, Toolset::new().with_tool(pay()))),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
-    let restaurant = Handoffs::new(table(), agents).unwrap();
+    let restaurant = HandoffGroup::new(table(), agents).unwrap();
     let route = Route::new("restaurant", "a meal").with_keywords(["soup"]);
     let router = Router::new(RouteTable::new([route]), [("restaurant", restaurant)]).unwrap();
     let suspended = router.run("A soup.").await.unwrap().into_answer().unwrap_err();
     let output = router.run(RunInput::resume(reloaded(&suspended), approved("b"))).await.unwrap();
     assert_eq!(output.answer().unwrap().agent.as_deref(), Some("restaurant/kitchen"));
 
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let restaurant = restaurant_with(&reception, &empty_script().calls([("b", "pay", "{}")]).text("Paid."));
-    let model = empty_script().calls([("1", "order", r#"{"task":"A soup."}"#)]).text("Ordered.");
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let restaurant =
+        restaurant_with(&reception, &empty_script().reply_calls([("b", "pay", "{}")]).reply_text("Paid."));
+    let model = empty_script().reply_calls([("1", "order", r#"{"task":"A soup."}"#)]).reply_text("Ordered.");
     let parent = agent(&model, Toolset::new().with_tool(restaurant.into_tool("order", "Orders.")));
     let RunOutput::Suspended(suspended) = parent.run("Soup.").await.unwrap() else {
         panic!("the run is not suspended")
@@ -386,13 +391,13 @@ async fn handoffs_are_a_route_and_a_tool() {
 }
 
 /// Creates the three agents of [`restaurant`]. Only the kitchen has a tool: `pay`.
-fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handoffs {
+fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> HandoffGroup {
     let agents = [
         ("reception", agent(reception, Toolset::new())),
         ("kitchen", agent(kitchen, Toolset::new().with_tool(pay()))),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
-    Handoffs::new(table(), agents).unwrap()
+    HandoffGroup::new(table(), agents).unwrap()
 }
 
 /// A stop tool also ends the run after a hand-off, even if the same reply contains another
@@ -400,8 +405,8 @@ fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handof
 #[tokio::test]
 async fn stop_tool_ends_the_run_of_any_agent() {
     let sum = r#"{"x":1,"y":1}"#;
-    let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().calls([("b", "add", sum), ("c", "transfer_to_bar", "{}")]);
+    let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_calls([("b", "add", sum), ("c", "transfer_to_bar", "{}")]);
     let input = RunInput::new("Hi").with_stop_on(["add"]);
     let answer =
         restaurant([&reception, &kitchen, &empty_script()]).run(input).await.unwrap().into_answer().unwrap();
@@ -411,7 +416,7 @@ async fn stop_tool_ends_the_run_of_any_agent() {
 
     // The hand-off in the reply with the stop tool did not take place, so the next question goes to
     // the kitchen.
-    let kitchen = empty_script().text("And bread.");
+    let kitchen = empty_script().reply_text("And bread.");
     let next = RunInput::new("What else?").with_history(answer.transcript);
     let answer = restaurant([&empty_script(), &kitchen, &empty_script()])
         .run(next)
@@ -424,14 +429,15 @@ async fn stop_tool_ends_the_run_of_any_agent() {
 
 #[tokio::test]
 async fn stop_tools_of_the_input_survive_a_suspension() {
-    let reception = empty_script().calls([("a", "pay", "{}")]).calls([("b", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().calls([("c", "add", r#"{"x":1,"y":1}"#)]);
+    let reception =
+        empty_script().reply_calls([("a", "pay", "{}")]).reply_calls([("b", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_calls([("c", "add", r#"{"x":1,"y":1}"#)]);
     let agents = [
         ("reception", agent(&reception, Toolset::new().with_tool(pay()))),
         ("kitchen", agent(&kitchen, calculator())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
-    let restaurant = Handoffs::new(table(), agents).unwrap();
+    let restaurant = HandoffGroup::new(table(), agents).unwrap();
     let suspended =
         restaurant.run(RunInput::new("Hi").with_stop_on(["add"])).await.unwrap().into_answer().unwrap_err();
     let output = restaurant.run(RunInput::resume(reloaded(&suspended), approved("a"))).await.unwrap();
@@ -442,16 +448,19 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
 /// next agent may not have the tool.
 #[tokio::test]
 async fn forced_call_does_not_apply_to_the_next_agent() {
-    let reception =
-        empty_script().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([("b", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().text("Done.");
+    let reception = empty_script().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_calls([(
+        "b",
+        "transfer_to_kitchen",
+        "{}",
+    )]);
+    let kitchen = empty_script().reply_text("Done.");
     let agents = [
         ("reception", agent(&reception, calculator())),
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
     let add = ToolChoice::Tool(ToolName::new("add").unwrap());
-    let restaurant = Handoffs::new(table(), agents).unwrap();
+    let restaurant = HandoffGroup::new(table(), agents).unwrap();
     let answer = restaurant.run(RunInput::new("Hi").with_tool_choice(add)).await.unwrap();
     assert_eq!(answer.text().unwrap(), "Done.");
     assert_eq!(kitchen.requests()[0].tool_choice, ToolChoice::Auto);
@@ -460,9 +469,9 @@ async fn forced_call_does_not_apply_to_the_next_agent() {
 /// A queued call to a stop tool does not end the run, so the hand-off takes place.
 #[tokio::test]
 async fn queued_stop_tool_does_not_prevent_a_hand_off() {
-    let reception = empty_script().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
+    let reception = empty_script().reply_calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
     let tools = calculator().with_tool(push());
-    let kitchen = empty_script().text("Done.");
+    let kitchen = empty_script().reply_text("Done.");
     let agents = [
         (
             "reception",
@@ -471,7 +480,7 @@ async fn queued_stop_tool_does_not_prevent_a_hand_off() {
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
-    let answer = Handoffs::new(table(), agents).unwrap().run("Hi").await.unwrap();
+    let answer = HandoffGroup::new(table(), agents).unwrap().run("Hi").await.unwrap();
     assert_eq!(answer.answer().unwrap().agent.as_deref(), Some("kitchen"));
 }
 
@@ -480,30 +489,30 @@ async fn queued_stop_tool_does_not_prevent_a_hand_off() {
 async fn omissions_do_not_apply_to_the_next_agent() {
     let sum = r#"{"x":1,"y":1}"#;
     let reception = empty_script()
-        .calls([("a", "add", sum)])
-        .calls([("b", "fail", "{}")])
+        .reply_calls([("a", "add", sum)])
+        .reply_calls([("b", "fail", "{}")])
         .fail(haft_core::model::ModelError::ContextTooLong("too much".to_owned()))
-        .calls([("c", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().text("Done.");
+        .reply_calls([("c", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_text("Done.");
     restaurant([&reception, &kitchen, &empty_script()]).run("Hi").await.unwrap();
     assert!(
-        !lines(&reception.requests()[3]).contains("assistant: a add"),
+        !message_lines(&reception.requests()[3]).contains("assistant: a add"),
         "the oldest step must be omitted for reception"
     );
-    assert!(lines(&kitchen.requests()[0]).contains("assistant: a add"));
+    assert!(message_lines(&kitchen.requests()[0]).contains("assistant: a add"));
 }
 
 #[tokio::test]
 async fn pushed_calls_run_before_a_hand_off() {
-    let reception = empty_script().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
-    let kitchen = empty_script().text("3.");
+    let reception = empty_script().reply_calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
+    let kitchen = empty_script().reply_text("3.");
     let tools = calculator().with_tool(push());
     let agents = [
         ("reception", ReactAgent::builder(reception).tools(tools).pending_queue().build().unwrap()),
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
-    Handoffs::new(table(), agents).unwrap().run("Hi").await.unwrap();
+    HandoffGroup::new(table(), agents).unwrap().run("Hi").await.unwrap();
     expect![[r#"
         user: Hi
         assistant: a push{}; b transfer_to_kitchen{}
@@ -511,7 +520,7 @@ async fn pushed_calls_run_before_a_hand_off() {
         tool: b Handed to kitchen, who goes on from here.
         user: You go on from here: reception hands off.
     "#]]
-    .assert_eq(&lines(&kitchen.requests()[0]));
+    .assert_eq(&message_lines(&kitchen.requests()[0]));
 }
 
 /// A hook may neither rename a hand-off tool nor give its name to another tool, even if the
@@ -530,8 +539,8 @@ async fn renamed_handoff_tool_ends_the_run() {
             .unwrap();
         let (kitchen, bar) = (agent(&empty_script(), Toolset::new()), agent(&empty_script(), Toolset::new()));
         let agents = [("reception", reception), ("kitchen", kitchen), ("bar", bar)];
-        let error = Handoffs::new(table(), agents).unwrap().run("A soup.").await.unwrap_err();
-        let AgentErrorKind::Hook { source, .. } = &*error.kind else { panic!("{error:?}") };
+        let error = HandoffGroup::new(table(), agents).unwrap().run("A soup.").await.unwrap_err();
+        let AgentErrorKind::HookFailed { source, .. } = &*error.kind else { panic!("{error:?}") };
         source.to_string()
     };
     expect![[r#"the hand-off tool "transfer_to_kitchen" cannot be renamed"#]]

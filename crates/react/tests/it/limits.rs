@@ -27,13 +27,13 @@ use haft_testing::ScriptedModel;
 
 use crate::{
     effects::advance,
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, counted, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, tool_without_parameters, with_call_counter},
 };
 
 /// Adds a reply with one call to `add` to the script of `model`.
 fn calls_of_add(model: ScriptedModel, number: u32) -> ScriptedModel {
-    model.calls([("", "add", &format!(r#"{{"x":{number},"y":1}}"#))])
+    model.reply_calls([("", "add", &format!(r#"{{"x":{number},"y":1}}"#))])
 }
 
 /// Returns limits with `requests` as the maximum number of model requests.
@@ -67,7 +67,7 @@ async fn request_limit_is_an_error_before_the_next_request() {
 /// must answer it without calls.
 #[tokio::test]
 async fn last_request_at_the_limit_forces_an_answer() {
-    let model = calls_of_add(ScriptedModel::new(), 1).text("About 2.");
+    let model = calls_of_add(ScriptedModel::new(), 1).reply_text("About 2.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .limits(max_requests(1))
@@ -80,21 +80,21 @@ async fn last_request_at_the_limit_forces_an_answer() {
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
     let last = &model.requests()[1];
     assert_eq!(last.tool_choice, ToolChoice::None);
-    assert!(lines(last).ends_with("No more calls can be made: answer now with what you have.\n"));
+    assert!(message_lines(last).ends_with("No more calls can be made: answer now with what you have.\n"));
 }
 
 /// Behaviour C30: if the model makes a call in its reply to the final request, the call is not
 /// executed and the run fails.
 #[tokio::test]
 async fn call_in_the_last_request_ends_the_run() {
-    let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2).text("Three.");
+    let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2).reply_text("Three.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .limits(max_requests(1))
         .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
-    let mut run = agent.begin("Add.".into()).unwrap();
+    let mut run = agent.create_run("Add.".into()).unwrap();
     for _ in 0..2 {
         // If the run is driven again, it fails again, without a further request.
         let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
@@ -120,7 +120,7 @@ async fn limits_of_the_run_override_the_agent() {
 
 #[tokio::test]
 async fn calls_beyond_the_limit_do_not_run() {
-    let model = calls_of_add(ScriptedModel::new(), 1).calls([("", "add", "{}"), ("", "add", "{}")]);
+    let model = calls_of_add(ScriptedModel::new(), 1).reply_calls([("", "add", "{}"), ("", "add", "{}")]);
     let limits = RunLimits { tool_calls: Some(2), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).limits(limits).build().unwrap();
 
@@ -183,7 +183,7 @@ async fn each_kind_of_token_has_a_limit() {
             total_tokens: more(limits.total_tokens),
             ..limits
         };
-        let model = ScriptedModel::new().reply(reply_with_usage(None, usage)).text("2");
+        let model = ScriptedModel::new().reply(reply_with_usage(None, usage)).reply_text("2");
         let agent = ReactAgent::builder(model).tools(calculator()).build().unwrap();
         assert_eq!(agent.run(RunInput::new("Add.").with_limits(limits)).await.unwrap().text().unwrap(), "2");
     }
@@ -207,7 +207,7 @@ async fn cost_is_reported_and_limited() {
     let limits = RunLimits { cost: Some(each), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).prices(prices()).limits(limits);
     let agent = agent.limit_action(LimitAction::Answer).build().unwrap();
-    let mut run = agent.begin("Add.".into()).unwrap();
+    let mut run = agent.create_run("Add.".into()).unwrap();
     let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = end.last() else { panic!("{end:?}") };
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
@@ -310,16 +310,18 @@ async fn usage_includes_children_summaries_and_extractions() {
 async fn usage_of_a_child_is_counted_once() {
     let usage = Usage::one_request(10, 1);
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let add_with_approval = add().with_definition(|it| it.with_policy(policy));
+    let add_with_approval = add_tool().with_definition(|it| it.with_policy(policy));
     let waits =
         ScriptedModel::new().reply(reply_with_usage(None, usage)).reply(reply_with_usage(Some("2"), usage));
     let waits = ReactAgent::new(waits, Toolset::new().with_tool(add_with_approval)).unwrap();
     let hangs = ScriptedModel::new().reply(reply_with_usage(None, usage));
-    let hangs = ReactAgent::new(hangs, Toolset::new().with_tool(plain("add", pending::<()>))).unwrap();
+    let hangs =
+        ReactAgent::new(hangs, Toolset::new().with_tool(tool_without_parameters("add", pending::<()>)))
+            .unwrap();
     let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
     let hangs = hangs.into_tool("hangs", "Hangs.").with_definition(|it| it.with_policy(policy));
     let calls = [("a", "waits", r#"{"task":"Add."}"#), ("b", "hangs", r#"{"task":"Add."}"#)];
-    let model = ScriptedModel::new().calls(calls).text("2");
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("2");
     let tools = Toolset::new().with_tool(waits.into_tool("waits", "Waits.")).with_tool(hangs);
     let agent = ReactAgent::new(model, tools).unwrap();
 
@@ -338,7 +340,7 @@ async fn usage_of_a_child_is_counted_once() {
 async fn usage_of_a_cancelled_child_is_counted() {
     let child = ScriptedModel::new().reply(reply_with_usage(None, Usage::one_request(10, 1))).hang();
     let agent = ReactAgent::new(child.clone(), calculator()).unwrap().into_tool("work", "Works.");
-    let model = ScriptedModel::new().calls([("a", "work", r#"{"task":"Add."}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "work", r#"{"task":"Add."}"#)]);
     let agent = ReactAgent::new(model, Toolset::new().with_tool(agent)).unwrap();
     let context = RunContext::default();
     let token = context.cancellation.clone();
@@ -360,7 +362,7 @@ async fn usage_of_a_cancelled_child_is_counted() {
 fn no_call_starts_after_the_time_limit() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
     let mut run = Run::new(&RunConfig { limits, ..RunConfig::default() }, "Add.".into()).unwrap();
-    let tools = ToolList::new("test", [add()]);
+    let tools = ToolList::new("test", [add_tool()]);
     let step = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
     assert!(matches!(advance(&mut run, &step(0)).unwrap(), Effect::Chat(_)));
     let reply = AssistantMessage {
@@ -377,16 +379,17 @@ fn no_call_starts_after_the_time_limit() {
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_calls_and_requests() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
-    let tools = || Toolset::new().with_tool(plain("hang", pending::<()>)).with_tool(add());
+    let tools =
+        || Toolset::new().with_tool(tool_without_parameters("hang", pending::<()>)).with_tool(add_tool());
     let calls = [("a", "hang", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
 
-    let agent = ReactAgent::builder(ScriptedModel::new().calls(calls)).tools(tools()).limits(limits);
+    let agent = ReactAgent::builder(ScriptedModel::new().reply_calls(calls)).tools(tools()).limits(limits);
     let error = agent.build().unwrap().run("Go.").await.unwrap_err();
     assert_limit(&error, Limit::Time(Duration::from_secs(5)));
     let results: Vec<_> = error.transcript.messages().iter().skip(2).map(|it| it.text()).collect();
     assert_eq!(results, ["timed out: the time of the run is up; it may or may not have happened", "2"]);
 
-    let model = ScriptedModel::new().calls(calls).text("About 2.");
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("About 2.");
     let agent = ReactAgent::builder(model).tools(tools()).limits(limits).limit_action(LimitAction::Answer);
     let answer = agent.build().unwrap().run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
@@ -482,12 +485,12 @@ async fn price_is_found_by_the_requested_or_the_reported_model_name() {
 /// Usage that a tool reports, for example of its own model requests, counts for the run.
 #[tokio::test]
 async fn usage_reported_by_a_tool_is_counted() {
-    let (add, ran) = counted(&add());
+    let (add, ran) = with_call_counter(&add_tool());
     let ask = haft_core::tool::DynamicTool::new(add_named("ask"), |_, cx| async move {
         cx.report_usage(Usage::one_request(7, 3));
         Ok::<_, BoxError>("asked")
     });
-    let model = ScriptedModel::new().calls([("a", "ask", r#"{"x":1,"y":1}"#)]).text("Done.");
+    let model = ScriptedModel::new().reply_calls([("a", "ask", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
     let limits = RunLimits { total_tokens: Some(11), ..RunLimits::default() };
     let agent = ReactAgent::builder(model)
         .tools(Toolset::new().with_tool(ask).with_tool(add))
@@ -499,5 +502,5 @@ async fn usage_reported_by_a_tool_is_counted() {
 }
 
 fn add_named(name: &str) -> haft_core::ToolDefinition {
-    add().with_definition(|it| it.with_name(name)).definition().clone()
+    add_tool().with_definition(|it| it.with_name(name)).definition().clone()
 }

@@ -25,11 +25,15 @@ fn server_error() -> ModelError {
 /// them.
 #[tokio::test]
 async fn dialect_of_a_fallback_suits_both_models() {
-    let plain = ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") };
+    let plain = ModelProfile {
+        supports_native_tools: false,
+        supports_json_schema: false,
+        ..ModelProfile::new("plain")
+    };
     let call = "Thought: I add.\nAction: add\nAction Input: {\"x\": 17, \"y\": 25}";
-    let plain = ScriptedModel::new().with_profile(plain).text(call);
+    let plain = ScriptedModel::new().with_profile(plain).reply_text(call);
     let first =
-        ScriptedModel::new().fail(server_error()).text("Thought: That is it.\nFinal Answer: It is 42.");
+        ScriptedModel::new().fail(server_error()).reply_text("Thought: That is it.\nFinal Answer: It is 42.");
     let agent = ReactAgent::new(first.clone().with_fallback(plain.clone()), calculator()).unwrap();
     let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("It is 42.", 1));
@@ -43,14 +47,15 @@ async fn dialect_of_a_fallback_suits_both_models() {
 #[tokio::test]
 async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;
-    let model = ScriptedModel::new().fail(server_error()).text("Hello.");
+    let model = ScriptedModel::new().fail(server_error()).reply_text("Hello.");
     let agent =
         ReactAgent::new(model.with_fallback(ScriptedModel::new().fail(empty())), calculator()).unwrap();
     assert_eq!(agent.run("Hi").await.unwrap().text().unwrap(), "Hello.");
 
     let long = ModelError::ContextTooLong("too many tokens".to_owned());
     let calls = [("a", "add", r#"{"x":1,"y":1}"#)];
-    let model = ScriptedModel::new().calls(calls).calls(calls).fail(server_error()).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls(calls).reply_calls(calls).fail(server_error()).reply_text("Done.");
     let second = ScriptedModel::new().fail(long);
     let agent = ReactAgent::new(model.clone().with_fallback(second.clone()), calculator()).unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();

@@ -11,8 +11,8 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, tool_without_parameters},
 };
 
 fn sum() -> Schema {
@@ -25,8 +25,8 @@ fn sum() -> Schema {
 #[tokio::test]
 async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     let model = ScriptedModel::new()
-        .text(r#"{"thought":"I add them.","tool_name":"add","tool_args":{"x":17,"y":25}}"#)
-        .text(r#"{"thought":"That is it.","tool_name":"finish","tool_args":{"sum":42}}"#);
+        .reply_text(r#"{"thought":"I add them.","tool_name":"add","tool_args":{"x":17,"y":25}}"#)
+        .reply_text(r#"{"thought":"That is it.","tool_name":"finish","tool_args":{"sum":42}}"#);
     let agent = ReactAgent::builder(model)
         .tools(calculator())
         .dialect(JsonReact::new())
@@ -62,8 +62,8 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
 #[tokio::test]
 async fn native_outputs_are_a_call_of_finish() {
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":17,"y":25}"#), ("b", "finish", r#"{"sum":0}"#)])
-        .calls([("c", "finish", r#"{"sum":42}"#)]);
+        .reply_calls([("a", "add", r#"{"x":17,"y":25}"#), ("b", "finish", r#"{"sum":0}"#)])
+        .reply_calls([("c", "finish", r#"{"sum":42}"#)]);
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).outputs(sum()).build().unwrap();
 
     let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
@@ -83,9 +83,9 @@ async fn native_outputs_are_a_call_of_finish() {
 #[tokio::test]
 async fn invalid_outputs_are_repaired_or_returned_to_the_model() {
     let model = ScriptedModel::new()
-        .calls([("a", "finish", r#"{"sum":"x"}"#)])
-        .text("It is three.")
-        .calls([("b", "finish", r#"{"sum":"3"}"#)]);
+        .reply_calls([("a", "finish", r#"{"sum":"x"}"#)])
+        .reply_text("It is three.")
+        .reply_calls([("b", "finish", r#"{"sum":"3"}"#)]);
     let agent = ReactAgent::builder(model.clone()).outputs(sum()).build().unwrap();
 
     let answer = agent.run("What is 1 plus 2?").await.unwrap().into_answer().unwrap();
@@ -100,14 +100,14 @@ async fn invalid_outputs_are_repaired_or_returned_to_the_model() {
         assistant: It is three.
         user: The answer must be one JSON object of this schema: {"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"],"additionalProperties":false}
     "#]]
-    .assert_eq(&lines(&model.requests()[2]));
+    .assert_eq(&message_lines(&model.requests()[2]));
     let hints = answer.transcript.messages().iter().filter(|message| is_hint(message)).count();
     assert_eq!(hints, 2);
 }
 
 #[tokio::test]
 async fn outputs_that_stay_invalid_are_an_error() {
-    let model = ScriptedModel::new().text("1").text("2").text("3");
+    let model = ScriptedModel::new().reply_text("1").reply_text("2").reply_text("3");
     let agent = ReactAgent::builder(model).outputs(sum()).build().unwrap();
     let error = agent.run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
@@ -117,7 +117,7 @@ async fn outputs_that_stay_invalid_are_an_error() {
 /// reserved only if outputs are declared.
 #[test]
 fn tool_named_finish_is_an_error_at_construction() {
-    let tools = || calculator().with_tool(plain("finish", || async {}));
+    let tools = || calculator().with_tool(tool_without_parameters("finish", || async {}));
     let json = ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(JsonReact::new()).build();
     let native =
         ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(NativeCalls).outputs(sum()).build();
@@ -132,7 +132,7 @@ fn tool_named_finish_is_an_error_at_construction() {
 
 #[test]
 fn duplicate_tool_names_are_an_error_at_construction() {
-    let twice = calculator().with_tool(add());
+    let twice = calculator().with_tool(add_tool());
     let error = ReactAgent::new(ScriptedModel::new(), twice).err().unwrap().to_string();
     assert!(error.starts_with(r#"two tools are named "add""#), "{error}");
 }

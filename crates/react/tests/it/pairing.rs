@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use haft_core::{
     Message, Transcript,
-    message::{MessageBody, View},
+    message::{MessageBody, TranscriptView},
     model::ChatRequest,
 };
 
@@ -23,7 +23,7 @@ pub(crate) fn assert_request_paired(request: &ChatRequest) {
 
 /// Applies the checks of [`assert_paired`] to a view of a transcript.
 #[track_caller]
-pub(crate) fn assert_view_paired(view: &View) {
+pub(crate) fn assert_view_paired(view: &TranscriptView) {
     assert_all_paired(&view.iter().cloned().collect::<Vec<_>>());
 }
 
@@ -46,7 +46,7 @@ fn assert_all_paired(messages: &[Arc<Message>]) {
 }
 
 /// Formats the messages of a model request as text, one message per line.
-pub(crate) fn lines(request: &ChatRequest) -> String {
+pub(crate) fn message_lines(request: &ChatRequest) -> String {
     let lines = request.messages.iter().map(|message| {
         let calls: Vec<_> =
             message.tool_calls().iter().map(|it| format!("{} {}{}", it.id, it.name, it.arguments)).collect();

@@ -24,13 +24,14 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, counted, fails, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, failing_tool, tool_without_parameters, with_call_counter},
 };
 
 /// Creates the tool `label(text)`, which returns `text` in angle brackets.
 fn label() -> DynamicTool {
-    let schema = haft_core::Schema::arguments(json!({"properties": {"text": {"type": "string"}}})).unwrap();
+    let schema =
+        haft_core::Schema::for_arguments(json!({"properties": {"text": {"type": "string"}}})).unwrap();
     let name = haft_core::ToolName::new("label").unwrap();
     DynamicTool::new(haft_core::ToolDefinition::new(name, schema), |arguments, _| async move {
         format!("<{}>", arguments["text"].as_str().unwrap_or_default())
@@ -38,7 +39,7 @@ fn label() -> DynamicTool {
 }
 
 fn tools() -> Toolset {
-    calculator().with_tool(label()).with_tool(fails())
+    calculator().with_tool(label()).with_tool(failing_tool())
 }
 
 /// Returns a copy of `queue` after a round trip through JSON.
@@ -58,8 +59,8 @@ async fn execute(queue: &mut PendingQueue, tools: &Toolset) {
 async fn results_and_failures_replace_their_placeholders() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
-    let sum = calls.push("add", json!({"x": 17, "y": 25})).unwrap();
-    let text = format!("{sum}, {}; again {sum}.", calls.push("fail", json!({})).unwrap());
+    let sum = calls.push_call("add", json!({"x": 17, "y": 25})).unwrap();
+    let text = format!("{sum}, {}; again {sum}.", calls.push_call("fail", json!({})).unwrap());
     assert_eq!(
         queue.resolve_text(&text),
         "[add is not executed], [fail is not executed]; again [add is not executed]."
@@ -72,7 +73,7 @@ async fn results_and_failures_replace_their_placeholders() {
 async fn invalid_push_is_rejected() {
     let (tools, queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
-    let error = |tool: &str, arguments| calls.push(tool, arguments).unwrap_err().to_string();
+    let error = |tool: &str, arguments| calls.push_call(tool, arguments).unwrap_err().to_string();
     expect![[r#"unknown tool "adds"; did you mean "add"? available: add, label, fail"#]]
         .assert_eq(&error("adds", json!({})));
     expect![[r#"
@@ -97,7 +98,7 @@ async fn tool_with_state_can_be_pushed() {
     let tools = Toolset::new().with_tool(Convert);
     let run = RunContext { state: HostState::new().with_value(Rate(2)), ..RunContext::default() };
     let mut queue = PendingQueue::new();
-    let placeholder = queue.handle(&tools, &run).await.push("convert", json!({"cents": 21})).unwrap();
+    let placeholder = queue.handle(&tools, &run).await.push_call("convert", json!({"cents": 21})).unwrap();
     queue.execute(&tools, run).await;
     assert_eq!(queue.resolve_text(&placeholder), "42");
 }
@@ -107,7 +108,7 @@ async fn placeholders_are_unique_and_unpredictable() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
     let placeholders: std::collections::HashSet<_> =
-        (0..100).map(|x| calls.push("add", json!({"x": x, "y": 0})).unwrap()).collect();
+        (0..100).map(|x| calls.push_call("add", json!({"x": x, "y": 0})).unwrap()).collect();
     assert_eq!(placeholders.len(), 100);
     execute(&mut queue, &tools).await;
     for text in ["pending_", "pending_00000000000000000000000000000001", "pending_é", "a pending_0x pending_"]
@@ -122,11 +123,11 @@ async fn placeholders_are_unique_and_unpredictable() {
 async fn result_is_an_input_of_the_next_call() {
     let (tools, queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
-    let sum = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
-    let label = calls.push("label", json!({"text": format!("it is {sum}")})).unwrap();
-    let twice = calls.push("add", json!({"x": sum, "y": sum})).unwrap();
-    let failed = calls.push("fail", json!({})).unwrap();
-    let none = calls.push("label", json!({"text": failed})).unwrap();
+    let sum = calls.push_call("add", json!({"x": 1, "y": 2})).unwrap();
+    let label = calls.push_call("label", json!({"text": format!("it is {sum}")})).unwrap();
+    let twice = calls.push_call("add", json!({"x": sum, "y": sum})).unwrap();
+    let failed = calls.push_call("fail", json!({})).unwrap();
+    let none = calls.push_call("label", json!({"text": failed})).unwrap();
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     assert_eq!(
@@ -152,7 +153,7 @@ async fn queue_uses_the_pipeline() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str, sequential| {
         let events = Arc::clone(&events);
-        let tool = plain(name, move || {
+        let tool = tool_without_parameters(name, move || {
             let events = Arc::clone(&events);
             async move {
                 events.lock().unwrap().push(format!("{name} begins"));
@@ -167,7 +168,7 @@ async fn queue_uses_the_pipeline() {
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
     for tool in ["a", "alone", "a"] {
-        calls.push(tool, json!({})).unwrap();
+        calls.push_call(tool, json!({})).unwrap();
     }
     execute(&mut queue, &tools).await;
     let events = events.lock().unwrap().join(", ");
@@ -177,10 +178,10 @@ async fn queue_uses_the_pipeline() {
 
 #[tokio::test]
 async fn calls_of_a_saved_queue_run_once() {
-    let (add, count) = counted(&add());
+    let (add, count) = with_call_counter(&add_tool());
     let tools = Toolset::new().with_tool(add);
     let queue = PendingQueue::new();
-    let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let sum = handle(&queue, &tools).await.push_call("add", json!({"x": 1, "y": 2})).unwrap();
 
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
@@ -195,11 +196,15 @@ async fn calls_of_a_saved_queue_run_once() {
 #[tokio::test]
 async fn interrupted_calls_run_again_only_if_idempotent() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-    let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
+    let look =
+        tool_without_parameters("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
     let tools = calculator().with_tool(look);
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
-    let text = [calls.push("add", json!({"x": 1, "y": 2})).unwrap(), calls.push("look", json!({})).unwrap()];
+    let text = [
+        calls.push_call("add", json!({"x": 1, "y": 2})).unwrap(),
+        calls.push_call("look", json!({})).unwrap(),
+    ];
     let list = tools.list(&Default::default()).await;
     assert_eq!(queue.next_batch(&list).unwrap().calls.len(), 2);
     assert_eq!(queue.next_batch(&list), None);
@@ -213,17 +218,17 @@ async fn interrupted_calls_run_again_only_if_idempotent() {
 #[tokio::test]
 async fn queue_is_bounded() {
     let tools = tools();
-    let queue = PendingQueue::with_capacity(2);
+    let queue = PendingQueue::with_max_calls(2);
     let calls = handle(&queue, &tools).await;
-    calls.push("fail", json!({})).unwrap();
+    calls.push_call("fail", json!({})).unwrap();
     let queue = reloaded(&queue);
     let calls = handle(&queue, &tools).await;
-    calls.push("fail", json!({})).unwrap();
+    calls.push_call("fail", json!({})).unwrap();
     expect!["no more calls can be pushed: 1 is the maximum for one queue"]
-        .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
+        .assert_eq(&calls.push_call("fail", json!({})).unwrap_err().to_string());
     drop(queue);
     expect!["the queue is closed: the call would not be executed"]
-        .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
+        .assert_eq(&calls.push_call("fail", json!({})).unwrap_err().to_string());
 }
 
 #[tokio::test]
@@ -237,11 +242,11 @@ async fn newer_queue_format_is_rejected() {
 
 #[tokio::test]
 async fn cancellation_gives_every_call_a_result() {
-    let tools = tools().with_tool(plain("hang", std::future::pending::<()>));
+    let tools = tools().with_tool(tool_without_parameters("hang", std::future::pending::<()>));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
-    let hang = calls.push("hang", json!({})).unwrap();
-    let next = calls.push("label", json!({"text": hang})).unwrap();
+    let hang = calls.push_call("hang", json!({})).unwrap();
+    let next = calls.push_call("label", json!({"text": hang})).unwrap();
     let run = RunContext::default();
     let token = run.cancellation.clone();
     let ((), waiting) = tokio::join!(
@@ -254,7 +259,7 @@ async fn cancellation_gives_every_call_a_result() {
     assert_eq!(waiting, []);
     expect!["[hang failed: cancelled] [label failed: not run: it needs the result of hang, which failed]"]
         .assert_eq(&queue.resolve_text(&format!("{hang} {next}")));
-    calls.push("fail", json!({})).unwrap();
+    calls.push_call("fail", json!({})).unwrap();
     queue.cancel();
     assert!(queue.results().iter().all(|(_, queued)| matches!(queued, QueuedOutcome::Executed(_))));
 }
@@ -262,11 +267,11 @@ async fn cancellation_gives_every_call_a_result() {
 #[tokio::test]
 async fn queued_call_can_need_an_approval() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let tools = Toolset::new().with_tool(add().with_definition(|it| it.with_policy(policy)));
+    let tools = Toolset::new().with_tool(add_tool().with_definition(|it| it.with_policy(policy)));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
-    let first = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
-    let second = calls.push("add", json!({"x": first, "y": 2})).unwrap();
+    let first = calls.push_call("add", json!({"x": 1, "y": 2})).unwrap();
+    let second = calls.push_call("add", json!({"x": first, "y": 2})).unwrap();
     let pending = queue.execute(&tools, RunContext::default()).await;
     assert_eq!(pending.iter().map(|it| &*it.call.id).collect::<Vec<_>>(), [&*first]);
 
@@ -284,9 +289,10 @@ async fn queued_call_can_need_an_approval() {
 
 #[tokio::test]
 async fn placeholders_are_replaced_in_all_values_and_messages() {
-    let tools = Toolset::new().with_tool(plain("three", || async { ToolOutput::structured(json!(3)) }));
+    let tools = Toolset::new()
+        .with_tool(tool_without_parameters("three", || async { ToolOutput::structured(json!(3)) }));
     let mut queue = PendingQueue::new();
-    let sum = handle(&queue, &tools).await.push("three", json!({})).unwrap();
+    let sum = handle(&queue, &tools).await.push_call("three", json!({})).unwrap();
     execute(&mut queue, &tools).await;
     let results = queue.results();
     assert_eq!(
@@ -313,9 +319,9 @@ async fn placeholders_are_replaced_in_all_values_and_messages() {
 /// placeholders are replaced.
 #[tokio::test]
 async fn length_of_a_text_with_results_is_bounded() {
-    let tools = Toolset::new().with_tool(plain("long", || async { "x".repeat(100 << 10) }));
+    let tools = Toolset::new().with_tool(tool_without_parameters("long", || async { "x".repeat(100 << 10) }));
     let mut queue = PendingQueue::new();
-    let long = handle(&queue, &tools).await.push("long", json!({})).unwrap();
+    let long = handle(&queue, &tools).await.push_call("long", json!({})).unwrap();
     execute(&mut queue, &tools).await;
     let text = queue.resolve_text(&long.repeat(1_000)).into_owned();
     assert!(text.len() < 2 << 20, "{} bytes", text.len());
@@ -370,14 +376,18 @@ fn length_of_a_result_with_results_is_bounded() {
     let placeholders = json!([placeholder(0), placeholder(0), placeholder(1)]);
     let structured = ToolOutput::structured(placeholders.clone());
     let result = results.resolve_result(&ToolResult::done("a", "draw", structured)).unwrap();
-    assert!(result.model_text().len() < limits::RESULT_BYTES + 200, "{} bytes", result.model_text().len());
+    assert!(
+        result.model_text().len() < limits::RESULT_TEXT_BYTES + 200,
+        "{} bytes",
+        result.model_text().len()
+    );
     assert!(result.model_text().contains("the whole result is stored as"));
     let data = result.output().unwrap().to_value();
     assert_eq!(data.to_string().len(), 180 * 1024 + json!(["", "", ""]).to_string().len());
 
     let result = ToolResult::done("a", "draw", ToolOutput::from(placeholder(0).repeat(9)));
     let text = results.resolve_message(&Message::tool(result)).unwrap().text();
-    assert!(text.len() < limits::RESULT_BYTES + 1_000, "{} bytes", text.len());
+    assert!(text.len() < limits::RESULT_TEXT_BYTES + 1_000, "{} bytes", text.len());
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
@@ -385,14 +395,21 @@ fn length_of_a_result_with_results_is_bounded() {
 /// placeholder must be replaced with the result of the pushed call.
 #[tokio::test]
 async fn later_results_replace_placeholders_in_earlier_results() {
-    let outer = DynamicTool::new(plain("outer", || async {}).definition().clone(), |_, cx| async move {
-        let placeholder = cx.state::<QueueHandle>()?.push("render", json!({"x": 1, "y": 2}))?;
-        Ok::<_, ToolError>(format!("({placeholder})"))
-    });
-    let model = ScriptedModel::new().calls([("a", "outer", "{}")]).text("3.");
+    let outer = DynamicTool::new(
+        tool_without_parameters("outer", || async {}).definition().clone(),
+        |_, cx| async move {
+            let placeholder = cx.state::<QueueHandle>()?.push_call("render", json!({"x": 1, "y": 2}))?;
+            Ok::<_, ToolError>(format!("({placeholder})"))
+        },
+    );
+    let model = ScriptedModel::new().reply_calls([("a", "outer", "{}")]).reply_text("3.");
     let agent = ReactAgent::new(model.clone(), calculator().with_tool(Render).with_tool(outer)).unwrap();
     agent.run("Go.").await.unwrap();
-    assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
+    assert!(
+        message_lines(&model.requests()[1]).contains("tool: a (Sum: 3)"),
+        "{}",
+        message_lines(&model.requests()[1])
+    );
 }
 
 /// If the results message of a queue is added to a conversation, the next run must also replace the
@@ -400,7 +417,7 @@ async fn later_results_replace_placeholders_in_earlier_results() {
 #[tokio::test]
 async fn note_of_a_queue_applies_to_earlier_messages() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
-    let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let sum = handle(&queue, &tools).await.push_call("add", json!({"x": 1, "y": 2})).unwrap();
     let mut transcript: Transcript =
         [Message::user(format!("One and two is {sum}.")), Message::assistant("So it is.")]
             .into_iter()
@@ -409,7 +426,7 @@ async fn note_of_a_queue_applies_to_earlier_messages() {
     transcript.push(queue.results_message().unwrap());
     let before = transcript.clone();
 
-    let model = ScriptedModel::new().text("Three.");
+    let model = ScriptedModel::new().reply_text("Three.");
     let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
     let output = agent.run(RunInput::new("What is it?").with_history(transcript)).await.unwrap();
     expect![[r#"
@@ -417,7 +434,7 @@ async fn note_of_a_queue_applies_to_earlier_messages() {
         assistant: So it is.
         user: What is it?
     "#]]
-    .assert_eq(&lines(&model.requests()[0]));
+    .assert_eq(&message_lines(&model.requests()[0]));
     let after = output.answer().unwrap().transcript.clone();
     assert!(after.messages().starts_with(before.messages()), "the transcript must be append-only");
 }
@@ -425,7 +442,7 @@ async fn note_of_a_queue_applies_to_earlier_messages() {
 /// Renders `Sum: {x + y}` with a pushed call, as a template engine does.
 #[tool]
 fn render(x: i64, y: i64, #[tool(state)] calls: QueueHandle) -> Result<String, ToolError> {
-    Ok(format!("Sum: {}", calls.push("add", json!({"x": x, "y": y}))?))
+    Ok(format!("Sum: {}", calls.push_call("add", json!({"x": x, "y": y}))?))
 }
 
 fn rendering(model: &ScriptedModel) -> ReactAgent {
@@ -435,8 +452,8 @@ fn rendering(model: &ScriptedModel) -> ReactAgent {
 #[tokio::test]
 async fn model_reads_the_results_of_pushed_calls() {
     let model = ScriptedModel::new()
-        .calls([("a", "render", r#"{"x":1,"y":2}"#), ("b", "render", r#"{"x":3,"y":4}"#)])
-        .text("3 and 7.");
+        .reply_calls([("a", "render", r#"{"x":1,"y":2}"#), ("b", "render", r#"{"x":3,"y":4}"#)])
+        .reply_text("3 and 7.");
     let output = rendering(&model).run("Render.").await.unwrap();
     expect![[r#"
         user: Render.
@@ -444,7 +461,7 @@ async fn model_reads_the_results_of_pushed_calls() {
         tool: a Sum: 3
         tool: b Sum: 7
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
 
     let answer = output.into_answer().unwrap();
     let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
@@ -458,16 +475,16 @@ async fn model_reads_the_results_of_pushed_calls() {
 
     // The results message is part of the transcript, so the placeholders are also replaced in the
     // requests of the next run.
-    let model = ScriptedModel::new().text("Yes.");
+    let model = ScriptedModel::new().reply_text("Yes.");
     rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
-    assert!(lines(&model.requests()[0]).contains("tool: b Sum: 7"));
+    assert!(message_lines(&model.requests()[0]).contains("tool: b Sum: 7"));
 }
 
 #[tokio::test]
 async fn queued_calls_have_events() {
     use futures::StreamExt as _;
 
-    let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
+    let model = ScriptedModel::new().reply_calls([("a", "render", r#"{"x":1,"y":2}"#)]).reply_text("3.");
     let events: Vec<_> = rendering(&model).stream("Render.").collect().await;
     let finished = events.iter().filter_map(|event| match event {
         Ok(RunEvent::CallFinished { result }) => Some(&*result.name),
@@ -482,9 +499,9 @@ async fn suspended_queued_call_suspends_the_run() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = || {
         let policy = policy.clone();
-        Toolset::new().with_tool(Render).with_tool(add().with_definition(|it| it.with_policy(policy)))
+        Toolset::new().with_tool(Render).with_tool(add_tool().with_definition(|it| it.with_policy(policy)))
     };
-    let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
+    let model = ScriptedModel::new().reply_calls([("a", "render", r#"{"x":1,"y":2}"#)]).reply_text("3.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
     let RunOutput::Suspended(suspended) = agent.run("Render.").await.unwrap() else {
         panic!("the run is not suspended")
@@ -497,21 +514,24 @@ async fn suspended_queued_call_suspends_the_run() {
     let output =
         other.run(RunInput::resume(suspended, Decisions::from([(id, Decision::approved())]))).await.unwrap();
     assert_eq!(output.text().unwrap(), "3.");
-    assert!(lines(&model.requests()[1]).contains("tool: a Sum: 3"));
+    assert!(message_lines(&model.requests()[1]).contains("tool: a Sum: 3"));
 }
 
 #[tokio::test]
 async fn cancelled_run_closes_its_queue() {
     use futures::StreamExt as _;
 
-    let hang = plain("hang", std::future::pending::<()>);
-    let push = DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
-        let calls = cx.state::<QueueHandle>()?;
-        let first = calls.push("hang", json!({}))?;
-        let second = calls.push("label", json!({"text": first}))?;
-        Ok::<_, ToolError>(format!("{first} {second}"))
-    });
-    let model = ScriptedModel::new().calls([("a", "push", "{}")]);
+    let hang = tool_without_parameters("hang", std::future::pending::<()>);
+    let push = DynamicTool::new(
+        tool_without_parameters("push", || async {}).definition().clone(),
+        |_, cx| async move {
+            let calls = cx.state::<QueueHandle>()?;
+            let first = calls.push_call("hang", json!({}))?;
+            let second = calls.push_call("label", json!({"text": first}))?;
+            Ok::<_, ToolError>(format!("{first} {second}"))
+        },
+    );
+    let model = ScriptedModel::new().reply_calls([("a", "push", "{}")]);
     let agent = ReactAgent::builder(model)
         .tools(tools().with_tool(hang).with_tool(push))
         .pending_queue()
@@ -530,7 +550,7 @@ async fn cancelled_run_closes_its_queue() {
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
     assert_paired(&error.transcript);
 
-    let model = ScriptedModel::new().text("Fine.");
+    let model = ScriptedModel::new().reply_text("Fine.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
     agent.run(RunInput::new("Never mind.").with_history(error.transcript)).await.unwrap();
     expect![[r#"
@@ -539,13 +559,13 @@ async fn cancelled_run_closes_its_queue() {
         tool: a [hang failed: cancelled] [label failed: cancelled]
         user: Never mind.
     "#]]
-    .assert_eq(&lines(&model.requests()[0]));
+    .assert_eq(&message_lines(&model.requests()[0]));
 }
 
 /// Queued calls count towards the tool call limit of the run. Calls above the limit are denied.
 #[tokio::test]
 async fn queued_calls_count_towards_the_limits() {
-    let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "render", r#"{"x":1,"y":2}"#)]);
     let limits = RunLimits { tool_calls: Some(1), ..RunLimits::default() };
     let error = rendering(&model).run(RunInput::new("Render.").with_limits(limits)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::ToolCalls(1))));
@@ -555,25 +575,26 @@ async fn queued_calls_count_towards_the_limits() {
 }
 
 /// Queued calls can push more calls without end. A run must therefore execute at most
-/// [`limits::QUEUED_CALLS`] queued calls.
+/// [`limits::QUEUE_CALLS_TOTAL`] queued calls.
 #[tokio::test]
 async fn recursive_pushes_are_limited() {
-    let again = DynamicTool::new(plain("again", || async {}).definition().clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push("again", json!({}))
-    });
-    let (again, count) = counted(&again);
-    let model = ScriptedModel::new().calls([("a", "again", "{}")]).text("Enough.");
+    let again = DynamicTool::new(
+        tool_without_parameters("again", || async {}).definition().clone(),
+        |_, cx| async move { cx.state::<QueueHandle>()?.push_call("again", json!({})) },
+    );
+    let (again, count) = with_call_counter(&again);
+    let model = ScriptedModel::new().reply_calls([("a", "again", "{}")]).reply_text("Enough.");
     let agent =
         ReactAgent::builder(model).tools(Toolset::new().with_tool(again)).pending_queue().build().unwrap();
     assert_eq!(agent.run("Go.").await.unwrap().text().unwrap(), "Enough.");
-    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
+    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUE_CALLS_TOTAL + 1);
 }
 
 /// The results message is a user message marked as a hint, so that a displayed transcript can hide
 /// it.
 #[tokio::test]
 async fn note_is_a_hint() {
-    let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
+    let model = ScriptedModel::new().reply_calls([("a", "render", r#"{"x":1,"y":2}"#)]).reply_text("3.");
     let answer = rendering(&model).run("Render.").await.unwrap().into_answer().unwrap();
     let note = answer.transcript.messages()[3].clone();
     assert!(is_hint(&note) && matches!(note.body(), MessageBody::User { .. }));
@@ -585,7 +606,7 @@ async fn note_is_a_hint() {
 #[tokio::test]
 async fn placeholders_in_an_answer_are_replaced() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
-    let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let sum = handle(&queue, &tools).await.push_call("add", json!({"x": 1, "y": 2})).unwrap();
     execute(&mut queue, &tools).await;
     let history: Transcript = [Message::user("Hi"), queue.results_message().unwrap()].into_iter().collect();
     let reply = AssistantMessage::from(format!("It is {sum}."));
@@ -601,8 +622,8 @@ async fn placeholders_in_an_answer_are_replaced() {
 async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];
     let tools = || tools().with_tool(Render);
-    let plain = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
-    let checked = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
+    let plain = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools()).pending_queue();
+    let checked = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools()).pending_queue();
     let checked = checked.output_validator(|mut output, _| async move {
         output.text += ", checked";
         Ok(output)
@@ -617,12 +638,15 @@ async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
 /// Placeholders in the outputs of a stop tool must be replaced before the outputs are validated.
 #[tokio::test]
 async fn outputs_of_a_stop_tool_are_validated_with_results_of_pushed_calls() {
-    let total = DynamicTool::new(plain("total", || async {}).definition().clone(), |_, cx| async move {
-        let sum = cx.state::<QueueHandle>()?.push("sum", json!({}))?;
-        Ok::<_, ToolError>(ToolOutput::structured(json!({"sum": sum})))
-    });
-    let sum = plain("sum", || async { ToolOutput::structured(json!(42)) });
-    let model = ScriptedModel::new().calls([("a", "total", "{}")]);
+    let total = DynamicTool::new(
+        tool_without_parameters("total", || async {}).definition().clone(),
+        |_, cx| async move {
+            let sum = cx.state::<QueueHandle>()?.push_call("sum", json!({}))?;
+            Ok::<_, ToolError>(ToolOutput::structured(json!({"sum": sum})))
+        },
+    );
+    let sum = tool_without_parameters("sum", || async { ToolOutput::structured(json!(42)) });
+    let model = ScriptedModel::new().reply_calls([("a", "total", "{}")]);
     let outputs = haft_core::Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
     let agent =
         ReactAgent::builder(model).tools(Toolset::new().with_tool(total).with_tool(sum)).pending_queue();

@@ -12,12 +12,12 @@ use haft_core::{
 };
 use haft_react::{
     ReactAgent, Router,
-    router::{Keyword, ModelClassifier, Route, RouteTable, RouterError},
+    router::{Keyword, ModelClassifier, Route, RouteTable, RouteTableError},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-use crate::pairing::lines;
+use crate::pairing::message_lines;
 
 fn table() -> RouteTable {
     RouteTable::new([
@@ -59,7 +59,7 @@ fn transcript(events: &[RunEvent]) -> Transcript {
 #[tokio::test]
 async fn highest_keyword_score_selects_the_route_with_a_reason() {
     let (architecture, sequence) =
-        (ScriptedModel::new().text("[]").text("[]"), ScriptedModel::new().text("->>"));
+        (ScriptedModel::new().reply_text("[]").reply_text("[]"), ScriptedModel::new().reply_text("->>"));
     let router = router(&architecture, &sequence);
     expect![[r#"
         Some("architecture"): architecture has 1 by "architecture"
@@ -80,7 +80,8 @@ async fn highest_keyword_score_selects_the_route_with_a_reason() {
 /// question. The user's reply is then routed together with the first message.
 #[tokio::test]
 async fn unclear_request_is_answered_with_a_question() {
-    let (architecture, sequence) = (ScriptedModel::new(), ScriptedModel::new().text("->>").text("->>"));
+    let (architecture, sequence) =
+        (ScriptedModel::new(), ScriptedModel::new().reply_text("->>").reply_text("->>"));
     let router = router(&architecture, &sequence);
     let clarification = events(&router, "Draw something.").await;
     expect![[r#"
@@ -103,7 +104,7 @@ async fn unclear_request_is_answered_with_a_question() {
         assistant: Do you want a diagram of the architecture or a sequence diagram?
         user: The sequence one.
     "#]]
-    .assert_eq(&lines(&sequence.requests()[0]));
+    .assert_eq(&message_lines(&sequence.requests()[0]));
     let next = events(&router, RunInput::new("Hm.").with_history(transcript(&tie))).await;
     assert!(decision_and_answer(&next).contains("equal"));
     let next = events(&router, RunInput::new("The sequence.").with_history(transcript(&next))).await;
@@ -115,7 +116,7 @@ async fn unclear_request_is_answered_with_a_question() {
 
 #[tokio::test]
 async fn fallback_runs_for_an_unclear_request() {
-    let fallback = ScriptedModel::new().text("I do all else.");
+    let fallback = ScriptedModel::new().reply_text("I do all else.");
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_fallback(ReactAgent::new(fallback, Toolset::new()).unwrap());
     expect![[r#"
@@ -129,11 +130,11 @@ async fn fallback_runs_for_an_unclear_request() {
 #[tokio::test]
 async fn classifier_chooses_an_existing_route() {
     let classifier = ScriptedModel::new()
-        .text(r#"{"reason": "boxes", "route": "architecture"}"#)
-        .text("Architecture, I think.")
-        .text(r#"{"reason": "who knows", "route": "diagram"}"#)
-        .text(r#"{"reason": "nothing is said", "route": "unclear"}"#);
-    let router = router(&ScriptedModel::new().text("[]"), &ScriptedModel::new())
+        .reply_text(r#"{"reason": "boxes", "route": "architecture"}"#)
+        .reply_text("Architecture, I think.")
+        .reply_text(r#"{"reason": "who knows", "route": "diagram"}"#)
+        .reply_text(r#"{"reason": "nothing is said", "route": "unclear"}"#);
+    let router = router(&ScriptedModel::new().reply_text("[]"), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
 
     let first = events(&router, "Boxes and arrows").await;
@@ -161,7 +162,7 @@ async fn classifier_chooses_an_existing_route() {
         user: Draw
         assistant: Architecture, I think.
         user: Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}
-    "#]].assert_eq(&lines(&classifier.requests()[2]));
+    "#]].assert_eq(&message_lines(&classifier.requests()[2]));
     expect![[r#"
         None: nothing is said
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
@@ -170,11 +171,11 @@ async fn classifier_chooses_an_existing_route() {
 
 #[tokio::test]
 async fn classifier_works_without_structured_output() {
-    let profile = ModelProfile { json_schema: false, ..ModelProfile::new("plain") };
+    let profile = ModelProfile { supports_json_schema: false, ..ModelProfile::new("plain") };
     let classifier = ScriptedModel::new()
         .with_profile(profile)
-        .text("Sure: {\"route\": \"sequence\", \"reason\": \"calls\"}.");
-    let router = router(&ScriptedModel::new(), &ScriptedModel::new().text("->>"))
+        .reply_text("Sure: {\"route\": \"sequence\", \"reason\": \"calls\"}.");
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new().reply_text("->>"))
         .with_classifier(ModelClassifier::new(classifier.clone()));
     let events = events(&router, "Who calls?").await;
     expect![[r#"
@@ -208,14 +209,15 @@ impl ChatModel for NoStreaming {
 #[tokio::test]
 async fn run_without_a_stream_does_not_stream() {
     let choice = r#"{"reason": "calls", "route": "sequence"}"#;
-    let model = ScriptedModel::new().text("->>").fail(ModelError::Unauthorized("no".to_owned()));
+    let model = ScriptedModel::new().reply_text("->>").fail(ModelError::Unauthorized("no".to_owned()));
     let agent = ReactAgent::new(NoStreaming(model), Toolset::new()).unwrap();
     let unused = ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
     let router = Router::new(table(), [("sequence", agent), ("architecture", unused)]).unwrap();
     let clarification = router.run("Draw something.").await.unwrap().into_answer().unwrap();
     assert_eq!(clarification.stop_reason, StopReason::Clarification);
 
-    let router = router.with_classifier(ModelClassifier::new(ScriptedModel::new().text(choice).text(choice)));
+    let router = router
+        .with_classifier(ModelClassifier::new(ScriptedModel::new().reply_text(choice).reply_text(choice)));
     let answer = router.run("Who calls?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.agent.as_deref(), answer.usage.requests), ("->>", Some("sequence"), 2));
     let error = router.run("Who calls?").await.unwrap_err();
@@ -226,7 +228,7 @@ async fn run_without_a_stream_does_not_stream() {
 #[tokio::test]
 async fn suspended_run_is_resumed_by_its_route() {
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":2}"#)]).text("3.");
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":2}"#)]).reply_text("3.");
     let router =
         Router::new(table(), [("architecture", agent(model)), ("sequence", agent(ScriptedModel::new()))])
             .unwrap();
@@ -282,7 +284,7 @@ fn route_table_is_serializable_and_validated() {
     assert_eq!(error(&["a", "b"], &table), "there is no route for the agent \"b\"; routes: a");
     let twice = RouteTable::new([Route::new("a", ""), Route::new("a", "")]);
     assert_eq!(error(&["a"], &twice), "two routes are named \"a\": rename one");
-    assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
+    assert_eq!(error(&[], &RouteTable::default()), RouteTableError::NoRoutes.to_string());
 }
 
 /// Behaviour D36: like an agent, a router rejects a conversation with open calls. The error occurs
@@ -305,7 +307,8 @@ async fn conversation_with_open_calls_is_rejected() {
 
 #[tokio::test]
 async fn error_of_the_classifier_keeps_the_transcript() {
-    let classifier = ScriptedModel::new().text("What?").fail(ModelError::Unsupported("busy".to_owned()));
+    let classifier =
+        ScriptedModel::new().reply_text("What?").fail(ModelError::Unsupported("busy".to_owned()));
     let history: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier));
@@ -321,11 +324,11 @@ async fn error_of_the_classifier_keeps_the_transcript() {
 #[tokio::test]
 async fn usage_of_the_classifier_is_counted() {
     let chooses = || {
-        let model = ScriptedModel::new().text(r#"{"reason": "", "route": "architecture"}"#);
+        let model = ScriptedModel::new().reply_text(r#"{"reason": "", "route": "architecture"}"#);
         ModelClassifier::new(model)
     };
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
-    let model = ScriptedModel::new().calls([("a", "add", "{}")]).text("3.");
+    let model = ScriptedModel::new().reply_calls([("a", "add", "{}")]).reply_text("3.");
     let other = || agent(ScriptedModel::new());
     let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
     let suspended =
@@ -345,11 +348,11 @@ async fn usage_of_the_classifier_is_counted() {
 #[tokio::test]
 async fn classifier_reads_the_previous_messages() {
     let classifier = ScriptedModel::new()
-        .text(r#"{"reason": "", "route": "unclear"}"#)
-        .text(r#"{"reason": "", "route": "architecture"}"#)
-        .text(r#"{"reason": "", "route": "architecture"}"#);
+        .reply_text(r#"{"reason": "", "route": "unclear"}"#)
+        .reply_text(r#"{"reason": "", "route": "architecture"}"#)
+        .reply_text(r#"{"reason": "", "route": "architecture"}"#);
     let long = format!("[] {}", "x".repeat(5_000));
-    let router = router(&ScriptedModel::new().text(long).text("[blue]"), &ScriptedModel::new())
+    let router = router(&ScriptedModel::new().reply_text(long).reply_text("[blue]"), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
     let clarification = events(&router, "Draw.").await;
     let second_turn =
@@ -364,8 +367,8 @@ async fn classifier_reads_the_previous_messages() {
 
         Decide by what the user wants now.
     "#]]
-    .assert_eq(&lines(&requests[1]));
-    let last = lines(&requests[2]);
+    .assert_eq(&message_lines(&requests[1]));
+    let last = message_lines(&requests[2]);
     assert!(last.len() < 2_000 && last.contains("user: The first one.\nassistant: [] xxx"), "{last}");
     assert!(last.contains("x…\nuser: Make it blue.\n"), "{last}");
 }
@@ -374,7 +377,7 @@ async fn classifier_reads_the_previous_messages() {
 #[tokio::test]
 async fn classifier_reads_only_the_latest_messages() {
     let unclear = r#"{"reason": "", "route": "unclear"}"#;
-    let classifier = (0..21).fold(ScriptedModel::new(), |model, _| model.text(unclear));
+    let classifier = (0..21).fold(ScriptedModel::new(), |model, _| model.reply_text(unclear));
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
     let mut history = Transcript::new();
@@ -382,19 +385,19 @@ async fn classifier_reads_only_the_latest_messages() {
         history =
             transcript(&events(&router, RunInput::new(format!("Hm {number}.")).with_history(history)).await);
     }
-    let last = lines(classifier.requests().last().unwrap());
+    let last = message_lines(classifier.requests().last().unwrap());
     assert_eq!((last.matches("Hm").count(), last.contains("Hm 19.")), (6, true), "{last}");
 
     // The user sent many messages, and no agent has answered yet.
     let history: Transcript = (0..20).map(|number| Message::user(format!("Er {number}."))).collect();
     events(&router, RunInput::new("Er 20.").with_history(history)).await;
-    let last = lines(classifier.requests().last().unwrap());
+    let last = message_lines(classifier.requests().last().unwrap());
     assert_eq!((last.matches("Er").count(), last.contains("Er 20.")), (12, true), "{last}");
 }
 
 #[tokio::test]
 async fn classifier_can_always_choose_none() {
-    let classifier = ScriptedModel::new().text(r#"{"reason": "", "route": "unclear_2"}"#);
+    let classifier = ScriptedModel::new().reply_text(r#"{"reason": "", "route": "unclear_2"}"#);
     let table = RouteTable::new([Route::new("unclear", "fog"), Route::new("none_of_these", "nothing")]);
     let agent = || ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
     let router = Router::new(table, [("unclear", agent()), ("none_of_these", agent())])

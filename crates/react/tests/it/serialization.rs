@@ -141,8 +141,8 @@ fn head_of_a_run_does_not_grow_with_the_conversation() {
     let transcript: Transcript =
         lines.iter().map(|line| serde_json::from_str::<Message>(line).unwrap()).collect();
     let head: RunHead = serde_json::from_str(&serde_json::to_string(&long.head()).unwrap()).unwrap();
-    assert_eq!(Run::with_head(head.clone(), transcript).unwrap(), long);
-    let error = Run::with_head(head, short.transcript().clone()).unwrap_err().to_string();
+    assert_eq!(Run::from_head(head.clone(), transcript).unwrap(), long);
+    let error = Run::from_head(head, short.transcript().clone()).unwrap_err().to_string();
     assert_eq!(error, "the head was saved with a transcript of 4091 messages, and this one has 13");
 }
 
@@ -216,7 +216,7 @@ fn contents() -> impl Strategy<Value = Content> {
     ]
 }
 
-fn outputs() -> impl Strategy<Value = ToolOutput> {
+fn tool_outputs() -> impl Strategy<Value = ToolOutput> {
     let metadata = vec((any::<String>(), values()), 0..2);
     (
         vec(contents(), 0..3),
@@ -287,7 +287,7 @@ fn assert_round_trip(run: &Run) {
     assert_eq!(saved, suspended);
     assert_eq!(&Run::from_suspended(saved).unwrap(), run);
     let head: RunHead = serde_json::from_str(&serde_json::to_string(&run.head()).unwrap()).unwrap();
-    assert_eq!(&Run::with_head(head, run.transcript().clone()).unwrap(), run);
+    assert_eq!(&Run::from_head(head, run.transcript().clone()).unwrap(), run);
 }
 
 proptest! {
@@ -298,7 +298,7 @@ proptest! {
     #[test]
     fn run_is_equal_after_a_round_trip(
         (earlier, question, config) in (vec(messages(), 0..3), vec(contents(), 1..3), configs()),
-        (arguments, output, state, approval_arguments, answer) in (any::<String>(), outputs(), values(), values(), vec(contents(), 1..3)),
+        (arguments, output, state, approval_arguments, answer) in (any::<String>(), tool_outputs(), values(), values(), vec(contents(), 1..3)),
         (tokens, now) in (any::<u64>(), any::<i64>()),
     ) {
         let earlier: Transcript = earlier.into_iter().collect();

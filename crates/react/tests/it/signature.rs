@@ -16,7 +16,7 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, lines},
+    pairing::{assert_paired, message_lines},
     tools::calculator,
 };
 
@@ -36,7 +36,7 @@ fn ask() -> RunInput {
     RunInput::new(Content::json(json!({"question": "17 plus 25"})))
 }
 
-fn requests(requests: u32) -> RunLimits {
+fn max_requests(requests: u32) -> RunLimits {
     RunLimits { requests: Some(requests), ..RunLimits::default() }
 }
 
@@ -47,7 +47,7 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
 /// Behaviour C24: the prompt lists the names and descriptions of the inputs and outputs.
 #[tokio::test]
 async fn prompt_lists_inputs_and_outputs() {
-    let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).instructions("Be brief.").build().unwrap();
     assert_eq!(agent.run(ask()).await.unwrap().answer().unwrap().outputs["sum"], 42);
     let request = &model.requests()[0];
@@ -64,7 +64,7 @@ async fn prompt_lists_inputs_and_outputs() {
     expect![[r#"
         user: {"question":"17 plus 25"}
     "#]]
-    .assert_eq(&lines(request));
+    .assert_eq(&message_lines(request));
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn invalid_inputs_start_no_run() {
 /// message must be validated against the input schema.
 #[tokio::test]
 async fn inputs_in_the_history_are_validated() {
-    let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).build().unwrap();
     let continue_with = |content: Content| {
         let mut input = RunInput::new("");
@@ -108,7 +108,7 @@ async fn field_is_described_in_one_line() {
     let inputs = Schema::new(
         json!({"properties": {"text": {"type": "string", "description": "Words.\n\n- not\n- a list"}}}),
     );
-    let model = ScriptedModel::new().text("Yes.");
+    let model = ScriptedModel::new().reply_text("Yes.");
     let agent = ReactAgent::builder(model.clone()).inputs(inputs.unwrap()).build().unwrap();
     agent.run(RunInput::new(Content::json(json!({"text": "x"})))).await.unwrap();
     expect![[r#"
@@ -122,11 +122,11 @@ async fn field_is_described_in_one_line() {
 #[tokio::test]
 async fn outputs_are_extracted_from_the_transcript() {
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":17,"y":25}"#)])
-        .text("That is all.")
-        .calls([("b", "add", r#"{"x":1,"y":1}"#)])
-        .calls([("c", "finish", r#"{"sum":"many"}"#)])
-        .calls([("d", "finish", r#"{"sum":"42"}"#)]);
+        .reply_calls([("a", "add", r#"{"x":17,"y":25}"#)])
+        .reply_text("That is all.")
+        .reply_calls([("b", "add", r#"{"x":1,"y":1}"#)])
+        .reply_calls([("c", "finish", r#"{"sum":"many"}"#)])
+        .reply_calls([("d", "finish", r#"{"sum":"42"}"#)]);
     let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
 
     let answer = agent.run(ask()).await.unwrap().into_answer().unwrap();
@@ -150,7 +150,7 @@ async fn outputs_are_extracted_from_the_transcript() {
         /sum: expected integer, received string "many"
         Give it again.
     "#]]
-    .assert_eq(&lines(&requests[4]));
+    .assert_eq(&message_lines(&requests[4]));
 }
 
 /// Behaviour C25: the outputs are extracted even if every tool call failed.
@@ -160,15 +160,14 @@ async fn outputs_are_extracted_after_failed_calls() {
         ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()),
         |_, _| async { Err::<ToolOutput, _>(ToolError::failed("the page is gone")) },
     );
-    let model = ScriptedModel::new().calls([("a", "look", "{}")]).calls([("b", "look", "{ }")]).calls([(
-        "c",
-        "finish",
-        r#"{"sum":0}"#,
-    )]);
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "look", "{}")])
+        .reply_calls([("b", "look", "{ }")])
+        .reply_calls([("c", "finish", r#"{"sum":0}"#)]);
     let agent = ReactAgent::builder(model)
         .tools(Toolset::new().with_tool(broken))
         .outputs(sum())
-        .limits(requests(2))
+        .limits(max_requests(2))
         .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
@@ -184,20 +183,20 @@ async fn outputs_are_extracted_after_failed_calls() {
 #[tokio::test]
 async fn zero_requests_leave_only_the_extraction() {
     for profile in
-        [ModelProfile::new("any"), ModelProfile { native_tools: false, ..ModelProfile::new("any") }]
+        [ModelProfile::new("any"), ModelProfile { supports_native_tools: false, ..ModelProfile::new("any") }]
     {
         let model = ScriptedModel::new().with_profile(profile.clone());
-        let model = if profile.native_tools {
-            model.calls([("a", "finish", r#"{"sum":42}"#)])
+        let model = if profile.supports_native_tools {
+            model.reply_calls([("a", "finish", r#"{"sum":42}"#)])
         } else {
-            model.text(r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#)
+            model.reply_text(r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#)
         };
         let agent = builder(&model)
             .limit_action(LimitAction::Answer)
             .output_strategy(OutputStrategy::Extraction)
             .build()
             .unwrap();
-        let answer = agent.run(ask().with_limits(requests(0))).await.unwrap().into_answer().unwrap();
+        let answer = agent.run(ask().with_limits(max_requests(0))).await.unwrap().into_answer().unwrap();
         assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(42), 1));
     }
 }
@@ -213,14 +212,14 @@ async fn extraction_counts_towards_the_limits() {
         (3, LimitAction::Answer, 4),
     ] {
         let wrong = r#"{"sum":"many"}"#;
-        let model = ScriptedModel::new().text("Known.");
-        let model = (1..expected).fold(model, |model, _| model.calls([("a", "finish", wrong)]));
+        let model = ScriptedModel::new().reply_text("Known.");
+        let model = (1..expected).fold(model, |model, _| model.reply_calls([("a", "finish", wrong)]));
         let agent = builder(&model)
             .output_strategy(OutputStrategy::Extraction)
             .limit_action(limit_action)
             .build()
             .unwrap();
-        let error = agent.run(ask().with_limits(requests(allowed))).await.unwrap_err();
+        let error = agent.run(ask().with_limits(max_requests(allowed))).await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::LimitReached(_)), "{error}");
         assert_eq!(model.requests().len(), expected, "{allowed} {limit_action:?}");
         assert_paired(&error.transcript);
@@ -238,11 +237,11 @@ async fn extraction_counts_towards_the_limits() {
 #[tokio::test]
 async fn extraction_is_saved_with_the_run() {
     let model = ScriptedModel::new()
-        .text("Known.")
+        .reply_text("Known.")
         .fail(haft_core::model::ModelError::Unsupported("busy".into()))
-        .calls([("a", "finish", r#"{"sum":42}"#)]);
+        .reply_calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
-    let mut run = agent.begin(ask()).unwrap();
+    let mut run = agent.create_run(ask()).unwrap();
     let drive = async |run: &mut haft_react::Run| {
         futures::TryStreamExt::try_collect::<Vec<_>>(agent.drive(run, Default::default())).await
     };
@@ -255,14 +254,14 @@ async fn extraction_is_saved_with_the_run() {
 #[tokio::test]
 async fn reasoning_precedes_the_outputs() {
     let reply = r#"{"reasoning":"17 and 25 are 42.","sum":42}"#;
-    let model = ScriptedModel::new().calls([("a", "finish", reply)]);
+    let model = ScriptedModel::new().reply_calls([("a", "finish", reply)]);
     let agent = ReactAgent::builder(model.clone()).outputs(sum()).chain_of_thought().build().unwrap();
     let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!(json!(answer.outputs).to_string(), reply);
     let finish = model.requests()[0].tools.get("finish").unwrap().definition().clone();
     expect![[r#"{"type":"object","properties":{"reasoning":{"type":"string","description":"The way to the answer, step by step."},"sum":{"type":"integer"}},"required":["reasoning","sum"]}"#]].assert_eq(&finish.input_schema().as_value().to_string());
 
-    let model = ScriptedModel::new().calls([("a", "finish", r#"{"reasoning":"So.","answer":"42"}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"reasoning":"So.","answer":"42"}"#)]);
     let agent = ReactAgent::builder(model).chain_of_thought().build().unwrap();
     let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
@@ -285,7 +284,7 @@ fn closed_outputs_with_chain_of_thought_are_an_error() {
     };
     for outputs in closed {
         let error = build(&outputs).err();
-        assert!(matches!(error, Some(AgentBuildError::ClosedOutputs { .. })), "{outputs}: {error:?}");
+        assert!(matches!(error, Some(AgentBuildError::ReasoningNotAllowed { .. })), "{outputs}: {error:?}");
     }
     for open in
         [sum.clone(), json!({"type": "object", "oneOf": [{"required": ["sum"]}, {"required": ["none"]}]})]

@@ -17,7 +17,7 @@ use serde_json::json;
 use tracing::{Dispatch, Level, subscriber::NoSubscriber};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::tools::{add, calculator};
+use crate::tools::{add_tool, calculator};
 
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -59,7 +59,7 @@ async fn run_with_trace(level: Level, spans: FmtSpan, question: &str, agent: Rea
 
 #[tokio::test]
 async fn spans_have_the_names_of_opentelemetry() {
-    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("42");
+    let model = ScriptedModel::new().reply_calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).reply_text("42");
     let agent = ReactAgent::new(model, calculator()).unwrap();
     let (_, written) = run_with_trace(Level::INFO, FmtSpan::NEW, "17 + 25?", agent).await;
 
@@ -77,9 +77,12 @@ async fn spans_have_the_names_of_opentelemetry() {
 #[tokio::test]
 async fn deprecated_tool_is_logged_once_per_run() {
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
-    let model = ScriptedModel::new().calls(call).calls([("", "add", r#"{"x":1,"y":2}"#)]).text("42");
+    let model = ScriptedModel::new()
+        .reply_calls(call)
+        .reply_calls([("", "add", r#"{"x":1,"y":2}"#)])
+        .reply_text("42");
     let replacement = Deprecation { replacement: Some("sum".to_owned()), note: None };
-    let old = add().with_definition(|it| it.with_deprecation(replacement));
+    let old = add_tool().with_definition(|it| it.with_deprecation(replacement));
     let agent = ReactAgent::new(model, Toolset::new().with_tool(old)).unwrap();
     let (_, written) = run_with_trace(Level::WARN, FmtSpan::NONE, "17 + 25?", agent).await;
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
@@ -94,10 +97,10 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
     let arguments = |fails: bool| json!({"text": canary, "fails": fails}).to_string();
     let model = ScriptedModel::new()
         .fail(ModelError::InvalidResponse(canary.to_owned()))
-        .calls([("a", "echo", &arguments(false)), ("b", "echo", &arguments(true))])
-        .calls([("c", "echo", &format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
-        .text(canary)
-        .text(canary);
+        .reply_calls([("a", "echo", &arguments(false)), ("b", "echo", &arguments(true))])
+        .reply_calls([("c", "echo", &format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
+        .reply_text(canary)
+        .reply_text(canary);
     ReactAgent::builder(model)
         .tools(Toolset::new().with_tool(echo))
         .instructions(canary)

@@ -12,8 +12,8 @@ use haft_react::{JsonReact, ReactAgent, ReactAgentBuilder, TextReact};
 use haft_testing::ScriptedModel;
 
 use crate::{
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, tool_without_parameters},
 };
 
 const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
@@ -22,7 +22,11 @@ const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
 /// dialect.
 fn text_model(name: &str) -> ScriptedModel {
     let profile = ModelProfile::new(name);
-    ScriptedModel::new().with_profile(ModelProfile { native_tools: false, json_schema: false, ..profile })
+    ScriptedModel::new().with_profile(ModelProfile {
+        supports_native_tools: false,
+        supports_json_schema: false,
+        ..profile
+    })
 }
 
 /// Adds a hook that selects `model` for the step with the index `step`. Other steps use the model
@@ -39,8 +43,8 @@ fn with_model(agent: ReactAgentBuilder, step: u32, model: &ScriptedModel) -> Rea
 
 #[tokio::test]
 async fn step_can_use_another_model_in_its_own_dialect() {
-    let main = ScriptedModel::new().calls(ADD).text("It is 2.");
-    let other = text_model("other").text("Thought: Again.\nAction: add\nArguments: {\"x\":2,\"y\":2}");
+    let main = ScriptedModel::new().reply_calls(ADD).reply_text("It is 2.");
+    let other = text_model("other").reply_text("Thought: Again.\nAction: add\nArguments: {\"x\":2,\"y\":2}");
     let agent = ReactAgent::builder(main.clone()).tools(calculator());
     let agent = with_model(agent, 1, &other).build().unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
@@ -56,7 +60,7 @@ async fn step_can_use_another_model_in_its_own_dialect() {
         assistant: call_2 add{"x":2,"y":2}
         tool: call_2 4
     "#]]
-    .assert_eq(&lines(&main.requests()[1]));
+    .assert_eq(&message_lines(&main.requests()[1]));
     assert_paired(&answer.transcript);
 }
 
@@ -78,9 +82,9 @@ async fn step_has_the_price_of_its_model() {
 #[tokio::test]
 async fn suspended_run_does_not_depend_on_the_model() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let tools = || Toolset::new().with_tool(add().with_definition(|it| it.with_policy(policy.clone())));
-    let main = ScriptedModel::new().text("It is 2.");
-    let other = text_model("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
+    let tools = || Toolset::new().with_tool(add_tool().with_definition(|it| it.with_policy(policy.clone())));
+    let main = ScriptedModel::new().reply_text("It is 2.");
+    let other = text_model("other").reply_text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
     let agent = || with_model(ReactAgent::builder(main.clone()).tools(tools()), 0, &other).build().unwrap();
     let RunOutput::Suspended(suspended) = agent().run("Add.").await.unwrap() else {
         panic!("the run is not suspended")
@@ -95,7 +99,7 @@ async fn suspended_run_does_not_depend_on_the_model() {
 
 #[tokio::test]
 async fn step_can_use_another_dialect() {
-    let model = ScriptedModel::new().text("Answer: Two.");
+    let model = ScriptedModel::new().reply_text("Answer: Two.");
     let agent = ReactAgent::builder(model.clone()).prepare(|mut request, _| async move {
         request.use_dialect(TextReact);
         Ok(request)
@@ -108,11 +112,11 @@ async fn step_can_use_another_dialect() {
 /// agent was built.
 #[tokio::test]
 async fn dialect_with_a_reserved_tool_name_ends_the_run() {
-    let tools = Toolset::new().with_tool(plain("finish", || async {}));
+    let tools = Toolset::new().with_tool(tool_without_parameters("finish", || async {}));
     let agent = ReactAgent::builder(ScriptedModel::new()).tools(tools).prepare(|mut request, _| async move {
         request.use_dialect(JsonReact::new());
         Ok(request)
     });
     let error = agent.build().unwrap().run("Go.").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::Hook { hook: "prepare hook", .. }), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "prepare hook", .. }), "{error:?}");
 }

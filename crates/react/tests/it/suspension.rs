@@ -14,19 +14,19 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, counted, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, tool_without_parameters, with_call_counter},
 };
 
 /// Creates the tool `add(x, y)`. Each of its calls requires an approval.
 fn approved_add() -> impl Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    add().with_definition(|it| it.with_policy(policy))
+    add_tool().with_definition(|it| it.with_policy(policy))
 }
 
 /// Creates the external tool `draw()`. Its calls are suspended until the host provides the output.
 fn external() -> DynamicTool {
-    plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
+    tool_without_parameters("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
 }
 
 /// Returns the suspended run in `output`, after a round trip through JSON.
@@ -42,7 +42,7 @@ fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
 /// Behaviour D34: an external call suspends the run. The run resumes with the output of the call.
 #[tokio::test]
 async fn external_call_suspends_the_run_until_its_output() {
-    let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
+    let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]).reply_text("A 42.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(external())).unwrap();
 
     let suspended = suspended(agent.run("Draw.").await.unwrap());
@@ -56,7 +56,7 @@ async fn external_call_suspends_the_run_until_its_output() {
         assistant: a draw{}
         tool: a 42
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
 }
 
 /// Behaviour D35 and D36: of three calls, one is denied and two are approved, one of them with
@@ -65,12 +65,12 @@ async fn external_call_suspends_the_run_until_its_output() {
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
-        .calls([
+        .reply_calls([
             ("a", "add", r#"{"x":"1","y":1}"#),
             ("b", "add", r#"{"x":2,"y":2}"#),
             ("c", "add", r#"{"x":3,"y":3}"#),
         ])
-        .text("Done.");
+        .reply_text("Done.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(approved_add())).unwrap();
 
     let parked_run = suspended(agent.run("Add.").await.unwrap());
@@ -93,13 +93,13 @@ async fn partial_decisions_leave_the_other_calls_suspended() {
         tool: c 33
         Warning: it was approved with other arguments: {"x":30,"y":3}
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
 }
 
 /// Creates a toolset with the tool `echo(text)`, which requires an approval. `kind` is the JSON
 /// type of the argument `text`, and `description` is the description of the tool.
 fn echo(kind: &str, description: &str) -> Toolset {
-    let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
+    let schema = Schema::for_arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
     let definition = definition.with_description(description);
@@ -112,7 +112,7 @@ fn echo(kind: &str, description: &str) -> Toolset {
 #[tokio::test]
 async fn approval_is_bound_to_arguments_and_definition() {
     for changed in [echo("string", ""), echo("integer", "Echoes, and deletes the rest.")] {
-        let model = ScriptedModel::new().calls([("a", "echo", r#"{"text":"7"}"#)]).text("Done.");
+        let model = ScriptedModel::new().reply_calls([("a", "echo", r#"{"text":"7"}"#)]).reply_text("Done.");
         let original = ReactAgent::new(model.clone(), echo("integer", "")).unwrap();
         let changed = ReactAgent::new(model, changed).unwrap();
 
@@ -132,7 +132,7 @@ async fn approval_is_bound_to_arguments_and_definition() {
 #[tokio::test]
 async fn equivalent_definition_needs_no_second_approval() {
     let tools = |schema: &str, note: &str| {
-        let schema = Schema::arguments(serde_json::from_str(schema).unwrap()).unwrap();
+        let schema = Schema::for_arguments(serde_json::from_str(schema).unwrap()).unwrap();
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         let metadata = serde_json::Map::from_iter([("note".to_owned(), json!(note))]);
         let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
@@ -140,7 +140,7 @@ async fn equivalent_definition_needs_no_second_approval() {
         Toolset::new()
             .with_tool(DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() }))
     };
-    let model = ScriptedModel::new().calls([("a", "echo", r#"{"x":1}"#)]).text("Done.");
+    let model = ScriptedModel::new().reply_calls([("a", "echo", r#"{"x":1}"#)]).reply_text("Done.");
     let first_schema = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
     let second_schema = r#"{"properties":{"x":{"minimum":0,"type":"integer"}},"type":"object"}"#;
     let suspended = suspended(
@@ -157,8 +157,8 @@ async fn equivalent_definition_needs_no_second_approval() {
 #[tokio::test]
 async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
-    let model = ScriptedModel::new().calls(calls).text("Done.");
-    let (add, count) = counted(&add());
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("Done.");
+    let (add, count) = with_call_counter(&add_tool());
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = Toolset::new().with_tool(add.with_definition(|it| it.with_policy(policy)));
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
@@ -173,7 +173,7 @@ async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
         /x: expected integer, received string "one"
         tool: b denied
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
@@ -187,7 +187,7 @@ async fn output_of_an_external_tool_is_validated() {
         ToolResponse::Pending(Pending::new(PendingKind::External))
     });
     let calls = [("a", "measure", "{}"), ("b", "measure", r#"{ }"#), ("c", "measure", r#"{  }"#)];
-    let model = ScriptedModel::new().calls(calls).text("Done.");
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("Done.");
     let agent = ReactAgent::builder(model)
         .tools(Toolset::new().with_tool(measure))
         .max_repeated_calls(None)
@@ -226,7 +226,7 @@ async fn input_of_a_person_is_validated() {
             }
         })
     };
-    let model = ScriptedModel::new().calls([("a", "seat", "{}")]).text("Done.");
+    let model = ScriptedModel::new().reply_calls([("a", "seat", "{}")]).reply_text("Done.");
     let agent = || ReactAgent::new(model.clone(), Toolset::new().with_tool(seat())).unwrap();
     let suspended = suspended(agent().run("Book.").await.unwrap());
     let with_input =
@@ -242,7 +242,8 @@ async fn input_of_a_person_is_validated() {
 async fn second_decision_is_an_error() {
     let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
     let agent =
-        ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with_tool(external())).unwrap();
+        ReactAgent::new(ScriptedModel::new().reply_calls(calls), Toolset::new().with_tool(external()))
+            .unwrap();
     let first = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(first.clone()).unwrap();
     run.on_decision("a", Decision::output("1")).unwrap();
@@ -262,7 +263,7 @@ async fn second_decision_is_an_error() {
 #[tokio::test]
 async fn suspended_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
-    let model = ScriptedModel::new().calls(calls).text("Fine.");
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("Fine.");
     let agent = ReactAgent::new(model, calculator().with_tool(external())).unwrap();
     let suspended = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(suspended.clone()).unwrap();
@@ -288,14 +289,15 @@ async fn suspended_run_can_be_cancelled() {
 #[tokio::test]
 async fn recovery_repeats_only_idempotent_calls() {
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-    let (look, look_count) = counted(&plain("look", || async { "seen" }));
-    let (pay, pay_count) = counted(&plain("pay", || async { "done" }));
+    let (look, look_count) = with_call_counter(&tool_without_parameters("look", || async { "seen" }));
+    let (pay, pay_count) = with_call_counter(&tool_without_parameters("pay", || async { "done" }));
     let tools =
         Toolset::new().with_tool(look.with_definition(|it| it.with_policy(idempotent))).with_tool(pay);
-    let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "pay", "{}")]).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "look", "{}"), ("b", "pay", "{}")]).reply_text("Done.");
     let agent = ReactAgent::new(model, tools.clone()).unwrap();
     let list = tools.list(&Default::default()).await;
-    let mut run = agent.begin("Go.".into()).unwrap();
+    let mut run = agent.create_run("Go.".into()).unwrap();
     let mut events = agent.drive(&mut run, RunContext::default());
     while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallStarted { .. }) {}
     drop(events);
@@ -316,7 +318,7 @@ async fn recovery_repeats_only_idempotent_calls() {
 
 #[tokio::test]
 async fn decision_must_fit_its_call() {
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, Toolset::new().with_tool(approved_add())).unwrap();
     let suspended = suspended(agent.run("Add.").await.unwrap());
 
@@ -344,7 +346,7 @@ async fn decision_must_fit_its_call() {
 /// and `Run::cancel` as the ways to continue the conversation.
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {
-    let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");
+    let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]).reply_text("Fine.");
     let agent = ReactAgent::new(model, calculator().with_tool(external())).unwrap();
     let suspended = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(suspended).unwrap();

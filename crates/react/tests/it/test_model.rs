@@ -88,7 +88,7 @@ async fn outputs_are_generated_from_their_schema() {
 
 #[tokio::test]
 async fn every_tool_is_called_in_the_json_dialect() {
-    let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
+    let profile = ModelProfile { supports_native_tools: false, ..ModelProfile::new("test") };
     let agent =
         ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
     let output = agent.build().unwrap().run("Try all tools.").await.unwrap();

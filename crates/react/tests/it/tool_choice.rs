@@ -18,8 +18,8 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, lines},
-    tools::{add, calculator, counted, fails, plain},
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, failing_tool, tool_without_parameters, with_call_counter},
 };
 
 fn add_call() -> [(&'static str, &'static str, &'static str); 1] {
@@ -46,7 +46,10 @@ fn last_text(request: &ChatRequest) -> String {
 #[tokio::test]
 async fn tool_choice_applies_until_the_first_call() {
     for choice in [ToolChoice::Required, choice_of("add")] {
-        let model = ScriptedModel::new().calls(add_call()).calls([("", "add", r#"{"x":2,"y":2}"#)]).text("4");
+        let model = ScriptedModel::new()
+            .reply_calls(add_call())
+            .reply_calls([("", "add", r#"{"x":2,"y":2}"#)])
+            .reply_text("4");
         let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(choice.clone());
         let output = agent.build().unwrap().run("Add.").await.unwrap();
         assert_eq!(output.text().unwrap(), "4");
@@ -56,7 +59,7 @@ async fn tool_choice_applies_until_the_first_call() {
 
 #[tokio::test]
 async fn tool_choice_of_the_run_overrides_the_agent() {
-    let model = ScriptedModel::new().text("No.");
+    let model = ScriptedModel::new().reply_text("No.");
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(ToolChoice::Required);
     let input = RunInput::new("Add.").with_tool_choice(ToolChoice::None);
     agent.build().unwrap().run(input).await.unwrap();
@@ -67,15 +70,15 @@ async fn tool_choice_of_the_run_overrides_the_agent() {
 /// the tool choice.
 #[tokio::test]
 async fn reply_that_ignores_the_tool_choice_is_rejected() {
-    let model = ScriptedModel::new().text("It is 2.").calls(add_call()).text("2");
+    let model = ScriptedModel::new().reply_text("It is 2.").reply_calls(add_call()).reply_text("2");
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(choice_of("add"));
     let answer = agent.build().unwrap().run("1 + 1?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("2", 1));
     assert_eq!(choices(&model), [choice_of("add"), choice_of("add"), ToolChoice::Auto]);
     assert_eq!(last_text(&model.requests()[1]), r#"Call "add" first: go on when you know what it returns."#);
 
-    let model = ScriptedModel::new().calls(add_call()).calls(add_call()).calls(add_call());
-    let (add, ran) = counted(&add());
+    let model = ScriptedModel::new().reply_calls(add_call()).reply_calls(add_call()).reply_calls(add_call());
+    let (add, ran) = with_call_counter(&add_tool());
     let tools = Toolset::new().with_tool(add);
     let agent = ReactAgent::builder(model.clone()).tools(tools).tool_choice(ToolChoice::None);
     let error = agent.build().unwrap().run("1 + 1?").await.unwrap_err();
@@ -111,7 +114,7 @@ async fn unavailable_forced_tool_is_an_error() {
 /// satisfy the requirement.
 #[tokio::test]
 async fn finish_is_not_offered_during_a_forced_call() {
-    let model = ScriptedModel::new().calls(add_call()).calls([("", "finish", r#"{"sum":2}"#)]);
+    let model = ScriptedModel::new().reply_calls(add_call()).reply_calls([("", "finish", r#"{"sum":2}"#)]);
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .outputs(sum())
@@ -124,7 +127,7 @@ async fn finish_is_not_offered_during_a_forced_call() {
     assert_eq!(offered(&requests[0]), ["add"]);
     assert_eq!(offered(&requests[1]), ["add", "finish"]);
 
-    let model = ScriptedModel::new().calls([("", "finish", r#"{"sum":2}"#)]);
+    let model = ScriptedModel::new().reply_calls([("", "finish", r#"{"sum":2}"#)]);
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).outputs(sum());
     let agent = agent.tool_choice(ToolChoice::None).build().unwrap();
     agent.run("1 + 1?").await.unwrap();
@@ -153,9 +156,9 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
         [choice_of("add"), ToolChoice::Required, ToolChoice::None].map(|choice| (Arc::clone(dialect), choice))
     }) {
         let is_none = choice == ToolChoice::None;
-        let model = if is_none { ScriptedModel::new() } else { ScriptedModel::new().text(steps[0]) };
-        let model = model.text(steps[1]);
-        let tools = calculator().with_tool(plain("look", || async {}));
+        let model = if is_none { ScriptedModel::new() } else { ScriptedModel::new().reply_text(steps[0]) };
+        let model = model.reply_text(steps[1]);
+        let tools = calculator().with_tool(tool_without_parameters("look", || async {}));
         let agent = ReactAgent::builder(model.clone()).tools(tools).dialect(dialect).tool_choice(choice);
         assert_eq!(agent.build().unwrap().run("1 + 1?").await.unwrap().text().unwrap(), "2");
         let requests = model.requests();
@@ -165,7 +168,7 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
             let (first, second) = (&requests[0], &requests[1]);
             assert!(second.messages.iter().last().unwrap().text().starts_with("Observation"));
             assert!(Arc::ptr_eq(first.instructions.as_ref().unwrap(), second.instructions.as_ref().unwrap()));
-            assert!(!lines(second).contains("The next step is"));
+            assert!(!message_lines(second).contains("The next step is"));
         }
     }
     expect![[r#"
@@ -182,7 +185,7 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
 /// call.
 #[tokio::test]
 async fn last_request_overrides_a_forced_call() {
-    let model = ScriptedModel::new().text("About 2.");
+    let model = ScriptedModel::new().reply_text("About 2.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .tool_choice(choice_of("add"))
@@ -205,15 +208,16 @@ struct Sum {
 }
 
 /// Creates the tool `total(n)`, which returns `n` as a structured sum.
-fn total() -> DynamicTool {
+fn total_tool() -> DynamicTool {
     tool_fn("total", "Sums.", |Question { n }| async move { Json(Sum { sum: n }) })
 }
 
 #[tokio::test]
 async fn result_of_a_stop_tool_is_the_answer() {
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "total", r#"{"n":2}"#)]);
-    let (add, ran) = counted(&add());
-    let tools = Toolset::new().with_tool(total()).with_tool(add);
+    let model =
+        ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "total", r#"{"n":2}"#)]);
+    let (add, ran) = with_call_counter(&add_tool());
+    let tools = Toolset::new().with_tool(total_tool()).with_tool(add);
     let agent = ReactAgent::builder(model).tools(tools).outputs(sum()).stop_on(["total"]).build().unwrap();
 
     let answer = agent.run("Sum.").await.unwrap().into_answer().unwrap();
@@ -232,8 +236,9 @@ async fn result_of_a_stop_tool_is_the_answer() {
 async fn result_of_a_stop_tool_becomes_outputs_if_valid() {
     let other = Schema::new(json!({"properties": {"total": {"type": "integer"}}, "required": ["total"]}));
     for (outputs, expected) in [(Some(other.unwrap()), json!({})), (None, json!({"sum": 2}))] {
-        let model = ScriptedModel::new().calls([("a", "total", r#"{"n":2}"#)]);
-        let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(total())).stop_on(["total"]);
+        let model = ScriptedModel::new().reply_calls([("a", "total", r#"{"n":2}"#)]);
+        let agent =
+            ReactAgent::builder(model).tools(Toolset::new().with_tool(total_tool())).stop_on(["total"]);
         let agent = if let Some(outputs) = outputs { agent.outputs(outputs) } else { agent };
         let answer = agent.build().unwrap().run("Sum.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, json!(answer.outputs)), (r#"{"sum":2}"#, expected));
@@ -242,23 +247,23 @@ async fn result_of_a_stop_tool_becomes_outputs_if_valid() {
 
 #[tokio::test]
 async fn failed_stop_tool_does_not_end_the_run() {
-    let model = ScriptedModel::new().calls([("a", "fail", "{}")]).text("It failed.");
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(fails())).stop_on(["fail"]);
+    let model = ScriptedModel::new().reply_calls([("a", "fail", "{}")]).reply_text("It failed.");
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(failing_tool())).stop_on(["fail"]);
     let answer = agent.build().unwrap().run("Try.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("It failed.", StopReason::Finished));
 }
 
 #[tokio::test]
 async fn stop_tools_of_the_run_override_the_agent() {
-    let model = ScriptedModel::new().calls(add_call());
-    let agent = ReactAgent::builder(model).tools(calculator().with_tool(total())).stop_on(["total"]);
+    let model = ScriptedModel::new().reply_calls(add_call());
+    let agent = ReactAgent::builder(model).tools(calculator().with_tool(total_tool())).stop_on(["total"]);
     let input = RunInput::new("1 + 1?").with_stop_on(["add"]);
     let answer = agent.build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
     // A conversation that ends with a tool result must still accept a new question.
     let history = answer.transcript;
     assert!(matches!(history.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
-    let agent = ReactAgent::new(ScriptedModel::new().text("Yes."), calculator()).unwrap();
+    let agent = ReactAgent::new(ScriptedModel::new().reply_text("Yes."), calculator()).unwrap();
     assert_eq!(
         agent.run(RunInput::new("Really?").with_history(history)).await.unwrap().text().unwrap(),
         "Yes."
@@ -268,8 +273,8 @@ async fn stop_tools_of_the_run_override_the_agent() {
 #[tokio::test]
 async fn suspended_stop_tool_ends_the_run_after_its_approval() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let add_with_approval = add().with_definition(|it| it.with_policy(policy));
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
+    let add_with_approval = add_tool().with_definition(|it| it.with_policy(policy));
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent =
         ReactAgent::builder(model).tools(Toolset::new().with_tool(add_with_approval)).stop_on(["add"]);
     let agent = agent.build().unwrap();
@@ -291,7 +296,7 @@ async fn result_of_a_stop_tool_is_validated() {
     };
     let agent = |model| {
         ReactAgent::builder(model)
-            .tools(Toolset::new().with_tool(self::total()))
+            .tools(Toolset::new().with_tool(total_tool()))
             .stop_on(["total"])
             .output_validator(|mut output, _| async move {
                 if output.outputs["sum"] != 4 {
@@ -317,8 +322,8 @@ async fn result_of_a_stop_tool_is_validated() {
 /// The answer must be the content of the tool result, without the warnings of the tool.
 #[tokio::test]
 async fn answer_excludes_warnings_of_a_stop_tool() {
-    let rounds = plain("round", || async { ToolOutput::from("2").with_warning("rounded") });
-    let model = ScriptedModel::new().calls([("a", "round", "{}")]);
+    let rounds = tool_without_parameters("round", || async { ToolOutput::from("2").with_warning("rounded") });
+    let model = ScriptedModel::new().reply_calls([("a", "round", "{}")]);
     let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(rounds)).stop_on(["round"]);
     let answer = agent.build().unwrap().run("Round.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "2");

@@ -26,17 +26,17 @@ struct Add {
 }
 
 /// Creates the tool `add(x, y)`, which returns the sum of `x` and `y`.
-pub(crate) fn add() -> DynamicTool {
+pub(crate) fn add_tool() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y })
 }
 
 /// Creates a toolset that contains only the tool [`add`].
 pub(crate) fn calculator() -> Toolset {
-    Toolset::new().with_tool(add())
+    Toolset::new().with_tool(add_tool())
 }
 
 /// Creates a tool without parameters that calls `function`.
-pub(crate) fn plain<F, Fut>(name: &str, function: F) -> DynamicTool
+pub(crate) fn tool_without_parameters<F, Fut>(name: &str, function: F) -> DynamicTool
 where
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future + Send + 'static,
@@ -48,8 +48,8 @@ where
 }
 
 /// Creates the tool `wait(millis)`, which returns `millis` after that many milliseconds.
-pub(crate) fn wait() -> DynamicTool {
-    let schema = Schema::arguments(json!({"properties": {"millis": {"type": "integer"}}})).unwrap();
+pub(crate) fn waiting_tool() -> DynamicTool {
+    let schema = Schema::for_arguments(json!({"properties": {"millis": {"type": "integer"}}})).unwrap();
     let definition = ToolDefinition::new(ToolName::new("wait").unwrap(), schema);
     DynamicTool::new(definition, |arguments, _| async move {
         let millis = arguments["millis"].as_u64().unwrap_or_default();
@@ -59,14 +59,14 @@ pub(crate) fn wait() -> DynamicTool {
 }
 
 /// Creates the tool `hang()`, which never returns. Its calls time out after `timeout`.
-pub(crate) fn hang(timeout: Duration) -> impl Tool + 'static {
-    plain("hang", pending::<()>)
+pub(crate) fn hanging_tool(timeout: Duration) -> impl Tool + 'static {
+    tool_without_parameters("hang", pending::<()>)
         .with_definition(|it| it.with_policy(ToolPolicy { timeout, ..ToolPolicy::default() }))
 }
 
 /// Creates the tool `panic()`, which panics with a secret in the message.
-pub(crate) fn panics() -> DynamicTool {
-    plain("panic", || async {
+pub(crate) fn panicking_tool() -> DynamicTool {
+    tool_without_parameters("panic", || async {
         if true {
             panic!("with a secret")
         }
@@ -74,17 +74,17 @@ pub(crate) fn panics() -> DynamicTool {
 }
 
 /// Creates the tool `fail()`, whose calls always fail.
-pub(crate) fn fails() -> DynamicTool {
-    plain("fail", || async { Err::<(), _>(ToolError::failed("no luck")) })
+pub(crate) fn failing_tool() -> DynamicTool {
+    tool_without_parameters("fail", || async { Err::<(), _>(ToolError::failed("no luck")) })
 }
 
 /// Creates the tool `retry()`. Each of its calls fails and requests a retry.
-pub(crate) fn retries() -> DynamicTool {
-    plain("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
+pub(crate) fn retrying_tool() -> DynamicTool {
+    tool_without_parameters("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
 }
 
 /// Returns a copy of `tool`, and a counter of the calls to this copy.
-pub(crate) fn counted(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
+pub(crate) fn with_call_counter(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let (tool, ran) = (tool.clone(), Arc::clone(&count));
     let counted = DynamicTool::new(tool.definition().clone(), move |arguments, cx| {

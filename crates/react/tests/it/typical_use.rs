@@ -5,7 +5,7 @@ use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
     Agent, RunEvent, RunInput, ToolContext, ToolExt as _, Toolset, Transcript,
-    agent::{AgentError, ParseError},
+    agent::{AgentError, AnswerParseError},
     call::{Decision, Pending, PendingKind, ToolResponse},
     export::schemars::{self, JsonSchema},
     tool,
@@ -13,14 +13,14 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AgentBuildError, Handoffs, ReactAgent, Router,
+    AgentBuildError, HandoffGroup, ReactAgent, Router,
     router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tools::plain;
+use crate::tools::tool_without_parameters;
 
 fn plain_agent(model: ScriptedModel) -> ReactAgent {
     ReactAgent::new(model, Toolset::new()).unwrap()
@@ -34,15 +34,18 @@ fn table() -> RouteTable {
 /// inherent methods, which also accept text and messages.
 #[tokio::test]
 async fn agents_take_text_messages_and_inputs() {
-    let agent = plain_agent(ScriptedModel::new().text("1").text("2").text("3"));
+    let agent = plain_agent(ScriptedModel::new().reply_text("1").reply_text("2").reply_text("3"));
     assert_eq!(agent.run("Count.").await.unwrap().text().unwrap(), "1");
     assert_eq!(agent.run("Count.".to_owned()).await.unwrap().text().unwrap(), "2");
     let events: Vec<_> = agent.stream(RunInput::new("Count.")).try_collect().await.unwrap();
     assert!(matches!(events.last(), Some(RunEvent::Done { output }) if output.text().unwrap() == "3"));
 
-    let router = Router::new(table(), [("cook", plain_agent(ScriptedModel::new().text("Soup.")))]).unwrap();
+    let router =
+        Router::new(table(), [("cook", plain_agent(ScriptedModel::new().reply_text("Soup.")))]).unwrap();
     assert_eq!(router.run("Make soup.").await.unwrap().text().unwrap(), "Soup.");
-    let agents = Handoffs::new(table(), [("cook", plain_agent(ScriptedModel::new().text("Soup.")))]).unwrap();
+    let agents =
+        HandoffGroup::new(table(), [("cook", plain_agent(ScriptedModel::new().reply_text("Soup.")))])
+            .unwrap();
     assert_eq!(agents.run("Make soup.").await.unwrap().text().unwrap(), "Soup.");
 }
 
@@ -51,8 +54,8 @@ async fn generic_code_runs_any_agent() {
     async fn ask(agent: &dyn Agent) -> Result<String, AgentError> {
         Ok(agent.run("Hi".into()).await?.text().unwrap().to_owned())
     }
-    assert_eq!(ask(&plain_agent(ScriptedModel::new().text("Hello."))).await.unwrap(), "Hello.");
-    let future = plain_agent(ScriptedModel::new().text("Hello."));
+    assert_eq!(ask(&plain_agent(ScriptedModel::new().reply_text("Hello."))).await.unwrap(), "Hello.");
+    let future = plain_agent(ScriptedModel::new().reply_text("Hello."));
     let task = tokio::spawn(async move { future.run("Hi").await.unwrap().text().unwrap().to_owned() });
     assert_eq!(task.await.unwrap(), "Hello.");
 }
@@ -65,7 +68,7 @@ struct Person {
 
 #[tokio::test]
 async fn answer_is_parsed_into_its_type() {
-    let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada"}"#)]).calls([(
+    let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"name":"Ada"}"#)]).reply_calls([(
         "b",
         "finish",
         r#"{"name":"Ada","age":36}"#,
@@ -85,10 +88,11 @@ async fn parse_error_names_the_field() {
         #[serde(rename = "name")]
         _name: Vec<String>,
     }
-    let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada","age":36}"#)]).text("Hi.");
+    let model =
+        ScriptedModel::new().reply_calls([("a", "finish", r#"{"name":"Ada","age":36}"#)]).reply_text("Hi.");
     let agent = ReactAgent::builder(model.clone()).output::<Person>().build().unwrap();
     let answer = agent.run("Ada was 36.").await.unwrap().into_answer().unwrap();
-    let error: ParseError = answer.parse::<Crowd>().unwrap_err();
+    let error: AnswerParseError = answer.parse::<Crowd>().unwrap_err();
     assert_eq!(error.field, "name");
     expect!["the answer is no Crowd: `name`: invalid type: string \"Ada\", expected a sequence"]
         .assert_eq(&error.to_string());
@@ -101,12 +105,13 @@ async fn parse_error_names_the_field() {
 #[test]
 fn output_type_must_be_an_object() {
     let builder = ReactAgent::builder(ScriptedModel::new()).output::<u8>();
-    assert!(matches!(builder.build(), Err(AgentBuildError::Outputs(_))));
+    assert!(matches!(builder.build(), Err(AgentBuildError::InvalidOutputs(_))));
 }
 
 #[tokio::test]
 async fn transcript_is_the_history_of_the_next_run() {
-    let model = ScriptedModel::new().text("Paris.").text("Two million.").text("2.1 million.");
+    let model =
+        ScriptedModel::new().reply_text("Paris.").reply_text("Two million.").reply_text("2.1 million.");
     let agent = plain_agent(model.clone());
     let first = agent.run("The capital of France?").await.unwrap();
     let next = RunInput::new("Its people?").with_history(first.transcript().unwrap());
@@ -121,17 +126,21 @@ async fn transcript_is_the_history_of_the_next_run() {
 /// require an output from the host.
 fn shop() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
-    let ship = plain("ship", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
+    let pay =
+        tool_without_parameters("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
+    let ship = tool_without_parameters("ship", || async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
     Toolset::new().with_tool(pay).with_tool(ship)
 }
 
 /// Creates an agent that calls `pay` twice, and delegates to a child agent that calls `pay` once.
 fn buyer() -> ReactAgent {
-    let child = ScriptedModel::new().calls([("1", "pay", "{}")]).text("Paid inside.");
+    let child = ScriptedModel::new().reply_calls([("1", "pay", "{}")]).reply_text("Paid inside.");
     let child = ReactAgent::new(child, shop()).unwrap().into_tool("buy", "Buys.");
     let calls = [("1", "pay", "{}"), ("2", "pay", "{ }"), ("3", "buy", r#"{"task":"Pay."}"#)];
-    ReactAgent::new(ScriptedModel::new().calls(calls).text("Done."), shop().with_tool(child)).unwrap()
+    ReactAgent::new(ScriptedModel::new().reply_calls(calls).reply_text("Done."), shop().with_tool(child))
+        .unwrap()
 }
 
 #[tokio::test]
@@ -158,11 +167,12 @@ async fn approve_all_reaches_nested_calls() {
 
 #[tokio::test]
 async fn approve_all_leaves_external_calls_open() {
-    let model = ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]).text("Done.");
+    let model =
+        ScriptedModel::new().reply_calls([("1", "pay", "{}"), ("2", "ship", "{}")]).reply_text("Done.");
     let agent = ReactAgent::new(model, shop()).unwrap();
     let suspended = agent.run("Go.").await.unwrap().into_answer().unwrap_err();
     let suspended = agent.run(suspended.approve_all()).await.unwrap().into_answer().unwrap_err();
-    let open: Vec<_> = suspended.requests().iter().map(|request| &*request.call.id).collect();
+    let open: Vec<_> = suspended.undecided_calls().iter().map(|request| &*request.call.id).collect();
     assert_eq!(open, ["2"]);
     let output = agent.run(suspended.resume([("2", Decision::output("shipped"))])).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
@@ -185,7 +195,7 @@ async fn each_request_has_its_own_decision() {
     let suspended = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
     let input = suspended.decide(|request| (request.call.id != "1").then(|| Decision::denied("no")));
     let suspended = agent.run(input).await.unwrap().into_answer().unwrap_err();
-    assert_eq!(suspended.requests()[0].call.id, "1");
+    assert_eq!(suspended.undecided_calls()[0].call.id, "1");
 
     let error = agent.run(suspended.clone().resume([("7", Decision::approved())])).await.unwrap_err();
     expect![[
@@ -203,7 +213,7 @@ fn who(#[tool(context)] cx: &ToolContext, #[tool(state)] number: u32) -> String 
 
 #[tokio::test]
 async fn run_has_its_own_state_and_principal() {
-    let model = ScriptedModel::new().calls([("1", "who", "{}")]).text("Ann.");
+    let model = ScriptedModel::new().reply_calls([("1", "who", "{}")]).reply_text("Ann.");
     let builder = ReactAgent::builder(model).tools(Toolset::new().with_tool(Who)).state_per_run::<u32>();
     let agent = builder.build().unwrap();
     let ann = Principal { id: "ann".to_owned(), ..Principal::default() };

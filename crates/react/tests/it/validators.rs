@@ -31,8 +31,8 @@ use serde_json::json;
 
 use crate::{
     effects::advance,
-    pairing::{assert_paired, lines},
-    tools::add,
+    pairing::{assert_paired, message_lines},
+    tools::add_tool,
 };
 
 fn sum() -> Schema {
@@ -51,13 +51,13 @@ fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
 }
 
 /// Adds an output validator that rejects every answer.
-fn rejecting(builder: ReactAgentBuilder) -> ReactAgentBuilder {
+fn with_rejecting_validator(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.output_validator(|_, _| ready(Err(OutputError::retry("no"))))
 }
 
 fn hook_of(error: &AgentError) -> &'static str {
     match &*error.kind {
-        AgentErrorKind::Hook { hook, .. } => hook,
+        AgentErrorKind::HookFailed { hook, .. } => hook,
         other => panic!("{other:?}"),
     }
 }
@@ -81,7 +81,7 @@ fn dialects() -> [Arc<dyn Dialect>; 3] {
 
 #[tokio::test]
 async fn rejected_answer_is_returned_to_the_model() {
-    let model = ScriptedModel::new().text("Maybe.").text("Yes.");
+    let model = ScriptedModel::new().reply_text("Maybe.").reply_text("Yes.");
     let agent = ReactAgent::builder(model.clone())
         .output_validator(|output, _| async move {
             match output.text.as_str() {
@@ -101,7 +101,7 @@ async fn rejected_answer_is_returned_to_the_model() {
         user: Your answer was rejected: say yes or no
         Answer again.
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
     // A program that displays the transcript can omit the rejected answer and the hint about it.
     let is_displayed = |it: &&Arc<Message>| !is_unusable(it) && !is_hint(it);
     assert_eq!(answer.transcript.messages().iter().filter(is_displayed).count(), 2);
@@ -117,7 +117,7 @@ async fn outputs_are_validated_in_every_dialect() {
         let answer = agent.run("Sum?").await.unwrap().into_answer().unwrap();
 
         assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
-        let request = lines(&model.requests()[1]);
+        let request = message_lines(&model.requests()[1]);
         assert!(request.contains("the sum must be even"), "{name}: {request}");
         // In the JSON and text dialects, the next model request shows the rejected answer as a
         // `finish` step.
@@ -129,7 +129,7 @@ async fn outputs_are_validated_in_every_dialect() {
 #[tokio::test]
 async fn rejected_text_remains_a_step_in_the_view() {
     let answer = |text: &str| format!("Thought: So.\nAction: finish\nArguments: {{\"answer\": \"{text}\"}}");
-    let model = ScriptedModel::new().text(answer("three")).text(answer("four"));
+    let model = ScriptedModel::new().reply_text(answer("three")).reply_text(answer("four"));
     let agent = ReactAgent::builder(model.clone())
         .dialect(TextReact)
         .output_validator(|output, cx| async move {
@@ -146,13 +146,15 @@ async fn rejected_text_remains_a_step_in_the_view() {
         user: Your answer was rejected: it is more
         Answer again.
     "#]]
-    .assert_eq(&lines(&model.requests()[1]));
+    .assert_eq(&message_lines(&model.requests()[1]));
 }
 
 #[tokio::test]
 async fn rejected_outputs_are_extracted_again() {
-    let model =
-        ScriptedModel::new().text("It is done.").reply(finishing("native", 1)).reply(finishing("native", 2));
+    let model = ScriptedModel::new()
+        .reply_text("It is done.")
+        .reply(finishing("native", 1))
+        .reply(finishing("native", 2));
     let agent = with_even_sums(ReactAgent::builder(model))
         .output_strategy(OutputStrategy::Extraction)
         .build()
@@ -163,7 +165,7 @@ async fn rejected_outputs_are_extracted_again() {
 
 #[tokio::test]
 async fn validators_run_in_order_and_can_change_the_answer() {
-    let model = ScriptedModel::new().text("yes");
+    let model = ScriptedModel::new().reply_text("yes");
     let add = |more: &'static str| {
         move |mut output: haft_react::Output, _| async move {
             output.text += more;
@@ -198,7 +200,7 @@ async fn changed_outputs_are_validated_and_change_the_text() {
 /// Behaviour C31: schema violations and rejections by a validator count towards the same limit.
 #[tokio::test]
 async fn rejections_and_invalid_outputs_share_a_budget() {
-    let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
+    let model = ScriptedModel::new().reply_text("not JSON").reply(finishing("native", 3)).reply_text("no");
     let agent = with_even_sums(ReactAgent::builder(model)).build().unwrap();
     let error = agent.run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
@@ -208,8 +210,8 @@ async fn rejections_and_invalid_outputs_share_a_budget() {
 /// Behaviour C30: if the answer to the final request is rejected, the run ends with an error.
 #[tokio::test]
 async fn rejected_answer_to_the_last_request_ends_the_run() {
-    let model = ScriptedModel::new().text("Four?");
-    let agent = rejecting(ReactAgent::builder(model))
+    let model = ScriptedModel::new().reply_text("Four?");
+    let agent = with_rejecting_validator(ReactAgent::builder(model))
         .limits(RunLimits { requests: Some(0), ..RunLimits::default() })
         .limit_action(LimitAction::Answer)
         .build()
@@ -222,7 +224,8 @@ async fn rejected_answer_to_the_last_request_ends_the_run() {
 #[tokio::test]
 async fn refusal_is_not_validated() {
     let refusal = AssistantMessage { refusal: Some("I must not.".to_owned()), ..AssistantMessage::default() };
-    let agent = rejecting(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
+    let agent =
+        with_rejecting_validator(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refusal));
 }
@@ -232,7 +235,7 @@ async fn refusal_is_not_validated() {
 #[tokio::test]
 async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let tries = Arc::new(AtomicU32::new(0));
-    let model = ScriptedModel::new().text("It is 4.");
+    let model = ScriptedModel::new().reply_text("It is 4.");
     let agent = ReactAgent::builder(model)
         .output_validator(move |output, _| {
             let first = tries.fetch_add(1, Ordering::Relaxed) == 0;
@@ -240,7 +243,7 @@ async fn failed_validator_ends_the_run_and_can_be_repeated() {
         })
         .build()
         .unwrap();
-    let mut run = agent.begin("2 + 2?".into()).unwrap();
+    let mut run = agent.create_run("2 + 2?".into()).unwrap();
     let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
     let error = end.unwrap_err();
     assert_eq!(format!("{error:?}"), "the output validator of the agent failed: the database is away");
@@ -254,10 +257,10 @@ async fn failed_validator_ends_the_run_and_can_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn panic_or_timeout_of_a_validator_is_a_typed_error() {
-    let hangs = ReactAgent::builder(ScriptedModel::new().text("4"))
+    let hangs = ReactAgent::builder(ScriptedModel::new().reply_text("4"))
         .output_validator(|_, _| pending())
         .hook_timeout(Duration::from_secs(3));
-    let panics = ReactAgent::builder(ScriptedModel::new().text("4")).output_validator(|output, _| {
+    let panics = ReactAgent::builder(ScriptedModel::new().reply_text("4")).output_validator(|output, _| {
         assert!(output.text.is_empty(), "with a secret");
         ready(Ok(output))
     });
@@ -270,7 +273,7 @@ async fn panic_or_timeout_of_a_validator_is_a_typed_error() {
 
 #[tokio::test]
 async fn validator_can_read_the_context_of_the_run() {
-    let agent = ReactAgent::builder(ScriptedModel::new().text("4"))
+    let agent = ReactAgent::builder(ScriptedModel::new().reply_text("4"))
         .output_validator(|mut output, cx| async move {
             let unit = cx.run.state.get::<&'static str>().copied().unwrap_or_default();
             output.text += &format!(" {unit} for {}, {} requests", cx.run.run_id, cx.usage.requests);
@@ -287,9 +290,9 @@ async fn validator_can_read_the_context_of_the_run() {
 #[tokio::test]
 async fn answer_after_a_suspension_is_validated() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let add_with_approval = add().with_definition(|it| it.with_policy(policy));
+    let add_with_approval = add_tool().with_definition(|it| it.with_policy(policy));
     let model = ScriptedModel::new()
-        .calls([("a", "add", r#"{"x":1,"y":2}"#)])
+        .reply_calls([("a", "add", r#"{"x":1,"y":2}"#)])
         .reply(finishing("native", 3))
         .reply(finishing("native", 4));
     let agent = with_even_sums(ReactAgent::builder(model))
@@ -305,7 +308,7 @@ async fn answer_after_a_suspension_is_validated() {
     assert_paired(&answer.transcript);
 }
 
-fn checking() -> (Run, ToolList) {
+fn run_checking_output() -> (Run, ToolList) {
     let config = RunConfig { check_outputs: true, ..RunConfig::default() };
     let mut run = Run::new(&config, RunInput::new("2 + 2?")).unwrap();
     let tools = ToolList::default();
@@ -319,7 +322,7 @@ fn checking() -> (Run, ToolList) {
 
 #[test]
 fn check_continues_after_a_crash() {
-    let (run, tools) = checking();
+    let (run, tools) = run_checking_output();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let saved = serde_json::to_string(&run).unwrap();
     let mut loaded: Run = serde_json::from_str(&saved).unwrap();
@@ -334,7 +337,7 @@ fn check_continues_after_a_crash() {
 
 #[test]
 fn cancelled_check_keeps_the_answer() {
-    let (mut run, _) = checking();
+    let (mut run, _) = run_checking_output();
     run.cancel();
     let last = run.transcript().messages().last().unwrap();
     assert_eq!((&*last.text(), is_unusable(last)), ("4", true));
@@ -342,7 +345,7 @@ fn cancelled_check_keeps_the_answer() {
 
 #[tokio::test]
 async fn rejection_has_an_event() {
-    let model = ScriptedModel::new().text("Maybe.").text("Yes.");
+    let model = ScriptedModel::new().reply_text("Maybe.").reply_text("Yes.");
     let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
         if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("yes or no")) }
     });

@@ -9,9 +9,9 @@ use super::super::{Schema, SchemaFault};
 fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});
     for given in [json!({"type": "object"}), json!({}), json!({"type": ["object", "null"]}), empty.clone()] {
-        assert_eq!(Schema::arguments(given).unwrap().as_value().to_string(), empty.to_string());
+        assert_eq!(Schema::for_arguments(given).unwrap().as_value().to_string(), empty.to_string());
     }
-    let arguments = |given| Schema::arguments(given).unwrap().as_value().to_string();
+    let arguments = |given| Schema::for_arguments(given).unwrap().as_value().to_string();
     expect![[r#"{"type":"object","required":["x"],"properties":{"x":{}}}"#]]
         .assert_eq(&arguments(json!({"required": ["x"], "properties": {"x": {}}})));
     expect![[r##"{"type":"object","$ref":"#/$defs/a","$defs":{"a":{"properties":{"x":{}}}}}"##]]
@@ -23,7 +23,7 @@ fn root_of_arguments_is_an_object() {
         json!(true),
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array"}}}),
     ] {
-        assert_eq!(Schema::arguments(bad).unwrap_err().fault(), &SchemaFault::NotAnObject);
+        assert_eq!(Schema::for_arguments(bad).unwrap_err().fault(), &SchemaFault::NotAnObject);
     }
     let object = Schema::object();
     assert_eq!(object, Schema::new(empty).unwrap());
@@ -44,9 +44,9 @@ fn draft_07_reference_at_the_root_becomes_an_object() {
             "definitions": {"a": target, "b": {"$ref": "#/definitions/a", "type": "object"}},
         })
     };
-    let open = Schema::arguments(root(json!({"properties": {"x": {"type": "integer"}}}))).unwrap();
+    let open = Schema::for_arguments(root(json!({"properties": {"x": {"type": "integer"}}}))).unwrap();
     expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","allOf":[{"$ref":"#/definitions/a"}],"definitions":{"a":{"properties":{"x":{"type":"integer"}}},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&open.as_value().to_string());
-    let typed = Schema::arguments(root(json!({"type": "object"}))).unwrap();
+    let typed = Schema::for_arguments(root(json!({"type": "object"}))).unwrap();
     expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","required":["ignored"],"definitions":{"a":{"type":"object"},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&typed.as_value().to_string());
     for schema in [open, typed] {
         assert!(schema.is_valid(&json!({"x": 1})));
@@ -55,5 +55,5 @@ fn draft_07_reference_at_the_root_becomes_an_object() {
     }
     let mut chain = root(json!(true));
     chain["$ref"] = json!("#/definitions/b");
-    assert!(!Schema::arguments(chain).unwrap().is_valid(&json!("text")));
+    assert!(!Schema::for_arguments(chain).unwrap().is_valid(&json!("text")));
 }

@@ -19,12 +19,12 @@ fn properties_named_like_keywords_are_not_keywords() {
         },
         "$defs": {"enum": {"anyOf": [{"$ref": "#/$defs/tool"}, {"const": {"$ref": "#"}}]}},
     });
-    assert_eq!(embedded, EmbeddedSchema { schema: expected, has_references: true, has_names: false });
+    assert_eq!(embedded, EmbeddedSchema { schema: expected, has_references: true, has_anchors: false });
 }
 
 #[test]
 fn anchors_set_has_names() {
-    let has_names = |schema| Schema::new(schema).unwrap().embedded_at("#/x").has_names;
+    let has_names = |schema| Schema::new(schema).unwrap().embedded_at("#/x").has_anchors;
     assert!(has_names(json!({"$defs": {"a": {"$anchor": "a"}}, "items": {"$ref": "#a"}})));
     assert!(!has_names(json!({"properties": {"$anchor": {"type": "string"}}})));
 }

@@ -6,7 +6,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
 use super::super::violation::{MAX_LISTED, Violation, Violations};
-use super::super::{text, union_guards};
+use super::super::{union_guards, wording};
 use super::{Explainer, explain};
 
 /// The similarity between an invalid value and an alternative of a union, in ascending order, as
@@ -15,14 +15,14 @@ use super::{Explainer, explain};
 enum Nearness {
     /// The lowest similarity: the value itself is invalid, for example because it has the wrong
     /// type.
-    Kind,
+    Type,
     /// The value is an object with the wrong tag, such as `{"type": "circle"}` for an alternative
     /// with the tag `"square"`.
     Tag,
     /// The value is an object with missing or unknown properties, but the right tag.
-    Shape,
+    Properties,
     /// The value has the right type, tag and properties. Only values nested in it are invalid.
-    Inside,
+    Member,
 }
 
 impl Explainer<'_> {
@@ -35,8 +35,8 @@ impl Explainer<'_> {
         alternatives: &[Vec<ValidationError<'static>>],
     ) -> Violations {
         let pointer = error.instance_path().as_str();
-        match nearest(pointer, alternatives) {
-            (Nearness::Kind, _) => {}
+        match nearest_alternatives(pointer, alternatives) {
+            (Nearness::Type, _) => {}
             (nearness, nearest) => match nearest.as_slice() {
                 [meant] => return explain(self.schema, self.value, meant),
                 several if nearness == Nearness::Tag => return self.explain_tags(pointer, several),
@@ -45,18 +45,20 @@ impl Explainer<'_> {
         }
         let schemas = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let expected = match schemas {
-            Some(schemas) => text::either(
-                schemas.iter().map(|it| text::schema(self.schema, union_guards::original_alternative(it))),
+            Some(schemas) => wording::join_with_or(
+                schemas
+                    .iter()
+                    .map(|it| wording::describe_schema(self.schema, union_guards::original_alternative(it))),
             ),
-            None => text::either(
+            None => wording::join_with_or(
                 alternatives
                     .iter()
                     .flatten()
-                    .map(|it| self.violations(it))
+                    .map(|it| self.explain_error(it))
                     .flat_map(|it| it.iter().map(|it| it.expected.clone()).collect::<Vec<_>>()),
             ),
         };
-        let violation = Violation::mismatch(pointer, expected, text::received(error.instance()));
+        let violation = Violation::mismatch(pointer, expected, wording::describe_value(error.instance()));
         Violations::new(vec![violation], 0)
     }
 
@@ -76,8 +78,12 @@ impl Explainer<'_> {
             }
         }
         let violation = |(tag, values): (&ValidationError<'_>, Vec<String>)| {
-            let received = text::received(tag.instance());
-            Violation::mismatch(tag.instance_path().as_str(), text::either(values.into_iter()), received)
+            let received = wording::describe_value(tag.instance());
+            Violation::mismatch(
+                tag.instance_path().as_str(),
+                wording::join_with_or(values.into_iter()),
+                received,
+            )
         };
         Violations::new(tags.into_iter().map(violation).collect(), 0)
     }
@@ -85,14 +91,14 @@ impl Explainer<'_> {
 
 /// Returns the highest similarity of any alternative, and the errors of each alternative with this
 /// similarity.
-fn nearest<'e>(
+fn nearest_alternatives<'e>(
     pointer: &str,
     alternatives: &'e [Vec<ValidationError<'static>>],
 ) -> (Nearness, Vec<&'e [ValidationError<'static>]>) {
     let rank = |errors: &[ValidationError<'_>]| {
-        errors.iter().map(|error| nearness(pointer, error)).min().unwrap_or(Nearness::Kind)
+        errors.iter().map(|error| nearness(pointer, error)).min().unwrap_or(Nearness::Type)
     };
-    let nearest = alternatives.iter().map(|errors| rank(errors)).max().unwrap_or(Nearness::Kind);
+    let nearest = alternatives.iter().map(|errors| rank(errors)).max().unwrap_or(Nearness::Type);
     (nearest, alternatives.iter().map(Vec::as_slice).filter(|errors| rank(errors) == nearest).collect())
 }
 
@@ -103,9 +109,9 @@ fn nearness(pointer: &str, error: &ValidationError<'_>) -> Nearness {
         (
             0,
             Kind::Required { .. } | Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. },
-        ) => Nearness::Shape,
-        (0, _) => Nearness::Kind,
+        ) => Nearness::Properties,
+        (0, _) => Nearness::Type,
         (1, _) if is_tag => Nearness::Tag,
-        _ => Nearness::Inside,
+        _ => Nearness::Member,
     }
 }

@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use super::super::error::{SchemaError, SchemaFault};
 use super::super::reference::Reference;
-use super::measure::Survey;
 use super::subschema::{self, InstanceLocation};
+use super::survey::Survey;
 
-/// The maximum length of a chain of subschemas for the same value. The validator uses stack space
-/// for each subschema of the chain.
+/// The maximum length of a chain of subschemas that apply to the same value. The validator uses
+/// stack space for each subschema of the chain.
 const MAX_CHAIN_LENGTH: usize = 500;
 
 /// The number of nested references that the compiler of `jsonschema` follows immediately. It
 /// compiles the targets of deeper references later, on an empty stack.
-const NESTED_REFERENCES: usize = 8;
+const MAX_COUNTED_REFERENCES: usize = 8;
 
 /// The maximum nesting of subschemas during compilation. The compiler uses stack space for each
 /// level: in a debug build, 400 levels overflow a stack of 2 MiB.
 const MAX_NESTING: usize = 300;
 
 /// The graph of all subschemas that are reachable from the root. The root is the first node.
-pub(crate) struct Graph<'s> {
+pub(crate) struct SchemaGraph<'s> {
     nodes: Vec<Node<'s>>,
     /// The index in `nodes` of each subschema, by the address of the subschema in the document.
     index: HashMap<*const Value, usize>,
@@ -49,7 +49,7 @@ pub(crate) struct Edge<'s> {
 /// The state of a node in a depth-first walk: open while its children are visited, then done with
 /// the final count.
 enum Visit {
-    Open,
+    InProgress,
     Done(u64),
 }
 
@@ -66,7 +66,7 @@ impl Frame {
         Self { node, child: 0, inner: 0 }
     }
 
-    fn next_child(&mut self, graph: &Graph<'_>, follows: fn(&Edge<'_>) -> bool) -> Option<usize> {
+    fn next_child(&mut self, graph: &SchemaGraph<'_>, follows: fn(&Edge<'_>) -> bool) -> Option<usize> {
         loop {
             let edge = graph.node_at(self.node)?.edges.get(self.child)?;
             self.child += 1;
@@ -77,7 +77,7 @@ impl Frame {
     }
 }
 
-impl<'s> Graph<'s> {
+impl<'s> SchemaGraph<'s> {
     /// Collects all subschemas of the document `root`. Fails if a `$schema` is unknown, or if a
     /// reference has no target or points to another document.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
@@ -116,7 +116,7 @@ impl<'s> Graph<'s> {
     }
 
     /// Returns the nodes of all reference targets, without duplicates.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = &Node<'s>> {
+    pub(crate) fn reference_targets(&self) -> impl Iterator<Item = &Node<'s>> {
         let edges = self.nodes.iter().flat_map(|node| &node.edges);
         let targets: BTreeSet<_> =
             edges.filter(|edge| edge.reference.is_some()).map(|edge| edge.node).collect();
@@ -131,7 +131,7 @@ impl<'s> Graph<'s> {
 
     /// Returns the index of the subschema `schema` in [`nodes`](Self::nodes), or `None` if `schema`
     /// is not in the graph.
-    pub(crate) fn number_of(&self, schema: &Value) -> Option<usize> {
+    pub(crate) fn node_index(&self, schema: &Value) -> Option<usize> {
         self.index.get(&std::ptr::from_ref(schema)).copied()
     }
 
@@ -150,18 +150,18 @@ impl<'s> Graph<'s> {
         let here: fn(&Edge<'_>) -> bool = |edge| edge.location == InstanceLocation::Current;
         let counts = self
             .fold_depth_first(here, u64::saturating_add, |_| 1)
-            .map_err(|node| self.reject(node, SchemaFault::InfiniteRecursion))?;
+            .map_err(|node| self.error_at(node, SchemaFault::InfiniteRecursion))?;
         if let Some((node, _)) = counts.iter().find(|(_, count)| *count > limit as u64) {
-            return Err(self.reject(*node, SchemaFault::TooExpansive(limit)));
+            return Err(self.error_at(*node, SchemaFault::TooExpansive(limit)));
         }
         if self.longest_chain() > MAX_CHAIN_LENGTH {
-            return Err(self.reject(0, SchemaFault::TooExpansive(MAX_CHAIN_LENGTH)));
+            return Err(self.error_at(0, SchemaFault::TooExpansive(MAX_CHAIN_LENGTH)));
         }
         // The compiler follows nested references on one stack, and each reference may lead to the
         // deepest part of the document. Therefore, each reference reduces the allowed nesting.
-        let levels = MAX_NESTING / (1 + self.reference_count().min(NESTED_REFERENCES));
+        let levels = MAX_NESTING / (1 + self.reference_count().min(MAX_COUNTED_REFERENCES));
         if self.max_nesting() > levels {
-            return Err(self.reject(0, SchemaFault::TooDeep(levels)));
+            return Err(self.error_at(0, SchemaFault::TooDeep(levels)));
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl<'s> Graph<'s> {
         deepest.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1)
     }
 
-    /// Returns the length of the longest chain of subschemas for the same value.
+    /// Returns the length of the longest chain of subschemas that apply to the same value.
     pub(crate) fn longest_chain(&self) -> usize {
         let chains = self
             .fold_depth_first(|edge| edge.location == InstanceLocation::Current, u64::max, |_| 1)
@@ -215,15 +215,15 @@ impl<'s> Graph<'s> {
             if counts.contains_key(&start) {
                 continue;
             }
-            counts.insert(start, Visit::Open);
+            counts.insert(start, Visit::InProgress);
             let mut path = vec![Frame::of(start)];
             while let Some(frame) = path.last_mut() {
                 if let Some(child) = frame.next_child(self, follows) {
                     match counts.get(&child) {
                         Some(Visit::Done(count)) => frame.inner = combined(frame.inner, *count),
-                        Some(Visit::Open) => return Err(child),
+                        Some(Visit::InProgress) => return Err(child),
                         None => {
-                            counts.insert(child, Visit::Open);
+                            counts.insert(child, Visit::InProgress);
                             path.push(Frame::of(child));
                         }
                     }
@@ -242,7 +242,7 @@ impl<'s> Graph<'s> {
         Ok(done)
     }
 
-    fn reject(&self, node: usize, fault: SchemaFault) -> SchemaError {
+    fn error_at(&self, node: usize, fault: SchemaFault) -> SchemaError {
         SchemaError::new(self.nodes.get(node).map_or("", |node| &node.pointer), fault)
     }
 }

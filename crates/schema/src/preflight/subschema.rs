@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::reference::join;
+use super::super::reference::join_pointer;
 
 /// The part of a value to which a nested subschema applies. The location is relative to the value
 /// of the enclosing schema.
@@ -45,13 +45,13 @@ enum SubschemaContainer {
 /// rejects other values.
 pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> Vec<Subschema<'s>> {
     let Some((location, container)) = location_of(keyword) else { return Vec::new() };
-    let pointer = join(pointer, keyword);
+    let pointer = join_pointer(pointer, keyword);
     let mut found: Vec<_> = match (value, container) {
         (Value::Object(members), SubschemaContainer::Map) => {
             let member = |(name, schema): (&'s String, &'s Value)| {
                 let location =
                     if keyword == "properties" { InstanceLocation::Member(name) } else { location };
-                Subschema { location, pointer: join(&pointer, name), schema }
+                Subschema { location, pointer: join_pointer(&pointer, name), schema }
             };
             members.iter().map(member).collect()
         }
@@ -59,7 +59,7 @@ pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> 
             let item = |(index, schema): (usize, &'s Value)| {
                 let is_tuple = matches!(keyword, "items" | "prefixItems");
                 let location = if is_tuple { InstanceLocation::Item(index) } else { location };
-                Subschema { location, pointer: join(&pointer, &index.to_string()), schema }
+                Subschema { location, pointer: join_pointer(&pointer, &index.to_string()), schema }
             };
             items.iter().enumerate().map(item).collect()
         }

@@ -29,7 +29,7 @@ impl DescriptionNotes {
     }
 
     /// Appends the notes to the `description` of `schema`.
-    pub(super) fn describe(self, schema: &mut Map<String, Value>) {
+    pub(super) fn append_to(self, schema: &mut Map<String, Value>) {
         if self.0.is_empty() {
             return;
         }
@@ -44,7 +44,7 @@ impl DescriptionNotes {
 
 /// Returns the annotations of a derived schema: the `title` of `flat`, and its `description` with
 /// `notes`. Other annotations, such as `default`, are added to the notes and reported in `changes`.
-pub(super) fn annotations(
+pub(super) fn build_annotations(
     flat: &FlatSchema<'_>,
     mut notes: DescriptionNotes,
     changes: &mut Vec<SchemaChange>,
@@ -57,7 +57,7 @@ pub(super) fn annotations(
             _ => changes.push(notes.add(&entry.at, entry.name, entry.value)),
         }
     }
-    notes.describe(&mut annotations);
+    notes.append_to(&mut annotations);
     annotations
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::super::reference::{Reference, join};
+use super::super::reference::{Reference, join_pointer};
 use super::change::{SchemaChange, SchemaChangeKind};
 
 /// The maximum number of subschemas that are read to derive one provider schema. A subschema counts
@@ -73,7 +73,7 @@ const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "uneval
 
 /// A keyword or a declared property of a schema, with its value.
 #[derive(Clone)]
-pub(super) struct Entry<'s> {
+pub(super) struct KeywordEntry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
     /// For a keyword, the JSON pointer of the schema that contains it. For a property, the JSON
@@ -85,10 +85,10 @@ pub(super) struct Entry<'s> {
 /// without references.
 #[derive(Clone, Default)]
 pub(super) struct FlatSchema<'s> {
-    pub(super) at: Rc<str>,
+    pub(super) pointer: Rc<str>,
     pub(super) reference: Option<&'s str>,
-    pub(super) keywords: Vec<Entry<'s>>,
-    pub(super) properties: Vec<Entry<'s>>,
+    pub(super) keywords: Vec<KeywordEntry<'s>>,
+    pub(super) properties: Vec<KeywordEntry<'s>>,
     pub(super) required: Vec<&'s str>,
     /// The JSON pointers of all reference targets that were merged into this schema.
     pub(super) targets: Vec<Rc<str>>,
@@ -113,7 +113,7 @@ pub(crate) fn is_assertion(keyword: &str) -> bool {
 }
 
 /// Returns `true` if `schema` is a JSON object without assertions, except `required`.
-pub(super) fn is_requirement(schema: &Value) -> bool {
+pub(super) fn has_only_required(schema: &Value) -> bool {
     let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
 }
@@ -138,7 +138,7 @@ impl<'s> Flattener<'s> {
 
     /// Removes and returns the changes for the keywords dropped since the previous call. The list
     /// of an exact flattener is always empty.
-    pub(super) fn changes(&self) -> Vec<SchemaChange> {
+    pub(super) fn take_changes(&self) -> Vec<SchemaChange> {
         self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
@@ -153,13 +153,13 @@ impl<'s> Flattener<'s> {
             let what = if is_none { "no value fits" } else { "any value fits" };
             let lost = is_none.then_some((at, "type"));
             self.drop_or_fail(|| SchemaChange::not_strict(at, "type", what), lost)?;
-            return Ok(FlatSchema { at: at.into(), ..FlatSchema::default() });
+            return Ok(FlatSchema { pointer: at.into(), ..FlatSchema::default() });
         };
         let reference = members.get("$ref").and_then(Value::as_str);
         let counts = |name: &str| !(self.is_draft_7 && reference.is_some() && is_assertion(name));
-        let mut flat = FlatSchema { at: at.into(), ..FlatSchema::default() };
+        let mut flat = FlatSchema { pointer: at.into(), ..FlatSchema::default() };
         for (name, value) in members.iter().filter(|(name, _)| counts(name)) {
-            flat.add(name, value);
+            flat.add_keyword(name, value);
         }
         let all_of = members.get("allOf").and_then(Value::as_array).filter(|_| counts("allOf"));
         let mut parts = Vec::new();
@@ -167,7 +167,11 @@ impl<'s> Flattener<'s> {
             parts.push(self.flatten(&format!("{at}/allOf/{index}"), part)?);
         }
         if let Some(reference) = reference {
-            parts.push(FlatSchema { at: at.into(), reference: Some(reference), ..FlatSchema::default() });
+            parts.push(FlatSchema {
+                pointer: at.into(),
+                reference: Some(reference),
+                ..FlatSchema::default()
+            });
         }
         if let [FlatSchema { reference: Some(reference), .. }] = parts.as_slice()
             && flat.has_no_assertions()
@@ -191,7 +195,7 @@ impl<'s> Flattener<'s> {
         mut other: FlatSchema<'s>,
         keyword: &str,
     ) -> Result<(), SchemaChange> {
-        let at = flat.at.clone();
+        let at = flat.pointer.clone();
         let conflict = |lost: Option<(&str, &str)>| {
             self.drop_or_fail(
                 || SchemaChange::not_strict(&at, keyword, "its parts cannot be merged exactly"),
@@ -238,13 +242,17 @@ impl<'s> Flattener<'s> {
     /// Returns the JSON pointer of the target of `reference`, and the target itself. If a target
     /// contains only a `$ref`, this `$ref` is followed, too. Fails if a reference is an anchor or
     /// has no target.
-    pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
+    pub(super) fn resolve_target(
+        &self,
+        at: &str,
+        reference: &str,
+    ) -> Result<(String, &'s Value), SchemaChange> {
         let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
         let target = self.root.pointer(&pointer).ok_or_else(unknown)?;
         match target.as_object() {
             Some(members) if members.len() == 1 => match members.get("$ref").and_then(Value::as_str) {
-                Some(next) => self.target(&pointer, next),
+                Some(next) => self.resolve_target(&pointer, next),
                 None => Ok((pointer, target)),
             },
             _ => Ok((pointer, target)),
@@ -254,11 +262,13 @@ impl<'s> Flattener<'s> {
     fn resolve_reference(&self, flat: FlatSchema<'s>) -> Result<FlatSchema<'s>, SchemaChange> {
         let Some(reference) = flat.reference else { return Ok(flat) };
         let mut described = FlatSchema { reference: None, ..flat };
-        let target = self.spend(&described.at, 1).and_then(|()| self.target(&described.at, reference));
+        let target = self
+            .spend(&described.pointer, 1)
+            .and_then(|()| self.resolve_target(&described.pointer, reference));
         let (pointer, target) = match target {
             Ok(target) => target,
             Err(change) => {
-                self.drop_or_fail(|| change, Some((&described.at, "$ref")))?;
+                self.drop_or_fail(|| change, Some((&described.pointer, "$ref")))?;
                 return Ok(described);
             }
         };
@@ -292,33 +302,33 @@ impl<'s> Flattener<'s> {
 }
 
 impl<'s> FlatSchema<'s> {
-    fn add(&mut self, name: &'s str, value: &'s Value) {
+    fn add_keyword(&mut self, name: &'s str, value: &'s Value) {
         match name {
             "$ref" | "allOf" | "$defs" | "definitions" => {}
             "properties" => {
-                let at = join(&self.at, name);
+                let at = join_pointer(&self.pointer, name);
                 let properties = value.as_object().into_iter().flatten();
-                let entry = |(name, value): (&'s String, &'s Value)| Entry {
+                let entry = |(name, value): (&'s String, &'s Value)| KeywordEntry {
                     name,
                     value,
-                    at: join(&at, name).into(),
+                    at: join_pointer(&at, name).into(),
                 };
                 self.properties = properties.map(entry).collect();
             }
             "required" => {
                 self.required = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             }
-            _ => self.keywords.push(Entry { name, value, at: self.at.clone() }),
+            _ => self.keywords.push(KeywordEntry { name, value, at: self.pointer.clone() }),
         }
     }
 
-    pub(super) fn keyword(&self, name: &str) -> Option<&Entry<'s>> {
+    pub(super) fn keyword(&self, name: &str) -> Option<&KeywordEntry<'s>> {
         self.keywords.iter().find(|it| it.name == name)
     }
 
     /// Removes and returns the keyword `name`. Returns `None` if this schema does not have the
     /// keyword.
-    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
+    pub(super) fn take_keyword(&mut self, name: &str) -> Option<KeywordEntry<'s>> {
         let index = self.keywords.iter().position(|it| it.name == name)?;
         Some(self.keywords.remove(index))
     }
@@ -336,13 +346,13 @@ impl<'s> FlatSchema<'s> {
         has_only_annotations && self.properties.is_empty() && self.required.is_empty()
     }
 
-    fn property(&self, name: &str) -> Option<&Entry<'s>> {
+    fn property(&self, name: &str) -> Option<&KeywordEntry<'s>> {
         self.properties.iter().find(|it| it.name == name)
     }
 
     /// Returns the keywords of this schema that would apply to a different set of properties or
     /// items after a merge with `other`.
-    fn dependent_keywords(&self, other: &Self) -> Vec<Entry<'s>> {
+    fn dependent_keywords(&self, other: &Self) -> Vec<KeywordEntry<'s>> {
         let mut names = Vec::new();
         if other.properties.iter().any(|it| self.property(it.name).is_none()) {
             names.extend(PROPERTY_DEPENDENT_KEYWORDS);
@@ -350,12 +360,13 @@ impl<'s> FlatSchema<'s> {
         if other.has_tuple() && !self.has_tuple() {
             names.extend(TUPLE_DEPENDENT_KEYWORDS);
         }
-        let restricts_values = |it: &&Entry<'_>| it.value != &Value::Bool(true);
+        let restricts_values = |it: &&KeywordEntry<'_>| it.value != &Value::Bool(true);
         names.into_iter().filter_map(|name| self.keyword(name)).filter(restricts_values).cloned().collect()
     }
 
     fn has_tuple(&self) -> bool {
-        let is_tuple = |it: &Entry<'_>| it.name == "prefixItems" || it.name == "items" && it.value.is_array();
+        let is_tuple =
+            |it: &KeywordEntry<'_>| it.name == "prefixItems" || it.name == "items" && it.value.is_array();
         self.keywords.iter().any(is_tuple)
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::preflight::pattern::backtracks;
-use super::super::reference::join;
+use super::super::preflight::regex_size::needs_backtracking;
+use super::super::reference::join_pointer;
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::description_notes::{DescriptionNotes, annotations};
-use super::flatten::{Entry, FlatSchema, is_assertion, is_requirement};
-use super::inline::{Inliner, any_value};
-use super::json_types::{constants, constrained_type, is_of, types};
+use super::description_notes::{DescriptionNotes, build_annotations};
+use super::flatten::{FlatSchema, KeywordEntry, has_only_required, is_assertion};
+use super::inliner::{Inliner, any_value};
+use super::json_types::{allowed_values, constrained_type, has_type, infer_types};
 
 /// The supported values of `format`, each with its JSON type. Gemini rejects a request with any
 /// other format.
@@ -23,7 +23,7 @@ const FORMATS: [(&str, &str); 5] = [
 /// Returns the schema that is derived from `root` for Gemini, and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
-    let mut flat = inline.read("", root);
+    let mut flat = inline.flatten("", root);
     flatten_root(&mut inline, &mut flat);
     let output = inline.emit(flat);
     (Value::Object(output), inline.into_changes())
@@ -33,16 +33,16 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
 /// alternatives. A property becomes required if all alternatives of a union require it.
 fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     let mut notes = Vec::new();
-    while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
+    while let Some(union) = flat.take_keyword("anyOf").or_else(|| flat.take_keyword("oneOf")) {
         let alternatives = alternatives(&union);
-        if alternatives.iter().all(|(_, it)| is_requirement(it)) {
+        if alternatives.iter().all(|(_, it)| has_only_required(it)) {
             notes.push(union);
             continue;
         }
         inline.report(&union.at, union.name, SchemaChangeKind::Flattened);
         let mut required: Option<Vec<&str>> = None;
         for (at, alternative) in alternatives {
-            let mut part = inline.read(&at, alternative);
+            let mut part = inline.flatten(&at, alternative);
             flatten_root(inline, &mut part);
             flat.targets.extend(part.targets);
             match &mut required {
@@ -50,7 +50,7 @@ fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
                 None => required = Some(part.required),
             }
             for property in part.properties {
-                let is_known = |it: &Entry<'_>| it.name == property.name && it.value == property.value;
+                let is_known = |it: &KeywordEntry<'_>| it.name == property.name && it.value == property.value;
                 if !flat.properties.iter().any(is_known) {
                     flat.properties.push(property);
                 }
@@ -67,26 +67,26 @@ fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     flat.keywords.extend(notes);
 }
 
-fn alternatives<'s>(union: &Entry<'s>) -> Vec<(String, &'s Value)> {
+fn alternatives<'s>(union: &KeywordEntry<'s>) -> Vec<(String, &'s Value)> {
     let alternatives = union.value.as_array().into_iter().flatten().enumerate();
     alternatives.map(|(index, it)| (format!("{}/{}/{index}", union.at, union.name), it)).collect()
 }
 
 fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<String, Value> {
     let mut notes = DescriptionNotes::default();
-    if let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
+    if let Some(union) = flat.take_keyword("anyOf").or_else(|| flat.take_keyword("oneOf")) {
         let alternatives = alternatives(&union);
         // In Gemini's API, each alternative needs a type. Alternatives that only contain `required`
         // have none, so their union becomes a note in the description.
-        if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
+        if !alternatives.iter().all(|(_, it)| has_only_required(it)) {
             return derive_any_of(inline, flat, &union, alternatives);
         }
         inline.changes.push(notes.add(&union.at, union.name, union.value));
     }
-    let names = match types(&flat) {
+    let names = match infer_types(&flat) {
         Ok(types) => {
             if types.is_assumed {
-                inline.report(&flat.at, "type", SchemaChangeKind::TypeAssumed);
+                inline.report(&flat.pointer, "type", SchemaChangeKind::TypeAssumed);
             }
             types.names
         }
@@ -95,7 +95,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
         }
         Err(_) => {
             if !is_object(&flat) {
-                inline.report(&flat.at, "type", SchemaChangeKind::TypeAssumed);
+                inline.report(&flat.pointer, "type", SchemaChangeKind::TypeAssumed);
             }
             vec!["object"]
         }
@@ -112,7 +112,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
                 .iter()
                 .map(|name| derive_single_type(inline, &bare, name, DescriptionNotes::default()));
             let each: Vec<_> = each.collect();
-            let mut output = annotations(&flat, notes, &mut inline.changes);
+            let mut output = build_annotations(&flat, notes, &mut inline.changes);
             output.insert("anyOf".to_owned(), json!(each));
             output
         }
@@ -134,7 +134,7 @@ fn is_object(flat: &FlatSchema<'_>) -> bool {
 fn derive_any_of<'s>(
     inline: &mut Inliner<'s>,
     mut flat: FlatSchema<'s>,
-    union: &Entry<'s>,
+    union: &KeywordEntry<'s>,
     alternatives: Vec<(String, &'s Value)>,
 ) -> Map<String, Value> {
     let (nulls, mut others): (Vec<_>, Vec<_>) = alternatives.into_iter().partition(|(_, it)| is_null(it));
@@ -148,17 +148,17 @@ fn derive_any_of<'s>(
         let common = flat.assertions_only();
         let mut each = Vec::new();
         for (at, alternative) in others {
-            let mut part = inline.read(&at, alternative);
+            let mut part = inline.flatten(&at, alternative);
             inline.merge(&mut part, common.clone(), union.name);
             let mut part = inline.emit(part);
             is_nullable |= part.shift_remove("nullable").is_some();
             push_alternative(part, &mut each);
         }
-        let mut output = annotations(&flat, DescriptionNotes::default(), &mut inline.changes);
+        let mut output = build_annotations(&flat, DescriptionNotes::default(), &mut inline.changes);
         output.insert("anyOf".to_owned(), Value::Array(each));
         output
     } else if let Some((at, only)) = others.pop() {
-        let part = inline.read(&at, only);
+        let part = inline.flatten(&at, only);
         inline.merge(&mut flat, part, union.name);
         inline.emit(flat)
     } else {
@@ -188,7 +188,7 @@ fn null_schema(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, V
     };
     let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
     inline.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Dropped)));
-    let mut output = annotations(flat, DescriptionNotes::default(), &mut inline.changes);
+    let mut output = build_annotations(flat, DescriptionNotes::default(), &mut inline.changes);
     output.insert("type".to_owned(), json!("null"));
     output
 }
@@ -200,13 +200,13 @@ fn any_value_schema<'s>(
     flat: &FlatSchema<'s>,
     mut notes: DescriptionNotes,
 ) -> Map<String, Value> {
-    inline.report(&flat.at, "type", SchemaChangeKind::Narrowed);
+    inline.report(&flat.pointer, "type", SchemaChangeKind::Narrowed);
     let rules = flat.keywords.iter().filter(|it| is_assertion(it.name));
     inline.changes.extend(rules.map(|it| notes.add(&it.at, it.name, it.value)));
     if !flat.required.is_empty() {
-        inline.report(&flat.at, "required", SchemaChangeKind::Dropped);
+        inline.report(&flat.pointer, "required", SchemaChangeKind::Dropped);
     }
-    let mut output = annotations(flat, notes, &mut inline.changes);
+    let mut output = build_annotations(flat, notes, &mut inline.changes);
     if let Value::Object(any) = any_value() {
         output.extend(any);
     }
@@ -234,7 +234,7 @@ fn derive_single_type<'s>(
         }
     }
     add_enum(inline, flat, name, &mut notes, &mut rules);
-    let mut output = annotations(flat, notes, &mut inline.changes);
+    let mut output = build_annotations(flat, notes, &mut inline.changes);
     output.insert("type".to_owned(), json!(name));
     output.append(&mut rules);
     match name {
@@ -258,12 +258,12 @@ enum KeywordAction {
     Describe,
 }
 
-fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
+fn keyword_action(entry: &KeywordEntry<'_>, name: &str) -> KeywordAction {
     let text = entry.value.as_str().unwrap_or_default();
     match entry.name {
         "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
         | "maxProperties" => KeywordAction::Keep,
-        "pattern" if !backtracks(text) => KeywordAction::Keep,
+        "pattern" if !needs_backtracking(text) => KeywordAction::Keep,
         "format" if FORMATS.contains(&(name, text)) => KeywordAction::Keep,
         "type" | "enum" | "const" | "items" | "prefixItems" => KeywordAction::Skip,
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
@@ -290,11 +290,11 @@ fn add_enum(
     rules: &mut Map<String, Value>,
 ) {
     let (Some(values), Some(entry)) =
-        (constants(flat), flat.keyword("const").or_else(|| flat.keyword("enum")))
+        (allowed_values(flat), flat.keyword("const").or_else(|| flat.keyword("enum")))
     else {
         return;
     };
-    let of_type: Vec<_> = values.into_iter().filter(|value| is_of(value, name)).collect();
+    let of_type: Vec<_> = values.into_iter().filter(|value| has_type(value, name)).collect();
     let texts: Vec<_> = of_type.iter().filter_map(|it| it.as_str()).filter(|it| !it.is_empty()).collect();
     if texts.is_empty() {
         inline.changes.push(notes.add(&entry.at, entry.name, entry.value));
@@ -324,13 +324,13 @@ fn items_schema<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
         }
     }
     if let Some(rest) = rest {
-        each.push(inline.derive_schema(&join(&rest.at, "items"), rest.value));
+        each.push(inline.derive_schema(&join_pointer(&rest.at, "items"), rest.value));
     }
     each.into_iter().reduce(union_of).map_or_else(
         || {
             Value::Object(any_value_schema(
                 inline,
-                &FlatSchema { at: flat.at.clone(), ..FlatSchema::default() },
+                &FlatSchema { pointer: flat.pointer.clone(), ..FlatSchema::default() },
                 DescriptionNotes::default(),
             ))
         },
@@ -359,7 +359,7 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
     // value.
     for name in &flat.required {
         if !properties.contains_key(*name) {
-            inline.report(&flat.at, "required", SchemaChangeKind::Narrowed);
+            inline.report(&flat.pointer, "required", SchemaChangeKind::Narrowed);
             properties.insert((*name).to_owned(), any_value());
         }
     }

@@ -15,27 +15,27 @@ pub(super) struct Types<'s> {
 
 /// Returns the types of the values that are valid for `flat`. Fails if the types cannot be derived,
 /// or if no value is valid.
-pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange> {
+pub(super) fn infer_types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange> {
     let declared: Option<Vec<&str>> = match flat.keyword("type").map(|it| it.value) {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
         _ => None,
     };
-    let names = match (declared, constants(flat)) {
+    let names = match (declared, allowed_values(flat)) {
         (Some(names), None) => names,
         (Some(mut names), Some(constants)) => {
-            names.retain(|name| constants.iter().any(|it| is_of(it, name)));
+            names.retain(|name| constants.iter().any(|it| has_type(it, name)));
             names
         }
-        (None, Some(constants)) => distinct_types(&constants),
+        (None, Some(allowed_values)) => distinct_types(&allowed_values),
         (None, None) => {
             let name = assumed_type(flat)
-                .ok_or_else(|| SchemaChange::not_strict(&flat.at, "type", "any value fits"))?;
+                .ok_or_else(|| SchemaChange::not_strict(&flat.pointer, "type", "any value fits"))?;
             return Ok(Types { names: vec![name], is_assumed: true });
         }
     };
     if names.is_empty() {
-        return Err(SchemaChange::not_strict(&flat.at, "type", "no value fits"));
+        return Err(SchemaChange::not_strict(&flat.pointer, "type", "no value fits"));
     }
     Ok(Types { names, is_assumed: false })
 }
@@ -43,7 +43,7 @@ pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange
 /// Returns the values in the `enum` or `const` of `flat`, or `None` if `flat` has neither. If
 /// `flat` has both, returns the `const` value if the `enum` contains it, and an empty list
 /// otherwise.
-pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
+pub(super) fn allowed_values<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
     match flat.keyword("const") {
         Some(only) => {
@@ -55,12 +55,12 @@ pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
 }
 
 /// Returns `true` if `value` has the JSON Schema type `name`. `3.0` is an `integer` and a `number`.
-pub(super) fn is_of(value: &Value, name: &str) -> bool {
+pub(super) fn has_type(value: &Value, name: &str) -> bool {
     let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
     match name {
         "integer" => is_whole(),
         "number" => value.is_number(),
-        _ => kind(value) == name,
+        _ => type_name(value) == name,
     }
 }
 
@@ -68,9 +68,9 @@ pub(super) fn is_of(value: &Value, name: &str) -> bool {
 /// fraction, all numbers count as `number`, otherwise as `integer`.
 fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
-    let has_fraction = values.iter().any(|value| value.is_number() && !is_of(value, "integer"));
+    let has_fraction = values.iter().any(|value| value.is_number() && !has_type(value, "integer"));
     for value in values {
-        let kind = match kind(value) {
+        let kind = match type_name(value) {
             "number" if !has_fraction => "integer",
             kind => kind,
         };
@@ -81,7 +81,7 @@ fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
     kinds
 }
 
-fn kind(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

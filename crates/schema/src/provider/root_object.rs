@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::preflight;
-use super::super::reference::{Reference, join};
+use super::super::reference::{Reference, join_pointer};
 use super::ProviderSchema;
 use super::change::{SchemaChange, SchemaChangeKind};
 use super::description_notes::DescriptionNotes;
@@ -22,7 +22,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     if !REJECTED_KEYWORDS.iter().any(|keyword| members.contains_key(*keyword)) {
         return as_given(changes);
     }
-    let mut union = Union {
+    let mut union = RootMerger {
         root,
         changes,
         properties: Vec::new(),
@@ -32,10 +32,10 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     union.add("", members, true);
     let mut value = union.build_object(members);
     union.drop_additional_properties(members, &mut value);
-    std::mem::take(&mut union.notes).describe(&mut value);
+    std::mem::take(&mut union.notes).append_to(&mut value);
     let value = Value::Object(value);
     // The graph cannot be built if a remaining reference points into a removed keyword.
-    if preflight::graph(&value).is_some() {
+    if preflight::build_graph(&value).is_some() {
         return ProviderSchema { value, is_strict: false, changes: union.changes };
     }
     union.changes.push(SchemaChange::new("", "properties", SchemaChangeKind::Dropped));
@@ -47,7 +47,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
 }
 
 /// The object under construction, with the properties of all alternatives of the root.
-struct Union<'s> {
+struct RootMerger<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
     /// The names of the properties, and for each name all distinct schemas that the alternatives
@@ -57,7 +57,7 @@ struct Union<'s> {
     notes: DescriptionNotes,
 }
 
-impl<'s> Union<'s> {
+impl<'s> RootMerger<'s> {
     /// Adds the keywords of `schema`, a part of the root at the JSON pointer `at`. `is_certain` is
     /// `false` in alternatives: their `required` is ignored, because it does not apply to the whole
     /// object.
@@ -66,7 +66,7 @@ impl<'s> Union<'s> {
             match (keyword.as_str(), value) {
                 ("properties", Value::Object(properties)) => {
                     for (name, schema) in properties {
-                        self.add_property(&join(at, "properties"), name, schema);
+                        self.add_property(&join_pointer(at, "properties"), name, schema);
                     }
                 }
                 ("required", Value::Array(names)) if is_certain => {
@@ -77,13 +77,13 @@ impl<'s> Union<'s> {
                     }
                 }
                 ("$ref", Value::String(reference)) => self.add_target(reference, is_certain),
-                ("allOf", Value::Array(parts)) => self.add_all(&join(at, keyword), parts, is_certain),
+                ("allOf", Value::Array(parts)) => self.add_all(&join_pointer(at, keyword), parts, is_certain),
                 ("anyOf" | "oneOf", Value::Array(alternatives)) => {
                     self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Flattened));
                     if at.is_empty() {
                         self.notes.add(at, keyword, value);
                     }
-                    self.add_all(&join(at, keyword), alternatives, false);
+                    self.add_all(&join_pointer(at, keyword), alternatives, false);
                 }
                 // The type of the derived root is always `object`. Other keywords of the root are
                 // copied later.
@@ -134,7 +134,11 @@ impl<'s> Union<'s> {
             Some((_, schemas)) if schemas.contains(&schema) => {}
             Some((_, schemas)) => {
                 schemas.push(schema);
-                self.changes.push(SchemaChange::new(&join(at, name), "type", SchemaChangeKind::AnyOf));
+                self.changes.push(SchemaChange::new(
+                    &join_pointer(at, name),
+                    "type",
+                    SchemaChangeKind::AnyOf,
+                ));
             }
         }
     }

@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::reference::join;
+use super::super::reference::join_pointer;
 use super::change::{SchemaChange, SchemaChangeKind};
 use super::description_notes::is_schema_metadata;
-use super::flatten::{Entry, FlatSchema};
-use super::inline::Inliner;
+use super::flatten::{FlatSchema, KeywordEntry};
+use super::inliner::Inliner;
 
 /// The maximum length of a description in the reduced schema, in bytes. Longer descriptions are
 /// cut.
@@ -72,8 +72,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
 
 /// Derives the value of the keyword `entry` for the reduced schema. Returns `None` if the keyword
 /// is omitted.
-fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
-    let at = join(&entry.at, entry.name);
+fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &KeywordEntry<'s>) -> Option<Value> {
+    let at = join_pointer(&entry.at, entry.name);
     match (entry.name, entry.value) {
         ("description", Value::String(text)) => Some(shorten_description(inline, entry, text)),
         ("anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(parts)) => {
@@ -99,7 +99,7 @@ fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Val
 }
 
 /// Returns `true` if `entry` is a `format` that only states the width of a number, such as `int64`.
-fn is_machine_format(entry: &Entry<'_>) -> bool {
+fn is_machine_format(entry: &KeywordEntry<'_>) -> bool {
     let kinds = ["int", "uint", "float", "double"];
     entry.name == "format"
         && entry.value.as_str().is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
@@ -107,7 +107,7 @@ fn is_machine_format(entry: &Entry<'_>) -> bool {
 
 /// Shortens the description `text` to [`MAX_DESCRIPTION_BYTES`], at the end of a sentence if
 /// possible. Reports a change if the text was too long.
-fn shorten_description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
+fn shorten_description(inline: &mut Inliner<'_>, entry: &KeywordEntry<'_>, text: &str) -> Value {
     if text.len() <= MAX_DESCRIPTION_BYTES {
         return Value::from(text);
     }
@@ -162,7 +162,7 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     list.retain(|it| !is_null(it));
     if let [only] = list.as_slice() {
         let only = only.clone();
-        replace_list(schema, key, only);
+        inline_only_alternative(schema, key, only);
     }
     true
 }
@@ -170,7 +170,7 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
 /// Replaces the list of types or alternatives under `key` in `schema` by `only`, its single
 /// element. The list is kept if `only` is an object that shares a keyword other than `description`
 /// with `schema`.
-fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
+fn inline_only_alternative(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {
             let is_free = |name: &String| name == "description" || !schema.contains_key(name);

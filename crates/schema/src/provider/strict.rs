@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::description_notes::{DescriptionNotes, annotations};
-use super::flatten::{Entry, FlatSchema, Flattener, is_requirement};
-use super::json_types::{Types, types};
-use super::limits;
+use super::description_notes::{DescriptionNotes, build_annotations};
+use super::flatten::{FlatSchema, Flattener, KeywordEntry, has_only_required};
+use super::json_types::{Types, infer_types};
+use super::strict_limits;
 
 /// The maximum nesting of subschemas in a derivation. It is higher than OpenAI's limit of 10 levels
 /// of objects, because `anyOf` nests without adding a level.
@@ -20,43 +20,43 @@ const MAX_NESTING: usize = 32;
 /// Returns the strict schema that is derived from `root`, and the list of changes. If `root` has no
 /// strict form, fails with the change that prevents it.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
-    let mut strict = Strict::new(root);
+    let mut strict = StrictDeriver::new(root);
     let mut output = strict.derive_root(root)?;
     let mut definitions = Map::new();
-    while let Some((name, pointer, schema)) = strict.open.pop_front() {
+    while let Some((name, pointer, schema)) = strict.pending_definitions.pop_front() {
         definitions.insert(name, Value::Object(strict.derive_schema(&pointer, schema)?));
     }
     if !definitions.is_empty() {
         output.insert("$defs".to_owned(), Value::Object(definitions));
     }
     let output = Value::Object(output);
-    limits::check(&output)?;
+    strict_limits::check_limits(&output)?;
     Ok((output, strict.changes))
 }
 
 /// The state of the derivation of a strict schema. Each reference target becomes a definition in
 /// `$defs`.
-struct Strict<'s> {
+struct StrictDeriver<'s> {
     flattener: Flattener<'s>,
     changes: Vec<SchemaChange>,
     /// The names of the definitions, by the JSON pointers of their original subschemas.
-    names: HashMap<String, String>,
+    definition_names: HashMap<String, String>,
     /// All definition names in use. A new definition needs a different name.
-    taken: HashSet<String>,
+    taken_names: HashSet<String>,
     /// The definitions that are referenced but not derived yet. Each item consists of the name, the
     /// JSON pointer and the original subschema.
-    open: VecDeque<(String, String, &'s Value)>,
+    pending_definitions: VecDeque<(String, String, &'s Value)>,
     nesting: usize,
 }
 
-impl<'s> Strict<'s> {
+impl<'s> StrictDeriver<'s> {
     fn new(root: &'s Value) -> Self {
         Self {
             flattener: Flattener::exact(root),
             changes: Vec::new(),
-            names: HashMap::new(),
-            taken: HashSet::new(),
-            open: VecDeque::new(),
+            definition_names: HashMap::new(),
+            taken_names: HashSet::new(),
+            pending_definitions: VecDeque::new(),
             nesting: 0,
         }
     }
@@ -68,7 +68,7 @@ impl<'s> Strict<'s> {
         if let Some((union, _)) = self.take_union(&mut flat, &mut notes)? {
             return Err(SchemaChange::not_strict(&union.at, union.name, "the root must be one object"));
         }
-        let Types { names, is_assumed } = types(&flat)?;
+        let Types { names, is_assumed } = infer_types(&flat)?;
         if names != ["object"] {
             return Err(SchemaChange::not_strict("", "type", "the root is not an object"));
         }
@@ -83,7 +83,7 @@ impl<'s> Strict<'s> {
 
     fn emit(&mut self, flat: FlatSchema<'s>) -> Result<Map<String, Value>, SchemaChange> {
         if self.nesting == MAX_NESTING {
-            return Err(SchemaChange::not_strict(&flat.at, "properties", "it is nested too deep"));
+            return Err(SchemaChange::not_strict(&flat.pointer, "properties", "it is nested too deep"));
         }
         self.nesting += 1;
         let emitted = self.emit_nested(flat);
@@ -99,14 +99,14 @@ impl<'s> Strict<'s> {
         if let Some((union, alternatives)) = self.take_union(&mut flat, &mut notes)? {
             return self.derive_alternatives(&flat, &union, alternatives);
         }
-        let Types { names, is_assumed } = types(&flat)?;
+        let Types { names, is_assumed } = infer_types(&flat)?;
         self.note_assumed(&flat, is_assumed);
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
             return self.derive_plain(&flat, &names, notes, false);
         }
         // Each assertion constrains one type only, so an `anyOf` with one alternative per type
         // accepts the same values.
-        let mut output = annotations(&flat, notes, &mut self.changes);
+        let mut output = build_annotations(&flat, notes, &mut self.changes);
         let bare = flat.assertions_only();
         let alternatives =
             names.iter().map(|name| self.derive_plain(&bare, &[*name], DescriptionNotes::default(), false));
@@ -123,11 +123,11 @@ impl<'s> Strict<'s> {
         flat: &FlatSchema<'s>,
         reference: &str,
     ) -> Result<Map<String, Value>, SchemaChange> {
-        let (pointer, target) = self.flattener.target(&flat.at, reference)?;
-        let name = if pointer.is_empty() { None } else { Some(self.definition_name(pointer, target)) };
+        let (pointer, target) = self.flattener.resolve_target(&flat.pointer, reference)?;
+        let name = if pointer.is_empty() { None } else { Some(self.name_definition(pointer, target)) };
         let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
-        let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        let mut output = build_annotations(flat, DescriptionNotes::default(), &mut self.changes);
         if output.is_empty() {
             return Ok(reference);
         }
@@ -138,8 +138,8 @@ impl<'s> Strict<'s> {
     /// Returns the name of the definition for `target`, the reference target at the JSON pointer
     /// `pointer`. The name is the last token of `pointer`, made unique. The first call for a target
     /// schedules the derivation of its definition.
-    fn definition_name(&mut self, pointer: String, target: &'s Value) -> String {
-        if let Some(name) = self.names.get(&pointer) {
+    fn name_definition(&mut self, pointer: String, target: &'s Value) -> String {
+        if let Some(name) = self.definition_names.get(&pointer) {
             return name.clone();
         }
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
@@ -147,13 +147,13 @@ impl<'s> Strict<'s> {
         let plain: String = last.chars().map(|it| if is_plain(it) { it } else { '_' }).collect();
         let mut name = plain.clone();
         for number in 2.. {
-            if self.taken.insert(name.clone()) {
+            if self.taken_names.insert(name.clone()) {
                 break;
             }
             name = format!("{plain}_{number}");
         }
-        self.names.insert(pointer.clone(), name.clone());
-        self.open.push_back((name.clone(), pointer, target));
+        self.definition_names.insert(pointer.clone(), name.clone());
+        self.pending_definitions.push_back((name.clone(), pointer, target));
         name
     }
 
@@ -167,19 +167,21 @@ impl<'s> Strict<'s> {
         &mut self,
         flat: &mut FlatSchema<'s>,
         notes: &mut DescriptionNotes,
-    ) -> Result<Option<(Entry<'s>, &'s [Value])>, SchemaChange> {
-        let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) else { return Ok(None) };
+    ) -> Result<Option<(KeywordEntry<'s>, &'s [Value])>, SchemaChange> {
+        let Some(union) = flat.take_keyword("anyOf").or_else(|| flat.take_keyword("oneOf")) else {
+            return Ok(None);
+        };
         if flat.keyword("oneOf").is_some() {
-            return Err(SchemaChange::not_strict(&flat.at, "oneOf", "it stands beside `anyOf`"));
+            return Err(SchemaChange::not_strict(&flat.pointer, "oneOf", "it stands beside `anyOf`"));
         }
         let alternatives = union.value.as_array().map(Vec::as_slice).unwrap_or_default();
-        if !alternatives.iter().all(is_requirement) {
+        if !alternatives.iter().all(has_only_required) {
             return Ok(Some((union, alternatives)));
         }
         if union.name == "oneOf" {
             return Err(SchemaChange::not_strict(&union.at, "oneOf", "null counts as given there"));
         }
-        self.describe(&union, notes);
+        self.add_note(&union, notes);
         Ok(None)
     }
 
@@ -188,13 +190,13 @@ impl<'s> Strict<'s> {
     fn derive_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
-        union: &Entry<'s>,
+        union: &KeywordEntry<'s>,
         alternatives: &'s [Value],
     ) -> Result<Map<String, Value>, SchemaChange> {
         if union.name == "oneOf" {
             self.changes.push(SchemaChange::new(&union.at, "oneOf", SchemaChangeKind::AnyOf));
         }
-        let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        let mut output = build_annotations(flat, DescriptionNotes::default(), &mut self.changes);
         let common = flat.assertions_only();
         let mut any_of = Vec::new();
         for (index, alternative) in alternatives.iter().enumerate() {
@@ -212,14 +214,14 @@ impl<'s> Strict<'s> {
     }
 
     /// Adds a note about the keyword `entry` to `notes`, and reports the change.
-    fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
+    fn add_note(&mut self, entry: &KeywordEntry<'s>, notes: &mut DescriptionNotes) {
         self.changes.push(notes.add(&entry.at, entry.name, entry.value));
     }
 
     /// Reports a change if the type of `flat` was derived from other keywords (`is_assumed`).
     fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
         if is_assumed {
-            self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));
+            self.changes.push(SchemaChange::new(&flat.pointer, "type", SchemaChangeKind::TypeAssumed));
         }
     }
 }

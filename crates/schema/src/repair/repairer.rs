@@ -5,7 +5,7 @@ use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
 use super::super::validator::ERROR_BUDGET;
-use super::super::{Schema, text};
+use super::super::{Schema, wording};
 use super::{Repair, RepairKind};
 
 /// The maximum number of validations in the repair of one value. Each attempt to repair an
@@ -15,8 +15,8 @@ const MAX_ATTEMPTS: usize = 100;
 /// The state of a search for changes that make a value valid.
 pub(super) struct Repairer<'s> {
     schema: &'s Schema,
-    attempts: usize,
-    /// The remaining budget for all validations of this search, in the unit of `Cost`.
+    attempts_left: usize,
+    /// The remaining budget for all validations of this search, in the unit of `ValidationCost`.
     budget: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Repairer<'s> {
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
     /// The replacement of the string at `pointer` by `parsed`, the JSON value that it contains.
-    Read { pointer: String, parsed: Value },
+    ParseString { pointer: String, parsed: Value },
     /// The removal of the property at `pointer`, because its value is `null`.
     Drop { pointer: String },
 }
@@ -42,14 +42,14 @@ enum Remedy<'e> {
 
 impl<'s> Repairer<'s> {
     pub(super) fn new(schema: &'s Schema) -> Self {
-        Self { schema, attempts: MAX_ATTEMPTS, budget: ERROR_BUDGET }
+        Self { schema, attempts_left: MAX_ATTEMPTS, budget: ERROR_BUDGET }
     }
 
     /// Repairs the errors of `value` at or below the JSON pointer `scope`. Returns the repaired
     /// value and its repairs. Returns `None` if an error cannot be repaired, or if the limits of
     /// this search are exceeded.
     pub(super) fn repair(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
-        self.attempts = self.attempts.checked_sub(1)?;
+        self.attempts_left = self.attempts_left.checked_sub(1)?;
         if self.schema.is_too_deep(&value) {
             return None;
         }
@@ -98,7 +98,7 @@ impl<'s> Repairer<'s> {
         scope: &str,
         fixes: Vec<Fix>,
     ) -> Option<(Value, Vec<Repair>)> {
-        let mut repairs: Vec<_> = fixes.into_iter().filter_map(|fix| apply(&mut value, fix)).collect();
+        let mut repairs: Vec<_> = fixes.into_iter().filter_map(|fix| apply_fix(&mut value, fix)).collect();
         if repairs.is_empty() {
             return None;
         }
@@ -136,7 +136,7 @@ fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remed
         }
         (Value::String(text), kind) => {
             let parsed = parse_non_string(text).filter(|parsed| satisfies_keyword(parsed, kind))?;
-            Some(Remedy::Fix(Fix::Read { pointer: pointer.to_owned(), parsed }))
+            Some(Remedy::Fix(Fix::ParseString { pointer: pointer.to_owned(), parsed }))
         }
         _ => None,
     }
@@ -160,11 +160,11 @@ fn fixes_for(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> 
 
 /// Applies `fix` to `value` and returns the repair. Returns `None` if the fix was already applied,
 /// for example because two keywords require the same fix.
-fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
+fn apply_fix(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
-        Fix::Read { pointer, parsed } => {
+        Fix::ParseString { pointer, parsed } => {
             let place = value.pointer_mut(&pointer).filter(|place| place.is_string())?;
-            let spells = text::kind(&parsed).to_owned();
+            let spells = wording::type_name(&parsed).to_owned();
             *place = parsed;
             Some(Repair { pointer, kind: RepairKind::ReadString { spells } })
         }

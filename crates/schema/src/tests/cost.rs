@@ -27,11 +27,11 @@ fn validate_in_time(schema: Value, value: &Value) -> String {
     text
 }
 
-fn check(schema: Value, value: &Value, expected: Expect) {
+fn check_in_time(schema: Value, value: &Value, expected: Expect) {
     expected.assert_eq(&validate_in_time(schema, value));
 }
 
-fn nested(levels: usize, innermost: Value) -> Value {
+fn nested_value(levels: usize, innermost: Value) -> Value {
     (0..levels).fold(innermost, |inner, _| json!({"c": inner}))
 }
 
@@ -39,12 +39,16 @@ fn nested(levels: usize, innermost: Value) -> Value {
 fn exponential_error_lists_are_not_built() {
     let part = json!({"properties": {"c": {"$ref": "#"}}});
     let schema = json!({"type": "object", "allOf": [part, part]});
-    check(
+    check_in_time(
         schema.clone(),
-        &nested(30, json!(1)),
+        &nested_value(30, json!(1)),
         expect![[r#"/: expected a value that fits the schema, received object with "c""#]],
     );
-    check(schema, &nested(2, json!(1)), expect![[r#"/c/c: expected object, received integer 1"#]]);
+    check_in_time(
+        schema,
+        &nested_value(2, json!(1)),
+        expect![[r#"/c/c: expected object, received integer 1"#]],
+    );
 }
 
 #[test]
@@ -52,9 +56,9 @@ fn errors_of_untagged_nested_unions_are_bounded() {
     let alternatives: Vec<_> = ["a", "b", "d"]
         .map(|name| json!({"type": "object", "properties": {"c": {"$ref": "#"}, name: {"type": "string"}}}))
         .into();
-    check(
+    check_in_time(
         json!({"anyOf": alternatives}),
-        &nested(40, json!(1)),
+        &nested_value(40, json!(1)),
         expect![[r#"/: expected a value that fits the schema, received object with "c""#]],
     );
 }
@@ -70,14 +74,14 @@ fn doubled_references_per_value_level_exceed_the_budget() {
     }
     definitions.insert("60".to_owned(), json!({"type": "string"}));
     let schema = json!({"$ref": "#/$defs/0", "$defs": definitions});
-    check(
+    check_in_time(
         schema.clone(),
-        &nested(60, json!("a")),
+        &nested_value(60, json!("a")),
         expect![[
             r#"/: expected a value that can be validated in reasonable time, received object with "c""#
         ]],
     );
-    validate_in_time(schema, &nested(60, json!(1)));
+    validate_in_time(schema, &nested_value(60, json!(1)));
 }
 
 #[test]
@@ -87,14 +91,14 @@ fn nested_unevaluated_properties_are_bounded() {
         |inner, _| json!({"allOf": [inner, true], "anyOf": [inner, false], "unevaluatedProperties": false}),
     );
     if let Ok(schema) = Schema::new(schema) {
-        validate_in_time(schema.as_value().clone(), &nested(1, json!(1)));
+        validate_in_time(schema.as_value().clone(), &nested_value(1, json!(1)));
     }
     let schema = (0..30).fold(
         json!({"properties": {"c": {"type": "integer"}}}),
         |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false}),
     );
-    validate_in_time(schema.clone(), &nested(1, json!(1)));
-    validate_in_time(schema, &nested(1, json!("a")));
+    validate_in_time(schema.clone(), &nested_value(1, json!(1)));
+    validate_in_time(schema, &nested_value(1, json!("a")));
 }
 
 #[test]
@@ -118,7 +122,7 @@ fn unique_items_with_equal_hashes_exceed_the_budget() {
         bits.collect::<Value>()
     };
     let items: Vec<_> = (0..16_000).map(item).collect();
-    check(
+    check_in_time(
         json!({"uniqueItems": true}),
         &json!(items),
         expect![
@@ -126,7 +130,7 @@ fn unique_items_with_equal_hashes_exceed_the_budget() {
         ],
     );
     let objects: Vec<_> = (0..10_000).map(|id| json!({"id": id, "name": "a"})).collect();
-    check(json!({"uniqueItems": true}), &json!(objects), expect!["valid"]);
+    check_in_time(json!({"uniqueItems": true}), &json!(objects), expect!["valid"]);
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn backtracking_expressions_are_bounded() {
     let texts: Vec<_> = (0..20_000).map(|number| format!("{}{number}", "a".repeat(30))).collect();
     validate_in_time(json!({"items": {"not": {"pattern": r"^(a+)+\1$"}}}), &json!(texts));
     validate_in_time(json!({"pattern": "(.?){1000}(.?){1000}z$"}), &Value::from("a".repeat(1 << 20)));
-    check(looks_ahead, &json!("yes"), expect!["valid"]);
+    check_in_time(looks_ahead, &json!("yes"), expect!["valid"]);
 }
 
 #[test]
@@ -149,8 +153,8 @@ fn large_values_of_simple_schemas_are_valid() {
         "additionalProperties": false,
     });
     let rows: Vec<_> = (0..30_000).map(|id| json!({"id": id, "name": "a name"})).collect();
-    check(json!({"type": "array", "items": row}), &json!(rows), expect!["valid"]);
-    check(
+    check_in_time(json!({"type": "array", "items": row}), &json!(rows), expect!["valid"]);
+    check_in_time(
         json!({"properties": {"text": {"type": "string", "pattern": r"^[\s\S]*$"}}}),
         &json!({"text": "a".repeat(1 << 20)}),
         expect!["valid"],
@@ -159,7 +163,11 @@ fn large_values_of_simple_schemas_are_valid() {
         all.as_array_mut().unwrap().push(json!({"c": {"c": {"d": []}}}));
         all
     });
-    check(json!({"additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}), &leaf, expect!["valid"]);
+    check_in_time(
+        json!({"additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}),
+        &leaf,
+        expect!["valid"],
+    );
 }
 
 #[test]
@@ -221,10 +229,10 @@ fn long_reference_chains_do_not_exhaust_the_stack() {
         definitions.insert(length.to_string(), last);
         json!({"$ref": "#/$defs/0", "$defs": definitions})
     };
-    assert_eq!(validate_in_time(chain(8), &nested(98, json!({}))), "valid");
+    assert_eq!(validate_in_time(chain(8), &nested_value(98, json!({}))), "valid");
     for length in [20, 80, 400] {
-        validate_in_time(chain(length), &nested(98, json!({})));
-        validate_in_time(chain(length), &nested(1_500 / (length + 2) - 1, json!(1)));
+        validate_in_time(chain(length), &nested_value(98, json!({})));
+        validate_in_time(chain(length), &nested_value(1_500 / (length + 2) - 1, json!(1)));
         validate_in_time(chain(length), &json!(1));
     }
     assert!(Schema::new(chain(4_000)).is_err());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::Schema;
 use super::with_guards;
 
-fn expression() -> Value {
+fn expression_schema() -> Value {
     let operators = ["add", "subtract", "multiply", "divide", "power"].map(|operator| {
         json!({
             "type": "object",
@@ -24,7 +24,7 @@ fn expression() -> Value {
 /// guards, an error at level 30 must be found quickly.
 #[test]
 fn error_in_a_deep_tree_of_alternatives_is_found_quickly() {
-    let schema = Schema::new(expression()).unwrap();
+    let schema = Schema::new(expression_schema()).unwrap();
     let value = (0..30)
         .fold(json!({"value": "one"}), |inner, _| json!({"op": "add", "left": inner, "right": {"value": 1}}));
     let started = Instant::now();

@@ -1,9 +1,9 @@
-//! Tests of [`Schema::incompatibility`] with generated values.
+//! Tests of [`Schema::find_incompatibility`] with generated values.
 
 use serde_json::{Value, json};
 
 use haft_schema::Schema;
-use haft_testing::example;
+use haft_testing::generate_example;
 
 /// Returns schemas of various kinds. Each schema accepts at least one value.
 fn schemas() -> Vec<Value> {
@@ -62,14 +62,15 @@ fn values_of_incompatible_schemas_are_invalid() {
         value
     };
     for produced in &schemas {
-        assert_eq!(produced.incompatibility(produced, None), None, "{produced:?}");
-        let Ok(value) = example(produced) else { continue };
+        assert_eq!(produced.find_incompatibility(produced, None), None, "{produced:?}");
+        let Ok(value) = generate_example(produced) else { continue };
         for consumed in &schemas {
-            if let Some(incompatibility) = produced.incompatibility(consumed, None) {
+            if let Some(incompatibility) = produced.find_incompatibility(consumed, None) {
                 incompatibilities += 1;
                 // If the producer allows additional members, also test the value with the members
                 // that the consumer expects.
-                let more = example(consumed).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
+                let more =
+                    generate_example(consumed).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
                 for value in [&value, &more].into_iter().filter(|it| produced.is_valid(it)) {
                     assert!(
                         !consumed.is_valid(value),

@@ -18,7 +18,7 @@ fn check(schema: Value, expected: Expect) {
 }
 
 fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
-    let schema = Schema::arguments(schema).unwrap();
+    let schema = Schema::for_arguments(schema).unwrap();
     let derived = schema.for_provider(target);
     let mut text =
         if derived.value == *schema.as_value() { "as given".to_owned() } else { derived.value.to_string() };
@@ -280,8 +280,8 @@ fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {
         let limits = SchemaLimits { nodes: 100_000, bytes: 1 << 24, depth: 300, ..SchemaLimits::default() };
         let derived = Schema::with_limits(schema, &limits).unwrap().for_provider(SchemaTarget::OpenAiStrict);
-        assert_eq!(derived.is_strict, derived.obstacle().is_none());
-        derived.obstacle().map_or_else(|| "strict".to_owned(), ToString::to_string)
+        assert_eq!(derived.is_strict, derived.strict_obstacle().is_none());
+        derived.strict_obstacle().map_or_else(|| "strict".to_owned(), ToString::to_string)
     };
     let nested = |levels: usize| {
         (1..levels).fold(
@@ -326,7 +326,7 @@ fn schema_bomb_is_not_strict() {
     let schema = Schema::new(json!({"$ref": "#/$defs/a0", "$defs": definitions})).unwrap();
     let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
     expect!["`properties` at /$defs/a32/properties/x: not strict, since it is nested too deep"]
-        .assert_eq(&derived.obstacle().unwrap().to_string());
+        .assert_eq(&derived.strict_obstacle().unwrap().to_string());
 }
 
 /// Without `strict: true`, OpenAI restricts only the root, so nested schemas must not change.
@@ -362,7 +362,7 @@ fn only_the_root_changes_without_strict() {
 
 #[test]
 fn changes_can_be_serialized() {
-    let schema = Schema::arguments(
+    let schema = Schema::for_arguments(
         json!({"properties": {"x": {"type": "string", "minLength": 1}}, "additionalProperties": {}}),
     );
     let changes = schema.unwrap().for_provider(SchemaTarget::OpenAiStrict).changes;

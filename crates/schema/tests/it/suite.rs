@@ -49,11 +49,11 @@ struct Test {
 struct Report {
     rejected: BTreeMap<String, Vec<String>>,
     wrong: Vec<String>,
-    right: usize,
+    passed: usize,
 }
 
 impl Report {
-    fn of(folder: &str, dialect: Option<&str>) -> Self {
+    fn run_suite(folder: &str, dialect: Option<&str>) -> Self {
         let mut report = Self::default();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json-schema-test-suite").join(folder);
         let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -79,7 +79,7 @@ impl Report {
             Ok(schema) => schema,
             Err(error) => {
                 let case = format!("{file}: {}", case.description);
-                self.rejected.entry(kind(error.fault())).or_default().push(case);
+                self.rejected.entry(fault_name(error.fault())).or_default().push(case);
                 return;
             }
         };
@@ -90,7 +90,7 @@ impl Report {
                 self.wrong.push(format!("{file}: {}: {}", case.description, test.description));
                 continue;
             }
-            self.right += 1;
+            self.passed += 1;
             let (repaired, repairs) = repair(&schema, test.data.clone(), RepairPolicy::Default);
             if test.valid {
                 assert_eq!((repaired, repairs.len()), (test.data, 0), "a valid value is never changed");
@@ -99,7 +99,7 @@ impl Report {
     }
 
     fn check(&self, expected: &Expect) {
-        let mut text = format!("{} right\n", self.right);
+        let mut text = format!("{} right\n", self.passed);
         for (reason, cases) in &self.rejected {
             text += &format!("rejected, {reason}:\n");
             text.extend(cases.iter().map(|case| format!("  {case}\n")));
@@ -110,14 +110,14 @@ impl Report {
 }
 
 /// Returns the name of the variant of `fault`, without its fields.
-fn kind(fault: &SchemaFault) -> String {
+fn fault_name(fault: &SchemaFault) -> String {
     let text = format!("{fault:?}");
     text.split(|it: char| !it.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 #[test]
 fn draft_2020_12() {
-    Report::of("draft2020-12", None).check(&expect![[r#"
+    Report::run_suite("draft2020-12", None).check(&expect![[r#"
         1010 right
         rejected, DuplicateAnchor:
           anchor: same $anchor with different base uri
@@ -181,7 +181,7 @@ fn draft_2020_12() {
 
 #[test]
 fn draft_2020_12_optional() {
-    Report::of("draft2020-12/optional", None).check(&expect![[r#"
+    Report::run_suite("draft2020-12/optional", None).check(&expect![[r#"
         141 right
         rejected, DuplicateAnchor:
           anchor: $anchor inside an enum is not a real identifier
@@ -199,7 +199,7 @@ fn draft_2020_12_optional() {
 
 #[test]
 fn draft_2020_12_formats() {
-    Report::of("draft2020-12/format", None).check(&expect![[r#"
+    Report::run_suite("draft2020-12/format", None).check(&expect![[r#"
         416 right
     "#]]);
 }
@@ -208,7 +208,7 @@ const DRAFT_7: Option<&str> = Some("http://json-schema.org/draft-07/schema#");
 
 #[test]
 fn draft_7() {
-    Report::of("draft7", DRAFT_7).check(&expect![[r#"
+    Report::run_suite("draft7", DRAFT_7).check(&expect![[r#"
         754 right
         rejected, NestedId:
           refRemote: base URI change - change folder
@@ -244,7 +244,7 @@ fn draft_7() {
 
 #[test]
 fn draft_7_optional() {
-    Report::of("draft7/optional", DRAFT_7).check(&expect![[r#"
+    Report::run_suite("draft7/optional", DRAFT_7).check(&expect![[r#"
         108 right
         rejected, NestedId:
           id: id inside an enum is not a real identifier
@@ -257,7 +257,7 @@ fn draft_7_optional() {
 
 #[test]
 fn draft_7_formats() {
-    Report::of("draft7/format", DRAFT_7).check(&expect![[r#"
+    Report::run_suite("draft7/format", DRAFT_7).check(&expect![[r#"
         360 right
     "#]]);
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use haft_schema::reference::join;
+use haft_schema::reference::join_pointer;
 
 /// The maximum number of differences that an error message lists. Further differences are only
 /// counted.
@@ -25,15 +25,15 @@ pub(super) struct Difference<'v> {
 
 /// Returns the differences between the recorded request `was` and the actual request `now`. Both
 /// are canonical JSON.
-pub(super) fn differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<'v>> {
+pub(super) fn find_differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<'v>> {
     let mut found = Vec::new();
-    compare(Some(was), Some(now), String::new(), &mut found);
+    collect_differences(Some(was), Some(now), String::new(), &mut found);
     found
 }
 
 /// Adds the differences between `was` and `now`, two values at the same JSON pointer `pointer`, to
 /// `found`. The recursion is bounded, because the nesting depth of a request is limited.
-fn compare<'v>(
+fn collect_differences<'v>(
     was: Option<&'v Value>,
     now: Option<&'v Value>,
     pointer: String,
@@ -44,12 +44,17 @@ fn compare<'v>(
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
             let added = after.keys().filter(|key| !before.contains_key(*key));
             for key in before.keys().chain(added) {
-                compare(before.get(key), after.get(key), join(&pointer, key), found);
+                collect_differences(before.get(key), after.get(key), join_pointer(&pointer, key), found);
             }
         }
         (Some(Value::Array(before)), Some(Value::Array(after))) => {
             for index in 0..before.len().max(after.len()) {
-                compare(before.get(index), after.get(index), join(&pointer, &index.to_string()), found);
+                collect_differences(
+                    before.get(index),
+                    after.get(index),
+                    join_pointer(&pointer, &index.to_string()),
+                    found,
+                );
             }
         }
         _ => found.push(Difference { pointer, was, now }),
@@ -58,7 +63,7 @@ fn compare<'v>(
 
 /// Formats the first [`MAX_DIFFERENCES`] differences, one line each, and the number of further
 /// differences.
-pub(super) fn describe(differences: &[Difference<'_>]) -> String {
+pub(super) fn describe_differences(differences: &[Difference<'_>]) -> String {
     let mut text = String::new();
     for Difference { pointer, was, now } in differences.iter().take(MAX_DIFFERENCES) {
         // Writing to a `String` never fails.

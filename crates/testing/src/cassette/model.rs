@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::Value;
 
-use super::difference::{describe, differences};
+use super::difference::{describe_differences, find_differences};
 use super::exchange::{Exchange, RecordedReply};
 use super::redaction::Redaction;
 use super::{Cassette, CassetteError, CassetteMode};
@@ -40,10 +40,10 @@ use haft_core::{
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// // Record once, with a real model, and save the text in a file beside the test.
-/// let model = CassetteModel::record(ScriptedModel::new().chunks(["It ", "is 42."]));
+/// let model = CassetteModel::record(ScriptedModel::new().reply_chunks(["It ", "is 42."]));
 /// let request = ChatRequest::new([Message::user("What is 17 plus 25?")]);
 /// model.chat(&request).await?;
-/// let text = model.recording().unwrap();
+/// let text = model.recorded_text().unwrap();
 ///
 /// // Replay the saved text in each test run.
 /// let cassette: Cassette = text.parse()?;
@@ -123,7 +123,7 @@ impl CassetteModel {
     /// model. It is not called in replay mode.
     ///
     /// The returned model does not access files. The caller reads the recorded text from a file,
-    /// and writes the text that [`recording`](Self::recording) returns to that file.
+    /// and writes the text that [`recording`](Self::recorded_text) returns to that file.
     ///
     /// # Errors
     ///
@@ -140,19 +140,19 @@ impl CassetteModel {
     ///
     /// let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cassettes/sum.json");
     /// let recorded = fs::read_to_string(&path).ok();
-    /// let model = CassetteModel::open(CassetteMode::from_env()?, recorded.as_deref(), || real_model())?;
+    /// let model = CassetteModel::for_mode(CassetteMode::from_env()?, recorded.as_deref(), || real_model())?;
     /// // Run the test with a clone of the model, and then save the recording.
-    /// if let Some(text) = model.recording() {
+    /// if let Some(text) = model.recorded_text() {
     ///     fs::write(&path, text)?;
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn open<M: ChatModel + 'static, E: Into<BoxError>>(
+    pub fn for_mode<M: ChatModel + 'static, E: Into<BoxError>>(
         mode: CassetteMode,
         recorded: Option<&str>,
         model: impl FnOnce() -> Result<M, E>,
     ) -> Result<Self, CassetteError> {
-        let model = || model().map_err(|error| CassetteError::Model(error.into()));
+        let model = || model().map_err(|error| CassetteError::CreateModel(error.into()));
         match (mode, recorded) {
             (CassetteMode::Replay, None) => Err(CassetteError::MissingCassette),
             (CassetteMode::Replay, Some(text)) => Ok(Self::replay(text.parse()?)),
@@ -195,7 +195,7 @@ impl CassetteModel {
     /// Returns the text of the new cassette, or `None` if there is no reason to save it: no request
     /// was recorded and, in the mode `auto`, every exchange of the old cassette was used. Always
     /// returns `None` in replay mode.
-    pub fn recording(&self) -> Option<String> {
+    pub fn recorded_text(&self) -> Option<String> {
         let state = self.tape.lock();
         let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();
         let cassette = Cassette { profile: Some((&self.profile).into()), exchanges: state.exchanges.clone() };
@@ -225,7 +225,7 @@ impl CassetteModel {
     /// let recorded = CassetteModel::record(TestModel::new());
     /// recorded.chat(&request).await?;
     ///
-    /// let model = CassetteModel::replay(recorded.recording().unwrap().parse()?);
+    /// let model = CassetteModel::replay(recorded.recorded_text().unwrap().parse()?);
     /// let worker = model.clone();
     /// tokio::spawn(async move { worker.chat(&request).await }).await??;
     /// model.verify()?;
@@ -244,7 +244,7 @@ impl CassetteModel {
     /// Selects the reply to `request`: an unused exchange with an equal request or, if there is
     /// none, the reply of the real model. In replay mode, there is no real model, so an unrecorded
     /// request gets an error.
-    fn find_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
+    fn take_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
         let mut body = request.to_canonical_json();
         self.redaction.redact_value(&mut body);
         let mut state = self.tape.lock();
@@ -263,7 +263,7 @@ impl CassetteModel {
                     reply: RecordedReply::default(),
                 });
                 let at = state.exchanges.len() - 1;
-                ReplySource::Model(&**model, Box::new(ReplyRecording::new(&self.tape, &self.redaction, at)))
+                ReplySource::Model(&**model, Box::new(ReplyRecorder::new(&self.tape, &self.redaction, at)))
             }
             (None, None) => {
                 let problem = describe_unrecorded(&state, &body);
@@ -279,22 +279,23 @@ impl CassetteModel {
 /// recording of its reply.
 enum ReplySource<'m> {
     Tape(ScriptedReply),
-    Model(&'m dyn ChatModel, Box<ReplyRecording>),
+    Model(&'m dyn ChatModel, Box<ReplyRecorder>),
 }
 
 /// Returns the error message for `request`, which was not recorded. The message lists its
 /// differences from the most similar unused exchange, if there is one.
 fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     let number = state.exchanges.len() + state.unexpected.len() + 1;
-    let near = state.remaining.iter().map(|(of, exchange)| (of, differences(&exchange.request, request)));
+    let near =
+        state.remaining.iter().map(|(of, exchange)| (of, find_differences(&exchange.request, request)));
     let remedy = format!(
         "\nif this is intended, record the cassette again with {}=record",
         CassetteMode::ENV_VARIABLE
     );
     match near.min_by_key(|(_, differences)| differences.len()) {
         None => format!("request {number} is not recorded, and all recorded exchanges were replayed{remedy}"),
-        Some((of, differences)) => {
-            let changes = describe(&differences);
+        Some((of, find_differences)) => {
+            let changes = describe_differences(&find_differences);
             format!("request {number} differs from exchange {of} of the cassette:{changes}{remedy}")
         }
     }
@@ -302,20 +303,20 @@ fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
 
 /// Records the reply to a request. The reply is saved in the [`Tape`] when the recording is
 /// dropped. If the caller drops the request early, the incomplete reply is therefore saved, too.
-struct ReplyRecording {
+struct ReplyRecorder {
     tape: Arc<Tape>,
     redaction: Redaction,
-    at: usize,
+    exchange_index: usize,
     reply: RecordedReply,
 }
 
-impl ReplyRecording {
+impl ReplyRecorder {
     fn new(tape: &Arc<Tape>, redaction: &Redaction, at: usize) -> Self {
         let reply = RecordedReply { dropped: true, ..RecordedReply::default() };
-        Self { tape: Arc::clone(tape), redaction: redaction.clone(), at, reply }
+        Self { tape: Arc::clone(tape), redaction: redaction.clone(), exchange_index: at, reply }
     }
 
-    fn push(&mut self, event: &Result<ChatEvent, ModelError>) {
+    fn record_event(&mut self, event: &Result<ChatEvent, ModelError>) {
         match event {
             Ok(event) => {
                 self.reply.dropped &= !matches!(event, ChatEvent::Finished(_));
@@ -326,10 +327,10 @@ impl ReplyRecording {
     }
 }
 
-impl Drop for ReplyRecording {
+impl Drop for ReplyRecorder {
     fn drop(&mut self) {
         let reply = self.redaction.redact_reply(std::mem::take(&mut self.reply));
-        if let Some(exchange) = self.tape.lock().exchanges.get_mut(self.at) {
+        if let Some(exchange) = self.tape.lock().exchanges.get_mut(self.exchange_index) {
             exchange.reply = reply;
         }
     }
@@ -338,7 +339,7 @@ impl Drop for ReplyRecording {
 #[async_trait]
 impl ChatModel for CassetteModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.find_reply_source(request) {
+        match self.take_reply_source(request) {
             ReplySource::Tape(reply) => reply.into_response().await,
             ReplySource::Model(model, mut recording) => {
                 let reply = model.chat(request).await;
@@ -350,13 +351,13 @@ impl ChatModel for CassetteModel {
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let events = stream::once(async move {
-            match self.find_reply_source(request) {
+            match self.take_reply_source(request) {
                 ReplySource::Tape(reply) => reply.into_stream(),
                 ReplySource::Model(model, mut recording) => {
                     let events = model.stream(request).map(Some).chain(stream::once(async { None }));
                     let recorded = events.filter_map(move |event| {
                         match &event {
-                            Some(event) => recording.push(event),
+                            Some(event) => recording.record_event(event),
                             None => recording.reply.dropped = false,
                         }
                         async { event }

@@ -11,9 +11,9 @@ use haft_core::model::{ChatEvent, ModelError};
 /// Functions that remove secrets from the texts of requests and replies. They are applied in the
 /// order of the list, before a request or reply is recorded or compared.
 #[derive(Clone, Default)]
-pub(super) struct Redaction(Vec<Change>);
+pub(super) struct Redaction(Vec<RedactFn>);
 
-type Change = Arc<dyn Fn(&str) -> String + Send + Sync>;
+type RedactFn = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 impl Redaction {
     pub(super) fn add(&mut self, change: impl Fn(&str) -> String + Send + Sync + 'static) {
@@ -42,7 +42,8 @@ impl Redaction {
             return reply;
         }
         let joined = join_deltas(&reply.events);
-        let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.redact_text(text) != text);
+        let is_split =
+            |event: &ChatEvent| delta_text(event).is_some_and(|text| self.redact_text(text) != text);
         // A secret may be split between two events, for example into `hun` and `ter2`. If the
         // joined text of several events contains a secret, redact the joined events instead.
         if joined.iter().any(is_split) {
@@ -57,7 +58,7 @@ impl Redaction {
     }
 }
 
-fn text_of(event: &ChatEvent) -> Option<&str> {
+fn delta_text(event: &ChatEvent) -> Option<&str> {
     match event {
         ChatEvent::TextDelta { text } | ChatEvent::ReasoningDelta { text } => Some(text),
         ChatEvent::ToolCallDelta { arguments, .. } => Some(arguments),

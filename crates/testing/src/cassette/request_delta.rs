@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-const MESSAGES: &str = "messages";
+const MESSAGES_KEY: &str = "messages";
 
 /// Finds the longest request in `earlier` (by number of messages) that `request` continues. A
 /// request continues an earlier request if it starts with the same messages, adds at least one
@@ -14,7 +14,10 @@ const MESSAGES: &str = "messages";
 ///
 /// Returns the number (from 1) of the earlier request, and an object with the added messages and
 /// the members that changed. `None` if `request` continues none of them.
-pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
+pub(super) fn find_delta<'v>(
+    earlier: impl Iterator<Item = &'v Value>,
+    request: &Value,
+) -> Option<(usize, Value)> {
     let current = messages(request);
     let is_prefix = |before: &Value| {
         let known = messages(before);
@@ -29,7 +32,7 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
         .max_by_key(|(_, before)| messages(before).len())?;
     let mut new = Map::new();
     for (key, value) in request.as_object().into_iter().flatten() {
-        if key == MESSAGES {
+        if key == MESSAGES_KEY {
             new.insert(key.clone(), current.iter().skip(messages(before).len()).cloned().collect());
         } else if before.get(key) != Some(value) {
             new.insert(key.clone(), value.clone());
@@ -39,13 +42,13 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
 }
 
 /// Restores a complete request. `earlier` is the request that it continues, and `new` is the object
-/// returned by [`delta`].
-pub(super) fn apply(earlier: &Value, new: Value) -> Value {
+/// returned by [`find_delta`].
+pub(super) fn apply_delta(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();
     if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {
         for (key, value) in new {
             match (whole.get_mut(&key), value) {
-                (Some(Value::Array(messages)), Value::Array(more)) if key == MESSAGES => {
+                (Some(Value::Array(messages)), Value::Array(more)) if key == MESSAGES_KEY => {
                     messages.extend(more);
                 }
                 (_, value) => drop(whole.insert(key, value)),
@@ -56,7 +59,7 @@ pub(super) fn apply(earlier: &Value, new: Value) -> Value {
 }
 
 fn messages(request: &Value) -> &[Value] {
-    request.get(MESSAGES).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    request.get(MESSAGES_KEY).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn keys(request: &Value) -> impl Iterator<Item = &String> {

@@ -44,8 +44,10 @@ fn second_request(id: &str, sum: &str) -> ChatRequest {
     ChatRequest::new(messages.map(|it| it.with_created_at(Timestamp::now()))).with_tools(tools())
 }
 
-fn scripted() -> ScriptedModel {
-    ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).chunks(["It ", "is ", "42."])
+fn scripted_model() -> ScriptedModel {
+    ScriptedModel::new()
+        .reply_calls([("call_1", "add", r#"{"x":17,"y":25}"#)])
+        .reply_chunks(["It ", "is ", "42."])
 }
 
 async fn stream_events(model: &CassetteModel, request: &ChatRequest) -> Vec<Result<ChatEvent, ModelError>> {
@@ -54,14 +56,14 @@ async fn stream_events(model: &CassetteModel, request: &ChatRequest) -> Vec<Resu
 
 /// Records two requests. Returns the text of the cassette and the events of the second reply.
 async fn record_two_requests() -> (String, Vec<ChatEvent>) {
-    let model = CassetteModel::record(scripted());
+    let model = CassetteModel::record(scripted_model());
     model.chat(&first_request()).await.unwrap();
     let events = stream_events(&model, &second_request("call_1", "42"))
         .await
         .into_iter()
         .map(Result::unwrap)
         .collect();
-    (model.recording().unwrap(), events)
+    (model.recorded_text().unwrap(), events)
 }
 
 /// The requests of an agent depend on the profile of its model, so a replay must report the
@@ -69,10 +71,10 @@ async fn record_two_requests() -> (String, Vec<ChatEvent>) {
 #[test]
 fn profile_is_replayed() {
     let profile = ModelProfile {
-        json_schema: false,
-        images: true,
-        audio: true,
-        files: true,
+        supports_json_schema: false,
+        supports_images: true,
+        supports_audio: true,
+        supports_files: true,
         context_window: Some(8_000),
         ..ModelProfile::new("audio-model")
     };
@@ -216,7 +218,7 @@ async fn replay_yields_the_same_events_for_other_ids_and_times() {
         stream_events(&model, &second_request("other", "42")).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(replayed, original);
     assert_eq!(model.profile().name, "scripted");
-    assert_eq!(model.recording(), None);
+    assert_eq!(model.recorded_text(), None);
 }
 
 #[tokio::test]
@@ -304,13 +306,13 @@ async fn verify_reports_mismatches_and_prevents_the_panic() {
 async fn fallback_model_is_recorded_and_replayed() {
     let busy = || ModelError::RateLimited { message: "wait".to_owned(), retry_after: None, permanent: false };
     let one = ScriptedModel::new().fail(busy()).fail(busy());
-    let other = ScriptedModel::new().chunks(["It ", "is 42."]).fail(ModelError::EmptyResponse);
+    let other = ScriptedModel::new().reply_chunks(["It ", "is 42."]).fail(ModelError::EmptyResponse);
     let model = CassetteModel::record(one.with_fallback(other));
     let original: Vec<_> =
         stream_events(&model, &first_request()).await.into_iter().map(Result::unwrap).collect();
     let error = model.chat(&first_request()).await.unwrap_err();
 
-    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let model = CassetteModel::replay(model.recorded_text().unwrap().parse().unwrap());
     let again: Vec<_> =
         stream_events(&model, &first_request()).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(again, original);
@@ -322,9 +324,9 @@ async fn fallback_model_is_recorded_and_replayed() {
 #[tokio::test]
 async fn cassette_model_conforms() {
     let model = CassetteModel::record(TestModel::new());
-    conformance::model(model.clone()).deterministic().await.assert();
-    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
-    conformance::model(model.clone()).deterministic().await.assert();
+    conformance::model(model.clone()).assume_deterministic().await.assert_conforms();
+    let model = CassetteModel::replay(model.recorded_text().unwrap().parse().unwrap());
+    conformance::model(model.clone()).assume_deterministic().await.assert_conforms();
     assert_eq!(model.verify(), Ok(()));
 }
 
@@ -332,13 +334,13 @@ async fn cassette_model_conforms() {
 async fn errors_are_replayed() {
     let cut = ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new("It".into()) };
     let script = ScriptedModel::new()
-        .events([Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(cut)])
+        .reply_events([Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(cut)])
         .fail(ModelError::Rejected { status: 400, body: "no".to_owned() });
     let model = CassetteModel::record(script);
     let recorded = stream_events(&model, &first_request()).await;
     model.chat(&first_request()).await.unwrap_err();
 
-    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let model = CassetteModel::replay(model.recorded_text().unwrap().parse().unwrap());
     let replayed = stream_events(&model, &first_request()).await;
     assert_eq!(format!("{replayed:?}"), format!("{recorded:?}"));
     let error = model.chat(&first_request()).await.unwrap_err();
@@ -371,7 +373,7 @@ async fn each_kind_of_error_is_replayed() {
     for _ in &expected {
         model.chat(&first_request()).await.unwrap_err();
     }
-    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let model = CassetteModel::replay(model.recorded_text().unwrap().parse().unwrap());
     for expected in expected {
         assert_eq!(format!("{:?}", model.chat(&first_request()).await.unwrap_err()), expected);
     }
@@ -386,12 +388,12 @@ fn malformed_error_is_rejected() {
 
 #[tokio::test]
 async fn dropped_stream_hangs_in_the_replay() {
-    let model = CassetteModel::record(ScriptedModel::new().chunks(["It ", "is 42."]));
+    let model = CassetteModel::record(ScriptedModel::new().reply_chunks(["It ", "is 42."]));
     let request = first_request();
     let mut stream = model.stream(&request);
     stream.next().await.unwrap().unwrap();
     drop(stream);
-    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let model = CassetteModel::replay(model.recorded_text().unwrap().parse().unwrap());
     let mut stream = model.stream(&request);
     assert!(matches!(stream.next().await, Some(Ok(ChatEvent::TextDelta { text })) if text == "It "));
     assert!(stream.next().now_or_never().is_none());
@@ -401,13 +403,13 @@ async fn dropped_stream_hangs_in_the_replay() {
 async fn redaction_covers_text_that_is_split_between_events() {
     let redact = |text: &str| text.replace("hunter2", "…").replace("/home/ada", "~");
     let request = ChatRequest::new([Message::user("Read /home/ada/secret.")]);
-    let model =
-        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).with_redaction(redact);
+    let model = CassetteModel::record(ScriptedModel::new().reply_chunks(["It is hun", "ter2", "."]))
+        .with_redaction(redact);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "It is hunter2.");
-    let model =
-        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).with_redaction(redact);
+    let model = CassetteModel::record(ScriptedModel::new().reply_chunks(["It is hun", "ter2", "."]))
+        .with_redaction(redact);
     stream_events(&model, &request).await;
-    let text = model.recording().unwrap();
+    let text = model.recorded_text().unwrap();
     assert!(!text.contains("hun") && !text.contains("ada"), "{text}");
 
     let model = CassetteModel::replay(text.parse().unwrap()).with_redaction(redact);
@@ -418,12 +420,12 @@ async fn redaction_covers_text_that_is_split_between_events() {
 #[tokio::test]
 async fn auto_mode_records_new_requests_and_removes_unused_ones() {
     let (text, _) = record_two_requests().await;
-    let scripted = ScriptedModel::new().text("It is 43.");
+    let scripted = ScriptedModel::new().reply_text("It is 43.");
     let model = CassetteModel::auto(text.parse().unwrap(), scripted.clone());
     model.chat(&first_request()).await.unwrap();
     model.chat(&second_request("call_1", "43")).await.unwrap();
     assert_eq!(scripted.requests().len(), 1);
-    let text = model.recording().unwrap();
+    let text = model.recorded_text().unwrap();
     let model = CassetteModel::replay(text.parse().unwrap());
     model.chat(&first_request()).await.unwrap();
     assert_eq!(model.chat(&second_request("call_1", "43")).await.unwrap().message.text(), "It is 43.");
@@ -431,14 +433,14 @@ async fn auto_mode_records_new_requests_and_removes_unused_ones() {
     let model = CassetteModel::auto(text.parse().unwrap(), ScriptedModel::new());
     model.chat(&first_request()).await.unwrap();
     model.chat(&second_request("call_1", "43")).await.unwrap();
-    assert_eq!(model.recording(), None);
+    assert_eq!(model.recorded_text(), None);
 }
 
 #[tokio::test]
 async fn only_recording_modes_create_the_model() {
     let (text, _) = record_two_requests().await;
     let none = || Err::<TestModel, _>("there is no key");
-    let open = |mode, text| CassetteModel::open(mode, text, none).map_err(|error| error.to_string());
+    let open = |mode, text| CassetteModel::for_mode(mode, text, none).map_err(|error| error.to_string());
     assert_eq!(
         open(CassetteMode::Replay, None).unwrap_err(),
         "there is no recording: create it with HAFT_CASSETTES=record"
@@ -494,6 +496,6 @@ async fn usage_and_response_id_are_replayed() {
     };
     let model = CassetteModel::record(ScriptedModel::new().reply(response.clone()));
     model.chat(&first_request()).await.unwrap();
-    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let model = CassetteModel::replay(model.recorded_text().unwrap().parse().unwrap());
     assert_eq!(model.chat(&first_request()).await.unwrap(), response);
 }

@@ -15,35 +15,35 @@ use haft_core::{
     tool::{Progress, ProgressSink, RunContext},
 };
 
-const ENDS: Rule = Rule {
+const RUN_ENDS: Rule = Rule {
     text: "every run ends",
     remedy: "limit the requests of a run and put a deadline on each wait; allow the check more time with `timeout`",
 };
-const PAIRED: Rule = Rule {
+const CALLS_PAIRED: Rule = Rule {
     text: "every call in a transcript has exactly one result, in call order",
     remedy: "add a result for each open call before the run ends, also after an error",
 };
-const CONSISTENT: Rule = Rule {
+const RUN_MATCHES_STREAM: Rule = Rule {
     text: "`run` and `stream` end in the same way",
     remedy: "keep the default implementation of `run`, or share one loop",
 };
-const FOLLOWS: Rule = Rule {
+const CONVERSATION_CONTINUES: Rule = Rule {
     text: "a conversation can be continued",
     remedy: "treat the transcript of `RunStart::New` as the earlier conversation",
 };
-const SAVED: Rule = Rule {
+const SUSPENSION_ROUND_TRIPS: Rule = Rule {
     text: "a suspended run is unchanged by a round trip through JSON",
     remedy: "keep only JSON data in `SuspendedRun::checkpoint`, and no handles",
 };
-const RESUMES: Rule = Rule {
+const SUSPENSION_RESUMES: Rule = Rule {
     text: "a suspended run continues after a decision",
     remedy: "read `RunStart::Resume`: the saved state, and the decisions by call id",
 };
-const CANCELLED: Rule = Rule {
+const CANCELLED_RUN_ENDS: Rule = Rule {
     text: "cancelling ends a run",
     remedy: "watch the token of `RunInput::context`, close the open calls, and end with `AgentErrorKind::Cancelled`",
 };
-const DROPPED: Rule = Rule {
+const DROPPED_RUN_ENDS: Rule = Rule {
     text: "dropping the stream ends the run and its tasks",
     remedy: "own spawned tasks: abort them when the stream is dropped",
 };
@@ -96,7 +96,7 @@ impl AgentCheck {
     async fn run(self) -> Report {
         let mut report = Report::new("the agent");
         let mut requests = 0;
-        let first = self.stream((self.input)(), &mut requests, ENDS, &mut report).await;
+        let first = self.stream((self.input)(), &mut requests, RUN_ENDS, &mut report).await;
         let Some(first) = first else { return report };
         match &first {
             Ok(RunOutput::Answer(answer)) => {
@@ -107,10 +107,10 @@ impl AgentCheck {
         }
         let again = with_timeout(self.timeout, self.agent.run((self.input)())).await;
         match again {
-            None => report.add(ENDS, format!("`run` does not in {:?}", self.timeout)),
+            None => report.add_finding(RUN_ENDS, format!("`run` does not in {:?}", self.timeout)),
             Some(again) => {
-                let kinds = (kind(&first), kind(&again));
-                report.require(CONSISTENT, kinds.0 == kinds.1, || {
+                let kinds = (end_kind(&first), end_kind(&again));
+                report.require(RUN_MATCHES_STREAM, kinds.0 == kinds.1, || {
                     format!("`stream` ends with {}, `run` with {}", kinds.0, kinds.1)
                 });
             }
@@ -118,7 +118,8 @@ impl AgentCheck {
         self.cancel(&mut report).await;
         self.drop_early(&mut report).await;
         let many = join_all((0..2).map(|_| with_timeout(self.timeout, self.agent.run((self.input)())))).await;
-        report.require(ENDS, many.iter().all(Option::is_some), || "two concurrent runs do not".to_owned());
+        report
+            .require(RUN_ENDS, many.iter().all(Option::is_some), || "two concurrent runs do not".to_owned());
         report
     }
 
@@ -134,17 +135,17 @@ impl AgentCheck {
     ) -> Option<RunEnd> {
         let Some(events) = with_timeout(self.timeout, self.agent.stream(input).collect::<Vec<_>>()).await
         else {
-            report.add(rule, format!("no end in {:?}", self.timeout));
+            report.add_finding(rule, format!("no end in {:?}", self.timeout));
             return None;
         };
-        let end = events::check(events, requests, report)?;
+        let end = events::check_events(events, requests, report)?;
         let transcript = match &end {
             Ok(RunOutput::Answer(answer)) => Some(&answer.transcript),
             Ok(RunOutput::Suspended(_)) => None,
             Err(error) => Some(&error.transcript),
         };
-        if let Some(problem) = transcript.and_then(pairing::find_problem) {
-            report.add(PAIRED, problem);
+        if let Some(problem) = transcript.and_then(pairing::find_pairing_problem) {
+            report.add_finding(CALLS_PAIRED, problem);
         }
         Some(end)
     }
@@ -154,15 +155,15 @@ impl AgentCheck {
     async fn continue_conversation(&self, earlier: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
         let input = RunInput::new("And then?").with_history(earlier.clone()).with_context(context);
-        match self.stream(input, &mut 0, FOLLOWS, report).await {
+        match self.stream(input, &mut 0, CONVERSATION_CONTINUES, report).await {
             Some(Ok(RunOutput::Answer(answer))) => {
                 let is_continued = answer.transcript.messages().starts_with(earlier.messages());
-                report.require(FOLLOWS, is_continued, || {
+                report.require(CONVERSATION_CONTINUES, is_continued, || {
                     "the new transcript does not start with the old one".to_owned()
                 });
             }
             Some(Err(error)) if matches!(*error.kind, AgentErrorKind::InvalidInput(_)) => {
-                report.add(FOLLOWS, error.to_string());
+                report.add_finding(CONVERSATION_CONTINUES, error.to_string());
             }
             _ => {}
         }
@@ -177,16 +178,19 @@ impl AgentCheck {
             .and_then(|text| serde_json::from_str::<SuspendedRun>(&text).map_err(|error| error.to_string()));
         let loaded = match loaded {
             Ok(loaded) => loaded,
-            Err(problem) => return report.add(SAVED, problem),
+            Err(problem) => return report.add_finding(SUSPENSION_ROUND_TRIPS, problem),
         };
-        report.require(SAVED, loaded == *suspended, || "it differs after loading".to_owned());
-        report.require(RESUMES, !suspended.pending.is_empty(), || "it has no pending calls".to_owned());
-        let leaves = loaded.pending.iter().flat_map(PendingCall::leaves);
+        report
+            .require(SUSPENSION_ROUND_TRIPS, loaded == *suspended, || "it differs after loading".to_owned());
+        report.require(SUSPENSION_RESUMES, !suspended.pending.is_empty(), || {
+            "it has no pending calls".to_owned()
+        });
+        let leaves = loaded.pending.iter().flat_map(PendingCall::innermost_calls);
         let decisions = leaves.map(|leaf| (leaf.call.id.clone(), Decision::denied("not now"))).collect();
         let input = RunInput::resume(loaded.clone(), decisions).with_context((self.input)().context);
-        match self.stream(input, &mut requests, RESUMES, report).await {
+        match self.stream(input, &mut requests, SUSPENSION_RESUMES, report).await {
             Some(Ok(RunOutput::Suspended(again))) => {
-                report.require(RESUMES, again != *suspended, || {
+                report.require(SUSPENSION_RESUMES, again != *suspended, || {
                     "with all decisions given, it is suspended as before".to_owned()
                 });
             }
@@ -196,7 +200,7 @@ impl AgentCheck {
                     AgentErrorKind::InvalidInput(_) | AgentErrorKind::UnexpectedOutcome(_)
                 ) =>
             {
-                report.add(RESUMES, error.to_string());
+                report.add_finding(SUSPENSION_RESUMES, error.to_string());
             }
             _ => {}
         }
@@ -217,21 +221,22 @@ impl AgentCheck {
             }
             cancellation.cancel();
             let Some(rest) = with_timeout(self.timeout, stream.collect::<Vec<_>>()).await else {
-                report.add(CANCELLED, format!("it still runs after {:?}", self.timeout));
+                report.add_finding(CANCELLED_RUN_ENDS, format!("it still runs after {:?}", self.timeout));
                 continue;
             };
             events.extend(rest);
-            match events::check(events, &mut 0, report) {
+            match events::check_events(events, &mut 0, report) {
                 Some(Err(error)) => {
                     let is_cancelled = matches!(*error.kind, AgentErrorKind::Cancelled);
-                    report.require(CANCELLED, is_cancelled, || format!("it ends with: {error}"));
-                    if let Some(problem) = pairing::find_problem(&error.transcript) {
-                        report.add(PAIRED, format!("after a cancellation, {problem}"));
+                    report.require(CANCELLED_RUN_ENDS, is_cancelled, || format!("it ends with: {error}"));
+                    if let Some(problem) = pairing::find_pairing_problem(&error.transcript) {
+                        report.add_finding(CALLS_PAIRED, format!("after a cancellation, {problem}"));
                     }
                 }
                 // The run finished before the check cancelled it.
                 Some(Ok(_)) if !at_once => {}
-                Some(Ok(_)) => report.add(CANCELLED, "a run that was cancelled before its start answers"),
+                Some(Ok(_)) => report
+                    .add_finding(CANCELLED_RUN_ENDS, "a run that was cancelled before its start answers"),
                 None => {}
             }
         }
@@ -248,7 +253,9 @@ impl AgentCheck {
         drop(with_timeout(self.timeout, stream.next()).await);
         drop(stream);
         let ended = wait_until(self.timeout, || weak.strong_count() == 0).await;
-        report.require(DROPPED, ended, || format!("its context is still in use after {:?}", self.timeout));
+        report.require(DROPPED_RUN_ENDS, ended, || {
+            format!("its context is still in use after {:?}", self.timeout)
+        });
     }
 }
 
@@ -261,7 +268,7 @@ impl IntoFuture for AgentCheck {
     }
 }
 
-fn kind(ended: &RunEnd) -> &'static str {
+fn end_kind(ended: &RunEnd) -> &'static str {
     match ended {
         Ok(RunOutput::Answer(_)) => "an answer",
         Ok(RunOutput::Suspended(_)) => "a suspended run",

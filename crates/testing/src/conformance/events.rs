@@ -8,15 +8,15 @@ use haft_core::{
     agent::{AgentError, AgentErrorKind},
 };
 
-const ENDS: Rule = Rule {
+const ENDS_ONCE: Rule = Rule {
     text: "a run ends exactly once, with its output or an error",
     remedy: "yield `RunEvent::Done` or an error last, and nothing after it",
 };
-const CALLS: Rule = Rule {
+const CALLS_FINISH: Rule = Rule {
     text: "every started call finishes or is suspended",
     remedy: "yield `CallFinished` or `CallPending` with the id of each `CallStarted` before the run ends",
 };
-const REQUESTS: Rule = Rule {
+const REQUESTS_NUMBERED: Rule = Rule {
     text: "requests are numbered from 1",
     remedy: "number `RequestStarted` in the order of the requests; a resumed run continues the numbers",
 };
@@ -30,7 +30,7 @@ pub(super) type RunEnd = Result<RunOutput, AgentError>;
 /// `requests` is the number of the last model request before these events: 0 for a new run, or the
 /// number at the suspension for a resumed run. The function sets it to the number of the last model
 /// request in `events`.
-pub(super) fn check(
+pub(super) fn check_events(
     events: Vec<Result<RunEvent, AgentError>>,
     requests: &mut u32,
     report: &mut Report,
@@ -45,13 +45,15 @@ pub(super) fn check(
             Ok(RunEvent::CallStarted { call }) => drop(open.insert(call.id)),
             Ok(RunEvent::CallFinished { result }) => {
                 let was_open = open.remove(&result.call_id);
-                report.require(CALLS, was_open, || format!("{:?} finishes without a start", result.call_id));
+                report.require(CALLS_FINISH, was_open, || {
+                    format!("{:?} finishes without a start", result.call_id)
+                });
             }
             Ok(RunEvent::CallPending { pending }) => drop(open.remove(&pending.call.id)),
             Ok(RunEvent::RequestStarted { request }) => {
                 let number = *requests + 1;
                 *requests = request;
-                report.require(REQUESTS, request == number, || {
+                report.require(REQUESTS_NUMBERED, request == number, || {
                     format!("request {number} has the number {request}")
                 });
             }
@@ -60,17 +62,17 @@ pub(super) fn check(
             Err(error) => end = Some(Err(error)),
         }
     }
-    report.require(ENDS, after == 0, || format!("{after} events follow the end"));
+    report.require(ENDS_ONCE, after == 0, || format!("{after} events follow the end"));
     match &end {
-        None => report.add(ENDS, "the stream ends with neither"),
+        None => report.add_finding(ENDS_ONCE, "the stream ends with neither"),
         Some(Ok(_)) => {
             for id in open {
-                report.add(CALLS, format!("{id:?} does neither"));
+                report.add_finding(CALLS_FINISH, format!("{id:?} does neither"));
             }
         }
         Some(Err(error)) => {
             let is_complete = !matches!(*error.kind, AgentErrorKind::Incomplete);
-            report.require(ENDS, is_complete, || error.to_string());
+            report.require(ENDS_ONCE, is_complete, || error.to_string());
         }
     }
     end

@@ -7,7 +7,7 @@ use haft_core::{Transcript, message::MessageBody};
 /// Describes the first problem with the calls in `transcript`. Call ids must be unique. Each
 /// message with calls must be followed by exactly one result for each call, in call order. `None`
 /// if there is no problem.
-pub(super) fn find_problem(transcript: &Transcript) -> Option<String> {
+pub(super) fn find_pairing_problem(transcript: &Transcript) -> Option<String> {
     let mut ids = HashSet::new();
     let mut open: Vec<&String> = Vec::new();
     for message in transcript.messages() {

@@ -11,31 +11,31 @@ use haft_core::{
     toolset::{ListContext, ToolList},
 };
 
-const LABEL: Rule = Rule {
+const LABEL_CONSTANT: Rule = Rule {
     text: "the label names the source",
     remedy: "return a constant text, such as `mcp:files`, and use it in errors",
 };
-const LISTS: Rule = Rule {
+const LISTS_IN_TIME: Rule = Rule {
     text: "the source lists its tools in time",
     remedy: "connect before listing, and put a deadline on each wait; check a source that is able to list",
 };
-const SAME: Rule = Rule {
+const SNAPSHOT_REUSED: Rule = Rule {
     text: "an unchanged source returns the same snapshot",
     remedy: "store the `ToolList` and return clones until something changes: an agent lists before each request",
 };
-const CONSISTENT: Rule = Rule {
+const TOOLS_UNCHANGED: Rule = Rule {
     text: "listing does not change the tools",
     remedy: "return the same tools with the same definitions until something changes",
 };
-const CONCURRENT: Rule = Rule {
+const CONCURRENT_LISTINGS: Rule = Rule {
     text: "concurrent listings all return the tools",
     remedy: "let later callers wait for the listing in progress",
 };
-const DROPPED: Rule = Rule {
+const DROP_HARMLESS: Rule = Rule {
     text: "a dropped listing does not affect the next one",
     remedy: "leave no lock and no half-read answer behind when the future is dropped",
 };
-const FOUND: Rule = Rule {
+const TOOLS_FOUND_BY_NAME: Rule = Rule {
     text: "each tool is found by the name in its definition, which is constant",
     remedy: "create the definition once and store it in the tool",
 };
@@ -78,23 +78,26 @@ impl SourceCheck {
     async fn run(self) -> Report {
         let label = self.source.label().to_owned();
         let mut report = Report::new(format!("tool source {label:?}"));
-        report.require(LABEL, !label.trim().is_empty(), || "it is empty".to_owned());
-        let Some(first) = self.list(&mut report, LISTS).await else { return report };
-        report.require(LABEL, self.source.label() == label, || {
+        report.require(LABEL_CONSTANT, !label.trim().is_empty(), || "it is empty".to_owned());
+        let Some(first) = self.list(&mut report, LISTS_IN_TIME).await else { return report };
+        report.require(LABEL_CONSTANT, self.source.label() == label, || {
             format!("it changed to {:?}", self.source.label())
         });
         for tool in first.tools() {
             let definition = tool.definition();
             let found = first.get(definition.name().as_str()).map(|tool| tool.definition().clone());
-            report.require(FOUND, found.as_ref() == Some(definition), || {
+            report.require(TOOLS_FOUND_BY_NAME, found.as_ref() == Some(definition), || {
                 format!("\"{}\" is not found", definition.name())
             });
         }
-        if let Some(again) = self.list(&mut report, LISTS).await {
+        if let Some(again) = self.list(&mut report, LISTS_IN_TIME).await {
             if definitions(&again) != definitions(&first) {
-                report.add(CONSISTENT, format!("it has {} instead of {}", names(&again), names(&first)));
+                report.add_finding(
+                    TOOLS_UNCHANGED,
+                    format!("it has {} instead of {}", names(&again), names(&first)),
+                );
             } else {
-                report.require(SAME, again.id() == first.id(), || {
+                report.require(SNAPSHOT_REUSED, again.snapshot_id() == first.snapshot_id(), || {
                     format!("the second listing is another snapshot of {}", names(&again))
                 });
             }
@@ -104,10 +107,10 @@ impl SourceCheck {
         let got =
             many.iter().filter(|it| matches!(it, Some(Ok(list)) if definitions(list) == definitions(&first)));
         let got = got.count();
-        report.require(CONCURRENT, got == many.len(), || format!("{got} of {} do", many.len()));
+        report.require(CONCURRENT_LISTINGS, got == many.len(), || format!("{got} of {} do", many.len()));
         drop(self.source.tools(&self.context).now_or_never());
-        if let Some(after) = self.list(&mut report, DROPPED).await {
-            report.require(DROPPED, definitions(&after) == definitions(&first), || {
+        if let Some(after) = self.list(&mut report, DROP_HARMLESS).await {
+            report.require(DROP_HARMLESS, definitions(&after) == definitions(&first), || {
                 format!("the next one returns {}", names(&after))
             });
         }
@@ -120,12 +123,12 @@ impl SourceCheck {
         match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),
             Some(Err(error)) => {
-                report.require(LABEL, error.label == self.source.label(), || {
+                report.require(LABEL_CONSTANT, error.label == self.source.label(), || {
                     format!("an error has the label {:?}", error.label)
                 });
-                report.add(rule, error.to_string());
+                report.add_finding(rule, error.to_string());
             }
-            None => report.add(rule, format!("no list in {:?}", self.timeout)),
+            None => report.add_finding(rule, format!("no list in {:?}", self.timeout)),
         }
         None
     }

@@ -15,25 +15,25 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{DEFAULT_TIMEOUT, POLL_INTERVAL, Report, Rule, wait_until, with_timeout};
-use crate::example;
+use crate::generate_example;
 use haft_core::{
     Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, call::ToolResponse, pipeline::Batch,
     tool::RunContext, toolset::ToolList,
 };
 
-const STABLE: Rule = Rule {
+const DEFINITION_CONSTANT: Rule = Rule {
     text: "the definition is constant",
     remedy: "create the definition once and store it in the tool",
 };
-const USABLE: Rule = Rule {
+const DEFINITION_VALID: Rule = Rule {
     text: "the definition is valid",
     remedy: "correct the definition: `Toolset::check` reports the same defect at startup",
 };
-const ACCEPTS: Rule = Rule {
+const ACCEPTS_VALID_ARGUMENTS: Rule = Rule {
     text: "arguments that match the schema are accepted",
     remedy: "describe the accepted arguments in the schema; if generated arguments make no sense, set some with `arguments`",
 };
-const SUCCEEDS: Rule = Rule {
+const CALL_SUCCEEDS: Rule = Rule {
     text: "a call with the given arguments succeeds",
     remedy: "set arguments and a context with which the tool succeeds: the check does not look into failed calls",
 };
@@ -41,19 +41,19 @@ const NO_PANIC: Rule = Rule {
     text: "a call does not panic",
     remedy: "return an error: `ToolError::Failed` says what the model reads",
 };
-const RECOVERS: Rule = Rule {
+const FAILURE_NOT_FATAL: Rule = Rule {
     text: "a failed call does not stop the run",
     remedy: "set the state that the tool needs with `context`; return `ToolError::Fatal` only for errors that must stop the run",
 };
-const RESULT: Rule = Rule {
+const RESULT_MATCHES_SCHEMA: Rule = Rule {
     text: "a result matches the output schema",
     remedy: "return `ToolOutput::structured` with a matching value, or correct the output schema",
 };
-const CANCELLED: Rule = Rule {
+const CANCELLED_CALL_ENDS: Rule = Rule {
     text: "a cancelled call ends",
     remedy: "do not block in `call`: await, or move the work to `spawn_blocking` and end it when the context's token is cancelled",
 };
-const DROPPED: Rule = Rule {
+const DROPPED_CALL_ENDS: Rule = Rule {
     text: "dropping a call ends it",
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
@@ -70,7 +70,7 @@ const MAX_POLLS: usize = 1_000;
 pub struct ToolCheck {
     tool: Arc<dyn Tool>,
     arguments: Option<Value>,
-    run: RunContext,
+    run_context: RunContext,
     timeout: Duration,
 }
 
@@ -87,7 +87,12 @@ pub struct ToolCheck {
 /// caller [sets](ToolCheck::arguments) them. Generated arguments are valid but meaningless, so the
 /// tool may fail with them. Results are checked only for successful calls.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
-    ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), timeout: DEFAULT_TIMEOUT }
+    ToolCheck {
+        tool: Arc::new(tool),
+        arguments: None,
+        run_context: RunContext::default(),
+        timeout: DEFAULT_TIMEOUT,
+    }
 }
 
 impl ToolCheck {
@@ -100,7 +105,7 @@ impl ToolCheck {
     /// Sets the context of the calls, for example with a state and a principal. The check replaces
     /// the cancellation token of the context, so that it can cancel each call separately.
     pub fn context(mut self, run: RunContext) -> Self {
-        self.run = run;
+        self.run_context = run;
         self
     }
 
@@ -114,26 +119,26 @@ impl ToolCheck {
     async fn run(self) -> Report {
         let Ok(definition) = catch_unwind(AssertUnwindSafe(|| self.tool.definition().clone())) else {
             let mut report = Report::new("the tool");
-            report.add(NO_PANIC, "`definition` panics");
+            report.add_finding(NO_PANIC, "`definition` panics");
             return report;
         };
         let mut report = Report::new(format!("tool \"{}\"", definition.name()));
         let again = (0..3).map(|_| self.tool.definition().clone());
-        report.require(STABLE, again.into_iter().all(|it| it == definition), || {
+        report.require(DEFINITION_CONSTANT, again.into_iter().all(|it| it == definition), || {
             "it changes between calls".to_owned()
         });
         if let Some(defect) = definition.defect() {
-            report.add(USABLE, defect);
+            report.add_finding(DEFINITION_VALID, defect);
             return report;
         }
         let arguments = match &self.arguments {
             Some(arguments) => Ok(arguments.clone()),
-            None => example(definition.input_schema()),
+            None => generate_example(definition.input_schema()),
         };
         let arguments = match arguments {
             Ok(arguments) => arguments,
             Err(error) => {
-                report.add(ACCEPTS, error.to_string());
+                report.add_finding(ACCEPTS_VALID_ARGUMENTS, error.to_string());
                 return report;
             }
         };
@@ -145,8 +150,8 @@ impl ToolCheck {
         report
     }
 
-    fn context_of(&self, cancellation: &CancellationToken) -> Arc<RunContext> {
-        Arc::new(RunContext { cancellation: cancellation.clone(), ..self.run.clone() })
+    fn call_context(&self, cancellation: &CancellationToken) -> Arc<RunContext> {
+        Arc::new(RunContext { cancellation: cancellation.clone(), ..self.run_context.clone() })
     }
 
     /// Calls the tool with valid `arguments` and checks the result. The call bypasses the pipeline,
@@ -156,14 +161,16 @@ impl ToolCheck {
             // A slow call does not violate the contract, so a timeout is not a finding.
             None => return,
             Some(Err(_panic)) => {
-                return report.add(NO_PANIC, format!("it panics when it is called with {arguments}"));
+                return report.add_finding(NO_PANIC, format!("it panics when it is called with {arguments}"));
             }
             Some(Ok(Err(ToolError::InvalidArguments(reason)))) => {
-                return report.add(ACCEPTS, format!("{arguments} is rejected: {reason}"));
+                return report
+                    .add_finding(ACCEPTS_VALID_ARGUMENTS, format!("{arguments} is rejected: {reason}"));
             }
-            Some(Ok(Err(ToolError::Fatal(reason)))) => return report.add(RECOVERS, reason),
+            Some(Ok(Err(ToolError::Fatal(reason)))) => return report.add_finding(FAILURE_NOT_FATAL, reason),
             Some(Ok(Err(error))) => {
-                return report.require(SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
+                return report
+                    .require(CALL_SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
             }
             Some(Ok(Ok(ToolResponse::Pending(_)))) => return,
             Some(Ok(Ok(ToolResponse::Done(output)))) => output,
@@ -171,11 +178,14 @@ impl ToolCheck {
         match (definition.output_schema(), &output.structured) {
             (None, _) => {}
             (Some(_), None) => {
-                report.add(RESULT, "there is an output schema, but the result has no structured content");
+                report.add_finding(
+                    RESULT_MATCHES_SCHEMA,
+                    "there is an output schema, but the result has no structured content",
+                );
             }
             (Some(schema), Some(value)) => {
                 if let Err(violations) = schema.validate(value) {
-                    report.add(RESULT, violations.to_string());
+                    report.add_finding(RESULT_MATCHES_SCHEMA, violations.to_string());
                 }
             }
         }
@@ -194,7 +204,8 @@ impl ToolCheck {
                 Some(Ok(_)) => {}
                 // Stop after the first panic, because one finding is enough.
                 Some(Err(_panic)) => {
-                    return report.add(NO_PANIC, format!("it panics when it is called with {invalid}"));
+                    return report
+                        .add_finding(NO_PANIC, format!("it panics when it is called with {invalid}"));
                 }
                 // Stop after a timeout, because the next call would probably time out too.
                 None => return,
@@ -205,7 +216,7 @@ impl ToolCheck {
     /// Calls the tool with `arguments` on a spawned task, without a pipeline. Returns `None` if the
     /// call takes longer than the timeout.
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
-        let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
+        let cx = ToolContext::new(self.call_context(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
         // Spawn a task, because a tool may block its thread and would then also block the check.
         let mut call = JoinSet::new();
@@ -215,16 +226,16 @@ impl ToolCheck {
 
     /// Cancels one call in progress and drops another. Checks that both calls end.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
+        for (rule, is_cancelled) in [(CANCELLED_CALL_ENDS, true), (DROPPED_CALL_ENDS, false)] {
             let pipeline = Pipeline::unbounded();
             let started = Arc::new(AtomicBool::new(false));
             let probe = StartProbe { tool: Arc::clone(&self.tool), started: Arc::clone(&started) };
             let cancellation = CancellationToken::new();
             let call = ToolCall::new("check", definition.name().as_str(), arguments.to_string());
-            let mut calls = Box::pin(pipeline.batch(Batch {
+            let mut calls = Box::pin(pipeline.stream_batch(Batch {
                 tools: ToolList::new("check", [probe]),
                 calls: vec![call],
-                run: self.context_of(&cancellation),
+                run_context: self.call_context(&cancellation),
                 ..Batch::default()
             }));
             // The pipeline starts the call on another task. Wait until the call has started.

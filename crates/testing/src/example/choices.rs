@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 /// The maximum number of choices to change inside an invalid value, before the choices of its
 /// parents are changed.
-const MAX_NESTED: usize = 4;
+const MAX_NESTED_CHOICES: usize = 4;
 
 /// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the selected
 /// option of each choice.
@@ -28,13 +28,13 @@ pub(super) struct Choices {
 struct Choice {
     pointer: String,
     keyword: &'static str,
-    schema: usize,
+    schema_address: usize,
 }
 
 impl Choices {
     /// Starts a new attempt to generate a value. `offset` is a mixed-radix number with one digit
     /// per choice.
-    pub(super) fn begin(&mut self, offset: usize) {
+    pub(super) fn begin_attempt(&mut self, offset: usize) {
         self.visited.clear();
         self.offset = offset;
     }
@@ -52,7 +52,7 @@ impl Choices {
         if options < 2 {
             return 0;
         }
-        let choice = Choice { pointer: pointer.to_owned(), keyword, schema };
+        let choice = Choice { pointer: pointer.to_owned(), keyword, schema_address: schema };
         let selected = self.selected.get(&choice).copied().unwrap_or(0);
         let digit = self.offset % options;
         self.offset /= options;
@@ -67,7 +67,7 @@ impl Choices {
     }
 
     /// Returns the number of choices in the current attempt so far.
-    pub(super) fn visited(&self) -> usize {
+    pub(super) fn visited_count(&self) -> usize {
         self.visited.len()
     }
 
@@ -83,7 +83,7 @@ impl Choices {
         let mut moved = Vec::new();
         let mut has_next = false;
         for pointer in pointers {
-            for at in self.nearest(pointer) {
+            for at in self.nearest_choices(pointer) {
                 if moved.contains(&at) {
                     has_next = true;
                     break;
@@ -102,12 +102,13 @@ impl Choices {
     }
 
     /// Returns the indices (in `visited`) of the choices that can affect the value at `pointer`:
-    /// the choices of the value itself, then up to [`MAX_NESTED`] choices inside it, and then the
-    /// choices of its parents, innermost first.
-    fn nearest(&self, pointer: &str) -> Vec<usize> {
+    /// the choices of the value itself, then up to [`MAX_NESTED_CHOICES`] choices inside it, and
+    /// then the choices of its parents, innermost first.
+    fn nearest_choices(&self, pointer: &str) -> Vec<usize> {
         let places = || self.visited.iter().map(|(choice, _)| choice.pointer.as_str()).enumerate();
         let here = places().filter(|(_, it)| *it == pointer).map(|(at, _)| at);
-        let inside = places().filter(|(_, it)| is_inside(it, pointer)).map(|(at, _)| at).take(MAX_NESTED);
+        let inside =
+            places().filter(|(_, it)| is_inside(it, pointer)).map(|(at, _)| at).take(MAX_NESTED_CHOICES);
         let around = places().filter(|(_, it)| is_inside(pointer, it)).map(|(at, _)| at);
         let mut around: Vec<_> = around.collect();
         around.reverse();

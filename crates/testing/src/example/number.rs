@@ -1,14 +1,15 @@
 use serde_json::{Map, Number, Value, json};
 
-use super::merged::MergedSchema;
+use super::merged_schema::MergedSchema;
 use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 
-const RULES: [&str; 5] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
+const NUMBER_KEYWORDS: [&str; 5] =
+    ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
 
 /// The number of multiples of `multipleOf` to try from each bound: upwards from the lower bound,
 /// and downwards from the upper bound.
-const MULTIPLES: usize = 4;
+const MULTIPLES_PER_BOUND: usize = 4;
 
 impl<'s> Generator<'s> {
     pub(super) fn number(
@@ -17,25 +18,25 @@ impl<'s> Generator<'s> {
         pointer: &str,
         is_integer: bool,
     ) -> Result<Value, ExampleError> {
-        let candidates = candidates(merged, is_integer);
+        let candidates = candidate_numbers(merged, is_integer);
         let Some(first) = candidates.first() else {
             return Err(example_error(pointer, "no number was found that the schema allows"));
         };
-        let ways = if self.needs_distinct { super::text::DISTINCT } else { candidates.len() };
+        let ways = if self.needs_distinct { super::string::DISTINCT_CANDIDATES } else { candidates.len() };
         let chosen = self.choices.choose(pointer, "number", 0, ways);
         Ok(candidates.get(chosen).cloned().unwrap_or_else(|| {
-            let step = step(merged);
+            let step = multiple_of(merged);
             #[expect(clippy::cast_precision_loss, reason = "at most 5,000")]
             let next = first.as_f64().unwrap_or(0.0) + step * chosen as f64;
-            value_of(next, is_integer).unwrap_or(Value::Null)
+            to_json_number(next, is_integer).unwrap_or(Value::Null)
         }))
     }
 }
 
 /// Returns numbers that are valid for `merged`, simple numbers first.
-fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
-    let numbers = |keyword| merged.rules(keyword).filter_map(Value::as_f64);
-    let step = step(merged);
+fn candidate_numbers(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
+    let numbers = |keyword| merged.keyword_values(keyword).filter_map(Value::as_f64);
+    let step = multiple_of(merged);
     let least = numbers("minimum").chain(numbers("exclusiveMinimum")).fold(f64::NEG_INFINITY, f64::max);
     let most = numbers("maximum").chain(numbers("exclusiveMaximum")).fold(f64::INFINITY, f64::min);
     let up = (least / step).ceil() * step;
@@ -43,22 +44,27 @@ fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     let mut tried: Vec<Value> = Vec::new();
     let mut plain = vec![0.0, 1.0];
     #[expect(clippy::cast_precision_loss, reason = "at most 4")]
-    plain.extend((0..MULTIPLES).flat_map(|more| [up + step * more as f64, down - step * more as f64]));
+    plain.extend(
+        (0..MULTIPLES_PER_BOUND).flat_map(|more| [up + step * more as f64, down - step * more as f64]),
+    );
     plain.extend([f64::midpoint(least, most), least + f64::EPSILON, least.next_up(), most.next_down()]);
-    tried.extend(plain.into_iter().filter_map(|number| value_of(number, is_integer)));
+    tried.extend(plain.into_iter().filter_map(|number| to_json_number(number, is_integer)));
     // Also try the bounds as written in the schema, because `f64` is not exact for integers above
     // 2^53.
-    tried.extend(["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| merged.rules(it)).cloned());
+    tried.extend(
+        ["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| merged.keyword_values(it)).cloned(),
+    );
     tried.extend(
         merged
-            .rules("examples")
+            .keyword_values("examples")
             .filter_map(Value::as_array)
             .flatten()
-            .chain(merged.rules("default"))
+            .chain(merged.keyword_values("default"))
             .cloned(),
     );
     let rules = merged.parts.iter().map(|part| {
-        let rules = RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone())));
+        let rules =
+            NUMBER_KEYWORDS.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone())));
         Value::Object(rules.collect::<Map<_, _>>())
     });
     let rules: Vec<_> = rules.collect();
@@ -74,12 +80,12 @@ fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     fitting
 }
 
-fn step(merged: &MergedSchema<'_>) -> f64 {
-    let largest = merged.rules("multipleOf").filter_map(Value::as_f64).fold(0.0, f64::max);
+fn multiple_of(merged: &MergedSchema<'_>) -> f64 {
+    let largest = merged.keyword_values("multipleOf").filter_map(Value::as_f64).fold(0.0, f64::max);
     if largest > 0.0 { largest } else { 1.0 }
 }
 
-fn value_of(number: f64, is_integer: bool) -> Option<Value> {
+fn to_json_number(number: f64, is_integer: bool) -> Option<Value> {
     if number.fract() == 0.0 && number.abs() < 9e15 {
         return format!("{number:.0}").parse::<i64>().ok().map(Value::from);
     }

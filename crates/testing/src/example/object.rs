@@ -1,9 +1,9 @@
 use serde_json::{Map, Value};
 
-use super::merged::MergedSchema;
+use super::merged_schema::MergedSchema;
 use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
-use haft_schema::reference::join;
+use haft_schema::reference::join_pointer;
 
 /// The maximum nesting depth of objects with generated optional members. Optional members are
 /// generated only if the example is invalid without them.
@@ -20,12 +20,13 @@ impl<'s> Generator<'s> {
         pointer: &str,
         depth: usize,
     ) -> Result<Value, ExampleError> {
-        let optional = merged.declared().any(|name| !merged.requires(name)) && depth <= MAX_OPTIONAL_DEPTH;
+        let optional =
+            merged.declared_names().any(|name| !merged.requires(name)) && depth <= MAX_OPTIONAL_DEPTH;
         let with_optional = optional && self.choices.choose(pointer, "optional", 0, 2) == 1;
         let mut names = Vec::new();
         loop {
             let known = names.len();
-            self.add_required(&mut merged, &mut names, with_optional, pointer)?;
+            self.add_member_names(&mut merged, &mut names, with_optional, pointer)?;
             if names.len() == known {
                 break;
             }
@@ -33,8 +34,8 @@ impl<'s> Generator<'s> {
         self.add_up_to_minimum(&merged, &mut names, pointer)?;
         let mut members = Map::new();
         for name in names {
-            let schemas = merged.schemas_of(&name);
-            let member = self.value(&schemas, &join(pointer, &name), depth + 1)?;
+            let schemas = merged.member_schemas(&name);
+            let member = self.value(&schemas, &join_pointer(pointer, &name), depth + 1)?;
             members.insert(name, member);
         }
         Ok(Value::Object(members))
@@ -45,16 +46,18 @@ impl<'s> Generator<'s> {
     ///
     /// Then applies the dependencies of the members in `names`: required names are added to
     /// `names`, and required schemas to `merged`.
-    fn add_required(
+    fn add_member_names(
         &mut self,
         merged: &mut MergedSchema<'s>,
         names: &mut Vec<String>,
         with_optional: bool,
         pointer: &str,
     ) -> Result<(), ExampleError> {
-        let declared =
-            merged.declared().filter(|name| merged.requires(name) || with_optional && merged.allows(name));
-        let others = merged.rules("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        let declared = merged
+            .declared_names()
+            .filter(|name| merged.requires(name) || with_optional && merged.allows(name));
+        let others =
+            merged.keyword_values("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str);
         for name in declared.chain(others).map(str::to_owned).collect::<Vec<_>>() {
             if !names.contains(&name) {
                 names.push(name);
@@ -92,13 +95,13 @@ impl<'s> Generator<'s> {
     ) -> Result<(), ExampleError> {
         let least = merged.lower_bound("minProperties");
         let optional: Vec<_> =
-            merged.declared().filter(|name| merged.allows(name)).map(str::to_owned).collect();
+            merged.declared_names().filter(|name| merged.allows(name)).map(str::to_owned).collect();
         for name in optional {
             if names.len() < least && !names.contains(&name) {
                 names.push(name);
             }
         }
-        let rules: Vec<_> = merged.rules("propertyNames").collect();
+        let rules: Vec<_> = merged.keyword_values("propertyNames").collect();
         for number in 0..MAX_GENERATED_NAMES {
             if names.len() >= least {
                 return Ok(());
@@ -144,9 +147,9 @@ impl<'s> Generator<'s> {
 
 impl<'s> MergedSchema<'s> {
     /// Returns the member names declared in `properties`, without duplicates.
-    pub(super) fn declared(&self) -> impl Iterator<Item = &'s str> {
+    pub(super) fn declared_names(&self) -> impl Iterator<Item = &'s str> {
         let mut names: Vec<&str> = Vec::new();
-        for properties in self.rules("properties").filter_map(Value::as_object) {
+        for properties in self.keyword_values("properties").filter_map(Value::as_object) {
             for name in properties.keys() {
                 if !names.contains(&name.as_str()) {
                     names.push(name);
@@ -157,23 +160,25 @@ impl<'s> MergedSchema<'s> {
     }
 
     fn requires(&self, name: &str) -> bool {
-        self.rules("required").filter_map(Value::as_array).flatten().any(|required| required == name)
+        self.keyword_values("required").filter_map(Value::as_array).flatten().any(|required| required == name)
     }
 
     fn allows(&self, name: &str) -> bool {
-        self.schemas_of(name).iter().all(|schema| schema.as_bool() != Some(false))
+        self.member_schemas(name).iter().all(|schema| schema.as_bool() != Some(false))
     }
 
     /// Returns the schemas that apply to the member `name`. In each merged schema, they come from
     /// `properties` and `patternProperties` or, if neither contains the name, from
     /// `additionalProperties` or `unevaluatedProperties`.
-    fn schemas_of(&self, name: &str) -> Vec<&'s Value> {
+    fn member_schemas(&self, name: &str) -> Vec<&'s Value> {
         let mut schemas = Vec::new();
         for part in &self.parts {
             let before = schemas.len();
             schemas.extend(part.get("properties").and_then(|properties| properties.get(name)));
             let patterns = part.get("patternProperties").and_then(Value::as_object).into_iter().flatten();
-            schemas.extend(patterns.filter(|(pattern, _)| matches(pattern, name)).map(|(_, schema)| schema));
+            schemas.extend(
+                patterns.filter(|(pattern, _)| matches_pattern(pattern, name)).map(|(_, schema)| schema),
+            );
             if schemas.len() == before {
                 schemas.extend(
                     part.get("additionalProperties")
@@ -198,7 +203,7 @@ impl<'s> MergedSchema<'s> {
     }
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let schema = Schema::new(serde_json::json!({"type": "string", "pattern": pattern}));
     schema.is_ok_and(|schema| schema.is_valid(&Value::from(name)))
 }

@@ -4,22 +4,22 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// The numbers of repetitions to add to the minimum of a quantifier such as `*`, `+` or `{2,}`. For
-/// each number, [`VARIANTS`] texts are generated.
+/// each number, [`VARIANTS_PER_REPEAT`] texts are generated.
 const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
 /// The number of texts to generate for each number of repetitions. Each text uses different
 /// branches of alternations such as `a|b`, and different characters of classes such as `[a-z]`.
-const VARIANTS: usize = 6;
+const VARIANTS_PER_REPEAT: usize = 6;
 
 /// The length, in bytes, at which no more characters are added to a generated text.
 const MAX_TEXT_BYTES: usize = 10_000;
 
 /// The characters to prefer in a class such as `[a-z]`, in this order.
-const PREFERRED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
+const PREFERRED_CHARS: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
 /// Generates candidate texts for the regular expression `pattern`. Some of them are padded to
 /// `least` characters. Not all candidates match the pattern, so the caller must validate them.
-pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
+pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
     // `regex-syntax` does not support lookaround groups. Remove the groups: the caller discards
     // texts that violate them.
@@ -29,7 +29,7 @@ pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     let length = u32::try_from(least).unwrap_or(u32::MAX);
     let mut texts = Vec::new();
     for extra_repeats in EXTRA_REPEATS.into_iter().chain([length]) {
-        for variant in 0..VARIANTS {
+        for variant in 0..VARIANTS_PER_REPEAT {
             let mut text = String::new();
             append_text(&parsed, variant, extra_repeats, &mut text);
             texts.push(text);
@@ -86,7 +86,7 @@ fn select_character(class: &Class, variant: usize) -> Option<char> {
         }
     };
     let has = |it: char| ranges.iter().any(|(start, end)| (*start..=*end).contains(&it));
-    let preferred: Vec<_> = PREFERRED.into_iter().filter(|it| has(*it)).collect();
+    let preferred: Vec<_> = PREFERRED_CHARS.into_iter().filter(|it| has(*it)).collect();
     let first =
         ranges.iter().map(|(start, end)| if *start < ' ' && *end > ' ' { '!' } else { *start }).next();
     preferred.get(variant % preferred.len().max(1)).copied().or(first)
@@ -98,7 +98,7 @@ fn without_lookaround(pattern: &str) -> String {
     let mut rest = pattern;
     while let Some(next) = rest.chars().next() {
         if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|open| rest.starts_with(open)) {
-            rest = after_group(rest);
+            rest = skip_group(rest);
             continue;
         }
         let length =
@@ -112,7 +112,7 @@ fn without_lookaround(pattern: &str) -> String {
 
 /// Returns the part of `text` after the group at its start, which is enclosed in parentheses. Empty
 /// if the group is not closed.
-fn after_group(text: &str) -> &str {
+fn skip_group(text: &str) -> &str {
     let mut depth = 0;
     let mut is_escaped = false;
     for (at, it) in text.char_indices() {

@@ -3,12 +3,12 @@ use std::{collections::BTreeSet, fs, path::Path};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{example, nth_example};
+use super::{generate_example, generate_nth_example};
 use haft_core::Schema;
 
 fn check(schema: Value, expected: &Expect) {
     let schema = Schema::new(schema).unwrap();
-    let text = match example(&schema) {
+    let text = match generate_example(&schema) {
         Ok(value) => {
             assert!(schema.is_valid(&value));
             value.to_string()
@@ -16,7 +16,7 @@ fn check(schema: Value, expected: &Expect) {
         Err(error) => error.to_string(),
     };
     expected.assert_eq(&text);
-    assert_eq!(example(&schema), example(&schema));
+    assert_eq!(generate_example(&schema), generate_example(&schema));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn texts_match_pattern_and_format() {
         ["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "regex"]
     {
         let schema = Schema::new(json!({"type": "string", "format": format})).unwrap();
-        assert!(example(&schema).is_ok(), "{format}");
+        assert!(generate_example(&schema).is_ok(), "{format}");
     }
 }
 
@@ -173,7 +173,7 @@ fn unsatisfiable_schema_is_reported_with_its_pointer() {
 fn oversized_examples_are_rejected() {
     let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1_000});
     let text = json!({"type": "string", "minLength": 100_000});
-    let reason = |schema: Value| example(&Schema::new(schema).unwrap()).unwrap_err().to_string();
+    let reason = |schema: Value| generate_example(&Schema::new(schema).unwrap()).unwrap_err().to_string();
     expect!["no example of the schema could be made, at /: the schema requires more than 10000 items"]
         .assert_eq(&reason(json!({"type": "array", "minItems": 1_000_000_000})));
     expect!["no example of the schema could be made, at /: the schema requires more than 10000 items"]
@@ -186,16 +186,16 @@ fn oversized_examples_are_rejected() {
         assert!(reason.ends_with(too_large), "{reason}");
     }
     // A large but realistic schema must still get an example.
-    let value = example(&Schema::new(list(json!({"type": "integer"}))).unwrap()).unwrap();
+    let value = generate_example(&Schema::new(list(json!({"type": "integer"}))).unwrap()).unwrap();
     assert_eq!(value.as_array().map(Vec::len), Some(1_000));
-    assert!(example(&Schema::new(text).unwrap()).is_ok());
+    assert!(generate_example(&Schema::new(text).unwrap()).is_ok());
 }
 
 #[test]
 fn each_number_gives_another_example() {
     let schema =
         Schema::new(json!({"oneOf": [{"const": "x"}, {"type": "integer"}, {"type": "null"}]})).unwrap();
-    let values: Vec<_> = (0..3).map(|number| nth_example(&schema, number).unwrap()).collect();
+    let values: Vec<_> = (0..3).map(|number| generate_nth_example(&schema, number).unwrap()).collect();
     assert_eq!(values, [json!("x"), json!(0), json!(null)]);
 }
 
@@ -224,7 +224,7 @@ fn schemas_of_the_official_suite_get_an_example() {
             if !case["tests"].as_array().unwrap().iter().any(|test| schema.is_valid(&test["data"])) {
                 continue;
             }
-            match example(&schema) {
+            match generate_example(&schema) {
                 Ok(_) => found += 1,
                 Err(_) => drop(missing.insert(case["description"].as_str().unwrap().to_owned())),
             }

@@ -3,7 +3,7 @@ use super::StringDecoder;
 #[track_caller]
 fn check(written: &str, decoded: &str) {
     let mut decoder = StringDecoder::default();
-    let text: String = written.chars().filter_map(|written| decoder.push(written)).collect();
+    let text: String = written.chars().filter_map(|written| decoder.feed(written)).collect();
     assert_eq!(text, decoded, "{written}");
 }
 

@@ -28,7 +28,7 @@ const PERFECT: [(&str, &str, &str); 9] = [
 /// and answer for each question.
 async fn scores(plan: [(&'static str, &'static str, &'static str); 9]) -> Vec<Score> {
     let model = plan.iter().fold(ScriptedModel::new(), |model, (tool, arguments, answer)| {
-        model.calls([("call_1", *tool, *arguments)]).reply(ChatResponse::new(*answer))
+        model.reply_calls([("call_1", *tool, *arguments)]).reply(ChatResponse::new(*answer))
     });
     let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
     let mut scores = Vec::new();

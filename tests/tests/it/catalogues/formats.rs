@@ -51,7 +51,7 @@ pub(super) fn find_mistakes(
             let subset = with_schema(definition, "parameters", &converted.value);
             vec![
                 ("chat", tool_for_target(definition, target) == chat),
-                ("gemini", gemini::subset_tool(definition) == subset),
+                ("gemini", gemini::openapi_tool(definition) == subset),
             ]
         }
         _ => vec![(
@@ -99,7 +99,7 @@ pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -
     let block = json!({"type": "tool_use", "id": "call_1", "name": name, "input": arguments});
     let part = json!({"functionCall": {"id": "call_1", "name": name, "args": arguments}});
     [
-        haft_openai::tool_calls(&chat),
+        haft_openai::decode_tool_calls(&chat),
         responses::tool_calls(&json!({"output": [item]})),
         anthropic::tool_calls(&json!({"role": "assistant", "content": [block]})),
         gemini::tool_calls(&json!({"role": "model", "parts": [part]})),

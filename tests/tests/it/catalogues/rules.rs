@@ -66,7 +66,7 @@ pub(super) fn broken_rules(target: SchemaTarget, converted: &ProviderSchema) -> 
     }
     match target {
         SchemaTarget::OpenAiStrict if converted.is_strict => {
-            check_each_subschema("", &converted.value, &mut broken, &strict_violations)
+            check_each_subschema("", &converted.value, &mut broken, &strict_violations);
         }
         SchemaTarget::OpenAi | SchemaTarget::OpenAiStrict => {
             let rejected = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();

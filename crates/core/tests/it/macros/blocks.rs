@@ -111,7 +111,7 @@ async fn lazy_state_is_initialized_once() {
 
     let attempts = Arc::new(AtomicUsize::new(0));
     let state =
-        HostState::new().with_init({
+        HostState::new().with_lazy_value({
             let attempts = Arc::clone(&attempts);
             move || {
                 let attempt = attempts.fetch_add(1, Ordering::Relaxed);

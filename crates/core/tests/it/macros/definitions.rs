@@ -223,7 +223,7 @@ fn context_and_state_parameters_are_not_arguments() {
     }
 
     assert_eq!(Stateful.argument_schemas().len(), 1);
-    assert_eq!(Stateful.definition().state(), [StateType::of::<String>()]);
+    assert_eq!(Stateful.definition().state_types(), [StateType::of::<String>()]);
 }
 
 #[test]

@@ -188,7 +188,7 @@ async fn definition_of_a_listed_tool_can_be_overridden() {
     let echo = DynamicTool::new(
         ToolDefinition::new(
             ToolName::new("echo").unwrap(),
-            Schema::arguments(json!({"properties": {"q": {"type": "string"}}})).unwrap(),
+            Schema::for_arguments(json!({"properties": {"q": {"type": "string"}}})).unwrap(),
         ),
         |arguments, _| async move { arguments.to_string() },
     );

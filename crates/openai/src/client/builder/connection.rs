@@ -14,10 +14,10 @@ use super::{BuildError, ModelBuilder};
 use crate::{
     client::{
         Api, Client,
-        endpoint::{Endpoint, read_base_url},
-        profile::{RequestDefaults, needs_signatures, profile_of},
-        provider::{Provider, Quirks, REASONING_FIELD},
-        tls::{self, Roots},
+        endpoint::{Endpoint, parse_base_url},
+        profile::{RequestDefaults, needs_thought_signatures, profile_of},
+        provider::{Provider, Quirks, REASONING_CONTENT_FIELD},
+        tls::{self, RootCertificates},
         transport::{HttpService, Transport},
     },
     format::{EncodingOptions, ReasoningField, WarnOnce},
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The server of a model: its base URL, provider and API key.
-pub(super) struct Target {
+pub(super) struct Server {
     pub(super) url: Url,
     pub(super) provider: Option<Provider>,
     pub(super) key: SecretString,
@@ -88,29 +88,32 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Builds the client for the API `A`. `api` creates the API from the quirks of the server.
-    pub(in crate::client) fn connect<A: Api>(
+    pub(in crate::client) fn build_client<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
     ) -> Result<Client<A>, BuildError> {
-        if let Some(name) = self.extra_body.keys().find(|name| A::FIELDS.contains(&name.as_str())) {
-            return Err(BuildError::OwnField { name: name.clone() });
+        if let Some(name) = self.extra_body.keys().find(|name| A::BODY_FIELDS.contains(&name.as_str())) {
+            return Err(BuildError::ReservedField { name: name.clone() });
         }
-        let target = self.target()?;
-        let (endpoint, http) = self.connection(&target, A::PATH)?;
-        let defaults = self.defaults(target.provider);
-        let usual = ModelProfile { json_schema: defaults.quirks.json_schema, ..profile_of(&self.model) };
+        let target = self.resolve_server()?;
+        let (endpoint, http) = self.build_endpoint(&target, A::PATH)?;
+        let defaults = self.request_defaults(target.provider);
+        let usual = ModelProfile {
+            supports_json_schema: defaults.quirks.accepts_json_schema,
+            ..profile_of(&self.model)
+        };
         let mut profile = self.profile.unwrap_or(usual);
-        profile.images = self.images.unwrap_or(profile.images);
+        profile.supports_images = self.sends_images.unwrap_or(profile.supports_images);
         let encoding = Arc::new(EncodingOptions {
-            images: profile.images,
-            audio: profile.audio,
-            files: profile.files,
-            reasoning: defaults.quirks.reasoning,
-            stores_reasoning: self.options.is_stored(),
+            sends_images: profile.supports_images,
+            sends_audio: profile.supports_audio,
+            sends_documents: profile.supports_files,
+            reasoning_field: defaults.quirks.reasoning,
+            server_stores_reasoning: self.options.stores_responses(),
             // A fixed signature is added for Google and unknown servers only. Other known providers
             // of Gemini models, such as OpenRouter, handle thought signatures themselves.
-            signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
-                && needs_signatures(&self.model),
+            needs_signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
+                && needs_thought_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
             media_warning: WarnOnce::default(),
@@ -123,7 +126,7 @@ impl<M> ModelBuilder<M> {
     /// Selects the server by the settings of the builder. If they select no server,
     /// `OPENAI_BASE_URL` is used, and then the prefix of the model name. The default is OpenAI. A
     /// prefix that selects the provider is removed from the model name.
-    pub(super) fn target(&mut self) -> Result<Target, BuildError> {
+    pub(super) fn resolve_server(&mut self) -> Result<Server, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
         let may_have_prefix = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
@@ -139,7 +142,7 @@ impl<M> ModelBuilder<M> {
         let base_url = match (&self.base_url, self.provider) {
             (Some(base_url), _) => base_url.as_str(),
             (None, Some(provider)) => {
-                let azure = || environment?.azure.as_deref().filter(|_| provider == Provider::Azure);
+                let azure = || environment?.azure_base_url.as_deref().filter(|_| provider == Provider::Azure);
                 let base_url = provider.base_url().or_else(azure);
                 base_url.ok_or(BuildError::NoBaseUrl { provider: provider.name() })?
             }
@@ -147,25 +150,25 @@ impl<M> ModelBuilder<M> {
                 env_base_url.map(String::as_str).or(Provider::OpenAi.base_url()).unwrap_or_default()
             }
         };
-        let mut url = read_base_url(base_url)?;
+        let mut url = parse_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::of_url(&url));
         // The URL from Azure's portal and in `AZURE_OPENAI_ENDPOINT` has no path, so the path of
         // the API is added here.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");
         }
-        let key = self.key(provider);
-        let variable = provider.and_then(Provider::key_variable);
+        let key = self.find_api_key(provider);
+        let variable = provider.and_then(Provider::api_key_variable);
         if let (None, Some(_), Some(variable)) = (&key, environment, variable) {
             return Err(BuildError::NoApiKey { base_url: address_of(&url), variable });
         }
-        Ok(Target { url, provider, key: key.unwrap_or_default() })
+        Ok(Server { url, provider, key: key.unwrap_or_default() })
     }
 
     /// Returns the API key from the builder, or else the key of `provider` from the environment. If
     /// both are missing, and neither the builder nor the prefix of the model name selects a
     /// provider, returns `OPENAI_API_KEY`. `None` if there is no key.
-    fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
+    fn find_api_key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
         let is_unnamed = self.provider.is_none();
@@ -175,24 +178,24 @@ impl<M> ModelBuilder<M> {
         (!key.is_empty()).then(|| SecretString::from(key))
     }
 
-    pub(super) fn connection(
+    pub(super) fn build_endpoint(
         &self,
-        target: &Target,
+        target: &Server,
         path: &str,
     ) -> Result<(Endpoint, reqwest::Client), BuildError> {
-        let headers = self.header_map(target)?;
+        let headers = self.build_headers(target)?;
         let http = match &self.http_client {
             Some(client) => client.clone(),
-            None => self.own_client(&target.url)?,
+            None => self.build_http_client(&target.url)?,
         };
         let proxy = self.proxy.as_ref().and_then(|proxy| Url::parse(proxy.expose_secret()).ok());
         let hidden: Vec<_> =
-            [Some(&target.url), proxy.as_ref()].into_iter().flatten().flat_map(credentials).collect();
+            [Some(&target.url), proxy.as_ref()].into_iter().flatten().flat_map(url_secrets).collect();
         let endpoint = Endpoint::new(&target.url, path, headers, &hidden, &http);
-        Ok((endpoint.map_err(|error| BuildError::Http(error.without_url().into()))?, http))
+        Ok((endpoint.map_err(|error| BuildError::HttpClient(error.without_url().into()))?, http))
     }
 
-    fn own_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
+    fn build_http_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
         // A redirect could change the method, or send the API key to another host.
         let builder =
             reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
@@ -200,53 +203,60 @@ impl<M> ModelBuilder<M> {
         let proxy = self.proxy.as_ref().map(|proxy| {
             let url = Url::parse(proxy.expose_secret()).ok().filter(Url::has_host);
             let proxy = url.and_then(|url| Proxy::all(url).ok());
-            proxy.ok_or(BuildError::Proxy)
+            proxy.ok_or(BuildError::InvalidProxy)
         });
         // Small containers have no system certificates. A client for plain HTTP does not need them.
         let uses_tls = proxy.is_some() || may_use_tls(url, |name| env::var(name).ok());
-        let roots = if uses_tls { Roots::System } else { Roots::None };
-        let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
+        let roots = if uses_tls { RootCertificates::System } else { RootCertificates::None };
+        let tls = tls::client_config(&roots).map_err(|error| BuildError::HttpClient(error.into()))?;
         let builder = builder.tls_backend_preconfigured(tls);
         let builder = match proxy {
             Some(proxy) => builder.proxy(proxy?),
             None => builder,
         };
-        builder.build().map_err(|error| BuildError::Http(error.without_url().into()))
+        builder.build().map_err(|error| BuildError::HttpClient(error.without_url().into()))
     }
 
-    pub(super) fn defaults(&self, provider: Option<Provider>) -> RequestDefaults {
+    pub(super) fn request_defaults(&self, provider: Option<Provider>) -> RequestDefaults {
         let usual = Provider::quirks(provider);
         // Fine-tuned models do not support all keywords of strict schemas.
         let is_fine_tuned = self.model.starts_with("ft:");
         let usual_schemas = if is_fine_tuned { SchemaTarget::OpenAi } else { usual.tool_schemas };
         let quirks = Quirks {
-            max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
-            reasoning: match self.reasoning {
+            uses_max_completion_tokens: self
+                .uses_max_completion_tokens
+                .unwrap_or(usual.uses_max_completion_tokens),
+            reasoning: match self.sends_reasoning {
                 None => usual.reasoning,
                 Some(false) => ReasoningField::Omitted,
                 Some(true) if usual.reasoning == ReasoningField::Omitted => {
-                    ReasoningField::Optional(REASONING_FIELD)
+                    ReasoningField::Optional(REASONING_CONTENT_FIELD)
                 }
                 Some(true) => usual.reasoning,
             },
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
             ..usual
         };
-        RequestDefaults { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
+        RequestDefaults {
+            provider,
+            quirks,
+            reasoning_effort: self.effort.clone(),
+            extra_body: self.extra_body.clone(),
+        }
     }
 
-    fn header_map(&self, target: &Target) -> Result<HeaderMap, BuildError> {
+    fn build_headers(&self, target: &Server) -> Result<HeaderMap, BuildError> {
         let mut headers = HeaderMap::new();
         let key = target.key.expose_secret();
-        if target.provider == Some(Provider::Azure) && !key.is_empty() && !is_token(key) {
-            headers.insert("api-key", secret_value(key).ok_or(BuildError::ApiKey)?);
+        if target.provider == Some(Provider::Azure) && !key.is_empty() && !is_jwt(key) {
+            headers.insert("api-key", sensitive_header_value(key).ok_or(BuildError::InvalidApiKey)?);
         } else if !key.is_empty() {
-            let value = secret_value(&format!("Bearer {key}")).ok_or(BuildError::ApiKey)?;
+            let value = sensitive_header_value(&format!("Bearer {key}")).ok_or(BuildError::InvalidApiKey)?;
             headers.insert(AUTHORIZATION, value);
         }
         for (name, value) in &self.headers {
-            let header = HeaderName::try_from(name).ok().zip(secret_value(value.expose_secret()));
-            let (key, value) = header.ok_or_else(|| BuildError::Header { name: name.clone() })?;
+            let header = HeaderName::try_from(name).ok().zip(sensitive_header_value(value.expose_secret()));
+            let (key, value) = header.ok_or_else(|| BuildError::InvalidHeader { name: name.clone() })?;
             headers.insert(key, value);
         }
         Ok(headers)
@@ -268,7 +278,7 @@ fn address_of(url: &Url) -> String {
 
 /// Returns the password of `url`, or the user name if there is no password. The secret is returned
 /// percent-encoded and decoded, because errors may contain either form.
-fn credentials(url: &Url) -> Vec<SecretString> {
+fn url_secrets(url: &Url) -> Vec<SecretString> {
     let encoded = url.password().unwrap_or(url.username());
     let decoded = percent_decode_str(encoded).decode_utf8_lossy();
     vec![SecretString::from(encoded), SecretString::from(decoded.as_ref())]
@@ -276,13 +286,13 @@ fn credentials(url: &Url) -> Vec<SecretString> {
 
 /// Returns `true` if `key` is an Entra token (a JWT). Azure requires tokens in the header
 /// `Authorization`, but keys in the header `api-key`.
-fn is_token(key: &str) -> bool {
+fn is_jwt(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }
 
 /// Creates a header value that is marked as sensitive. Returns `None` if `text` has invalid
 /// characters.
-fn secret_value(text: &str) -> Option<HeaderValue> {
+fn sensitive_header_value(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);
     Some(value)

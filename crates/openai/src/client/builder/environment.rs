@@ -9,7 +9,7 @@ pub(super) struct Environment {
     /// model name and does not select the provider.
     pub(super) base_url: Option<String>,
     /// The value of `AZURE_OPENAI_ENDPOINT`, the base URL of an Azure resource.
-    pub(super) azure: Option<String>,
+    pub(super) azure_base_url: Option<String>,
     keys: Vec<(Provider, SecretString)>,
 }
 
@@ -19,10 +19,10 @@ impl Environment {
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let key =
-            |provider: Provider| Some((provider, SecretString::from(filled(provider.key_variable()?)?)));
+            |provider: Provider| Some((provider, SecretString::from(filled(provider.api_key_variable()?)?)));
         Self {
             base_url: filled("OPENAI_BASE_URL"),
-            azure: filled("AZURE_OPENAI_ENDPOINT"),
+            azure_base_url: filled("AZURE_OPENAI_ENDPOINT"),
             keys: Provider::all().filter_map(key).collect(),
         }
     }

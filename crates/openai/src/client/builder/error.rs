@@ -10,7 +10,7 @@ pub enum BuildError {
     #[error(
         "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
     )]
-    BaseUrl {
+    InvalidBaseUrl {
         /// The rejected base URL. Its credentials and its query are redacted.
         base_url: String,
         /// The reason why the base URL is rejected.
@@ -41,23 +41,23 @@ pub enum BuildError {
     },
     /// The API key has characters that are forbidden in HTTP headers, such as a line break.
     #[error("the API key has invalid characters, such as a line break")]
-    ApiKey,
+    InvalidApiKey,
     /// The name or value of an HTTP header has invalid characters.
     #[error("the header {name:?} has characters that cannot be sent")]
-    Header {
+    InvalidHeader {
         /// The name of the rejected header.
         name: String,
     },
     /// A field of `extra_body` has the name of a field that haft sends itself.
     #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
-    OwnField {
+    ReservedField {
         /// The name of the rejected field.
         name: String,
     },
     /// The proxy is not a valid URL.
     #[error("the proxy is not a URL: give one such as \"http://localhost:3128\"")]
-    Proxy,
+    InvalidProxy,
     /// The HTTP client cannot be built, for example because the system has no CA certificates.
     #[error("the HTTP client cannot be built; does the system have its CA certificates?")]
-    Http(#[source] BoxError),
+    HttpClient(#[source] BoxError),
 }

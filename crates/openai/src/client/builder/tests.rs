@@ -12,12 +12,12 @@ fn builder(base_url: &str) -> ChatCompletionsBuilder {
 
 fn endpoint(builder: &ChatCompletionsBuilder) -> Endpoint {
     let mut builder = builder.clone();
-    let target = builder.target().unwrap();
-    builder.connection(&target, "").unwrap().0
+    let target = builder.resolve_server().unwrap();
+    builder.build_endpoint(&target, "").unwrap().0
 }
 
 fn headers(endpoint: &Endpoint) -> HeaderMap {
-    endpoint.request(Vec::new()).headers().clone()
+    endpoint.build_request(Vec::new()).headers().clone()
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn path_after_the_version_is_removed_from_the_base_url() {
 fn invalid_base_url_is_rejected_with_an_example() {
     for base_url in ["localhost:8080/v1", "", "ftp://localhost/v1", "http://", "http://localhost/v1#top"] {
         let error = builder(base_url).build().unwrap_err();
-        assert!(matches!(error, BuildError::BaseUrl { .. }));
+        assert!(matches!(error, BuildError::InvalidBaseUrl { .. }));
         assert!(error.to_string().contains(r#"give one such as "http://localhost:8080/v1""#), "{error}");
     }
 }
@@ -49,16 +49,16 @@ fn invalid_base_url_is_rejected_with_an_example() {
 #[test]
 fn invalid_header_value_is_rejected_and_redacted() {
     let error = builder("http://localhost/v1").api_key("sk-sec\nret").build().unwrap_err();
-    assert!(matches!(error, BuildError::ApiKey));
+    assert!(matches!(error, BuildError::InvalidApiKey));
     let error = builder("http://localhost/v1").header("x-team", "sk-sec\nret").build().unwrap_err();
-    assert!(matches!(&error, BuildError::Header { name } if name == "x-team"));
+    assert!(matches!(&error, BuildError::InvalidHeader { name } if name == "x-team"));
     assert!(!format!("{error:?} {error}").contains("sk-"));
 }
 
 #[test]
 fn debug_output_of_a_request_has_no_key() {
     let endpoint = endpoint(&builder("http://localhost/v1").api_key("sk-secret"));
-    assert!(!format!("{:?}", endpoint.request(Vec::new())).contains("sk-"));
+    assert!(!format!("{:?}", endpoint.build_request(Vec::new())).contains("sk-"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn other_server_in_the_environment_needs_no_key() {
 /// `expect`.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
-    let target = builder.target().unwrap();
+    let target = builder.resolve_server().unwrap();
     let provider = target.provider.map_or("unknown", Provider::name);
     expect.assert_eq(&format!(
         "{} at {} ({provider}), {:?}",
@@ -196,7 +196,7 @@ fn azure_is_detected_and_gets_its_key_header() {
 fn invalid_proxy_is_rejected_and_redacted() {
     for proxy in ["", "no proxy", "me:sk-secret@"] {
         let error = builder("http://localhost/v1").proxy(proxy).build().unwrap_err();
-        assert!(matches!(error, BuildError::Proxy), "{error:?}");
+        assert!(matches!(error, BuildError::InvalidProxy), "{error:?}");
         assert!(!format!("{error:?} {error}").contains("sk-"), "{error}");
     }
 }
@@ -220,16 +220,16 @@ fn https_proxy_in_the_environment_needs_certificates() {
 
 #[test]
 fn tools_are_strict_for_openai_or_by_option() {
-    use SchemaTarget::{OpenAi, OpenAiStrict, Small};
+    use SchemaTarget::{OpenAi, OpenAiStrict, SmallModel};
     let schemas = |mut builder: ChatCompletionsBuilder| {
-        let provider = builder.target().unwrap().provider;
-        builder.defaults(provider).quirks.tool_schemas
+        let provider = builder.resolve_server().unwrap().provider;
+        builder.request_defaults(provider).quirks.tool_schemas
     };
     let openai = || ChatCompletions::builder("gpt-5");
     assert_eq!(schemas(openai()), OpenAiStrict);
-    assert_eq!(schemas(openai().tool_schemas(OpenAi)), OpenAi);
+    assert_eq!(schemas(openai().tool_schema_target(OpenAi)), OpenAi);
     assert_eq!(schemas(ChatCompletions::builder("ft:gpt-4o:me::1")), OpenAi);
     let other = || builder("http://localhost:8080/v1");
     assert_eq!(schemas(other()), OpenAi);
-    assert_eq!(schemas(other().tool_schemas(Small)), Small);
+    assert_eq!(schemas(other().tool_schema_target(SmallModel)), SmallModel);
 }

@@ -42,7 +42,7 @@ pub(super) struct Body<'a> {
     #[serde(flatten)]
     tool_fields: Option<ToolFields<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<WireFormat<'a>>,
+    response_format: Option<WireResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub(super) struct Body<'a> {
 struct ToolFields<'a> {
     tools: ToolsField,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<WireChoice<'a>>,
+    tool_choice: Option<WireToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
 }
@@ -89,7 +89,7 @@ enum ToolsField {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum WireChoice<'a> {
+enum WireToolChoice<'a> {
     Mode(&'static str),
     Tool(NamedTool<'a>),
 }
@@ -97,17 +97,17 @@ enum WireChoice<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
 struct NamedTool<'a> {
-    function: Named<'a>,
+    function: FunctionName<'a>,
 }
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct FunctionName<'a> {
     name: &'a ToolName,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum WireFormat<'a> {
+enum WireResponseFormat<'a> {
     JsonObject,
     JsonSchema { json_schema: NamedSchema<'a> },
 }
@@ -133,16 +133,16 @@ impl<'a> Body<'a> {
         let (settings, defaults) = (&request.settings, &client.defaults);
         let takes = |param| !variant.omitted.has(param);
         let seed = settings.seed.filter(|_| takes(OptionalParam::Seed));
-        let is_random_seed = defaults.quirks.random_seed;
+        let is_random_seed = defaults.quirks.sends_seed_as_random_seed;
         Self {
             model: &client.profile.name,
             messages: if takes(OptionalParam::UserAfterTool) {
                 EncodedMessages::new(request.all_messages(), &client.encoding)
             } else {
-                EncodedMessages::with_separators(request.all_messages(), &client.encoding)
+                EncodedMessages::with_result_separators(request.all_messages(), &client.encoding)
             },
             tool_fields: ToolFields::new(request, defaults, takes(OptionalParam::ParallelToolCalls)),
-            response_format: WireFormat::new(&request.response_format, defaults),
+            response_format: WireResponseFormat::new(&request.response_format, defaults),
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
             top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
             max_tokens: settings.max_tokens.filter(|_| !variant.newer_limit),
@@ -153,7 +153,7 @@ impl<'a> Body<'a> {
             stream: variant.is_streamed,
             stream_options: (variant.is_streamed && takes(OptionalParam::StreamOptions))
                 .then_some(StreamOptions { include_usage: true }),
-            reasoning_effort: defaults.effort.as_deref(),
+            reasoning_effort: defaults.reasoning_effort.as_deref(),
             extra: &defaults.extra_body,
         }
     }
@@ -164,14 +164,16 @@ impl<'a> ToolFields<'a> {
         let quirks = defaults.quirks;
         let (tools, tool_choice) = match &request.tool_choice {
             ToolChoice::Auto => (None, None),
-            ToolChoice::None => (None, Some(WireChoice::Mode("none"))),
-            ToolChoice::Required => (None, Some(WireChoice::Mode("required"))),
-            ToolChoice::Tool(name) if !quirks.named_choice => {
+            ToolChoice::None => (None, Some(WireToolChoice::Mode("none"))),
+            ToolChoice::Required => (None, Some(WireToolChoice::Mode("required"))),
+            ToolChoice::Tool(name) if !quirks.accepts_named_tool_choice => {
                 let named = request.tools.get(name.as_str()).map(|tool| tool.definition());
                 let only = named.map(|definition| vec![tool_for_target(definition, quirks.tool_schemas)]);
-                (only.map(ToolsField::Only), Some(WireChoice::Mode("required")))
+                (only.map(ToolsField::Only), Some(WireToolChoice::Mode("required")))
             }
-            ToolChoice::Tool(name) => (None, Some(WireChoice::Tool(NamedTool { function: Named { name } }))),
+            ToolChoice::Tool(name) => {
+                (None, Some(WireToolChoice::Tool(NamedTool { function: FunctionName { name } })))
+            }
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls.filter(|_| with_parallel);
         (!request.tools.is_empty()).then(|| Self {
@@ -183,13 +185,13 @@ impl<'a> ToolFields<'a> {
     }
 }
 
-impl<'a> WireFormat<'a> {
+impl<'a> WireResponseFormat<'a> {
     fn new(format: &'a ResponseFormat, defaults: &RequestDefaults) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = ResponseSchema::of(schema, name, defaults.quirks.response_schemas());
+                let schema = ResponseSchema::of(schema, name, defaults.quirks.response_schema_options());
                 Some(Self::JsonSchema { json_schema: NamedSchema { name, schema } })
             }
         }

@@ -4,16 +4,18 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{Endpoint, read_base_url};
-use crate::client::tls::{self, Roots};
+use super::{Endpoint, parse_base_url};
+use crate::client::tls::{self, RootCertificates};
 
 /// Returns `text` after redaction by an endpoint with the given URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-    let (url, headers) = (read_base_url(url).unwrap(), HeaderMap::from_iter(headers));
-    let http =
-        Client::builder().tls_backend_preconfigured(tls::config(&Roots::None).unwrap()).build().unwrap();
+    let (url, headers) = (parse_base_url(url).unwrap(), HeaderMap::from_iter(headers));
+    let http = Client::builder()
+        .tls_backend_preconfigured(tls::client_config(&RootCertificates::None).unwrap())
+        .build()
+        .unwrap();
     let endpoint = Endpoint::new(&url, "/chat/completions", headers, &[], &http).unwrap();
     match endpoint.redact(ModelError::InvalidResponse(text.into())) {
         ModelError::InvalidResponse(text) => text,
@@ -57,12 +59,12 @@ fn key_in_the_query_is_redacted() {
 
 #[test]
 fn request_has_path_query_and_headers() {
-    let tls = tls::config(&Roots::None).unwrap();
+    let tls = tls::client_config(&RootCertificates::None).unwrap();
     let http = Client::builder().tls_backend_preconfigured(tls).build().unwrap();
-    let url = read_base_url("http://me:secret@localhost/v1/?api-version=1").unwrap();
+    let url = parse_base_url("http://me:secret@localhost/v1/?api-version=1").unwrap();
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
     let endpoint = Endpoint::new(&url, "/responses", headers, &[], &http).unwrap();
-    let request = endpoint.request(b"{}".to_vec());
+    let request = endpoint.build_request(b"{}".to_vec());
     assert_eq!(request.url().as_str(), "http://localhost/v1/responses?api-version=1");
     assert_eq!(endpoint.display_url(), "http://localhost/v1/responses");
     assert_eq!(request.headers()["content-type"], "application/json");

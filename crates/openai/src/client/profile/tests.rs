@@ -1,4 +1,4 @@
-use super::{needs_signatures, profile_of};
+use super::{needs_thought_signatures, profile_of};
 
 #[test]
 fn profiles_of_known_models_have_images() {
@@ -20,7 +20,7 @@ fn profiles_of_known_models_have_images() {
         "grok-4-fast",
         "LLaVA-1.6",
     ] {
-        assert!(profile_of(model).images, "{model}");
+        assert!(profile_of(model).supports_images, "{model}");
     }
     for model in [
         "gpt-4",
@@ -34,7 +34,7 @@ fn profiles_of_known_models_have_images() {
         "mistral-small-2501",
         "grok-3",
     ] {
-        assert!(!profile_of(model).images, "{model}");
+        assert!(!profile_of(model).supports_images, "{model}");
     }
     assert_eq!(profile_of("openai/gpt-4o").name, "openai/gpt-4o");
     assert_eq!(profile_of("gpt-4o").context_window, Some(128_000));
@@ -44,7 +44,7 @@ fn profiles_of_known_models_have_images() {
 fn profiles_of_known_models_have_audio_and_files() {
     let media = |model| {
         let profile = profile_of(model);
-        (profile.audio, profile.files)
+        (profile.supports_audio, profile.supports_files)
     };
     assert_eq!(media("gpt-4o-audio-preview"), (true, false));
     assert_eq!(media("gpt-4o"), (false, true));
@@ -62,11 +62,11 @@ fn gemini_3_and_later_require_signatures() {
         "gemini-3-pro-latest",
         "gemini-flash-latest",
     ] {
-        assert!(needs_signatures(model), "{model}");
+        assert!(needs_thought_signatures(model), "{model}");
     }
     for model in
         ["gemini-2.5-flash", "gemini-1.5-pro-latest", "gemini-2.5-flash-latest", "gemini-pro-vision", "gpt-5"]
     {
-        assert!(!needs_signatures(model), "{model}");
+        assert!(!needs_thought_signatures(model), "{model}");
     }
 }

@@ -4,7 +4,7 @@ use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
 use super::{PRESETS, Provider, STANDARD_QUIRKS};
-use crate::{client::endpoint::read_base_url, format::ReasoningField};
+use crate::{client::endpoint::parse_base_url, format::ReasoningField};
 
 #[test]
 fn provider_is_recognized_by_its_host() {
@@ -34,9 +34,9 @@ fn every_preset_is_valid() {
         assert_eq!(provider.name().parse::<Provider>().unwrap(), provider);
         assert!(!provider.name().contains('/'), "the name is a prefix of model names");
         if let Some(base_url) = provider.base_url() {
-            read_base_url(base_url).unwrap();
+            parse_base_url(base_url).unwrap();
             let is_local = base_url.starts_with("http://localhost");
-            assert_eq!(provider.key_variable().is_none(), is_local, "{provider}");
+            assert_eq!(provider.api_key_variable().is_none(), is_local, "{provider}");
         }
     }
     for (name, provider) in [
@@ -57,7 +57,10 @@ fn every_preset_is_valid() {
 #[test]
 fn quirks_depend_on_the_provider() {
     let quirks = |provider| Provider::quirks(Some(provider));
-    assert!(quirks(Provider::OpenAi).max_completion_tokens && quirks(Provider::Azure).max_completion_tokens);
+    assert!(
+        quirks(Provider::OpenAi).uses_max_completion_tokens
+            && quirks(Provider::Azure).uses_max_completion_tokens
+    );
     assert_eq!(quirks(Provider::DeepSeek).reasoning, ReasoningField::Required("reasoning_content"));
     let schemas =
         [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).tool_schemas);

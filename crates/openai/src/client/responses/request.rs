@@ -89,12 +89,12 @@ struct NamedTool<'a> {
 
 #[derive(Serialize)]
 struct Text<'a> {
-    format: Format<'a>,
+    format: TextFormat<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Format<'a> {
+enum TextFormat<'a> {
     JsonObject,
     JsonSchema {
         name: &'a ToolName,
@@ -113,39 +113,40 @@ struct Reasoning<'a> {
 
 impl<'a> Body<'a> {
     /// Creates the body for `request` and the accumulator for its reply. Clears
-    /// `variant.with_previous` if the body has no `previous_response_id` of an earlier reply.
+    /// `variant.sends_previous_id` if the body has no `previous_response_id` of an earlier reply.
     pub(super) fn new(
         client: &'a Client<ResponsesApi>,
         request: &'a ChatRequest,
         variant: &mut Variant,
     ) -> (Self, ResponsesAccumulator) {
         let (settings, options) = (&request.settings, &client.api.options);
-        let (effort, summary) = (client.defaults.effort.as_deref(), options.summary.as_deref());
+        let (effort, summary) =
+            (client.defaults.reasoning_effort.as_deref(), options.reasoning_summary.as_deref());
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
         let whole = Input::new(request.messages.iter(), &client.encoding);
         // The digest is needed only to recognize the conversation in a later request with
         // `previous_response_id`.
-        let stored = options.use_previous.then(|| whole.digest());
-        let since = if variant.with_previous { whole.since_stored() } else { None };
+        let stored = options.uses_previous_response_id.then(|| whole.digest());
+        let since = if variant.sends_previous_id { whole.after_stored_response() } else { None };
         let (previous, input) = match since {
             Some((id, input)) => (Some(id.to_owned()), Some(input)),
             None => (None, None),
         };
-        variant.with_previous = previous.is_some();
+        variant.sends_previous_id = previous.is_some();
         let body = Self {
             model: &client.profile.name,
             instructions: request.instructions.as_ref().map(|message| message.text()),
             input: input.unwrap_or(whole),
             previous_response_id: previous.or_else(|| options.first_response_id.clone()),
             tool_fields: ToolFields::new(client, request, takes(OptionalParam::ParallelToolCalls)),
-            text: Format::new(&request.response_format, client).map(|format| Text { format }),
+            text: TextFormat::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
             top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
             max_output_tokens: settings.max_tokens,
-            store: options.is_stored(),
-            include: takes(OptionalParam::Encrypted).then_some(["reasoning.encrypted_content"]),
+            store: options.stores_responses(),
+            include: takes(OptionalParam::EncryptedReasoning).then_some(["reasoning.encrypted_content"]),
             stream: variant.is_streamed,
             extra: &client.defaults.extra_body,
         };
@@ -169,13 +170,14 @@ impl<'a> ToolFields<'a> {
     }
 }
 
-impl<'a> Format<'a> {
+impl<'a> TextFormat<'a> {
     fn new(format: &'a ResponseFormat, client: &Client<ResponsesApi>) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = ResponseSchema::of(schema, name, client.defaults.quirks.response_schemas());
+                let schema =
+                    ResponseSchema::of(schema, name, client.defaults.quirks.response_schema_options());
                 Some(Self::JsonSchema { name, schema })
             }
         }

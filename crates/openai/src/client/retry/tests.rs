@@ -8,7 +8,7 @@ use haft_core::{
 use tokio::time::Instant;
 
 use super::{MAX_WAIT, RetryPolicy, with_jitter};
-use crate::{Timeouts, client::clock::Clock};
+use crate::{Timeouts, client::timeouts::RequestTimer};
 
 fn busy(retry_after: Option<Duration>) -> ModelError {
     ModelError::RateLimited { message: "slow down".into(), retry_after, permanent: false }
@@ -23,7 +23,7 @@ async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError
         let reply = if attempts.get() > failures { Ok(()) } else { Err(error()) };
         async { reply }
     };
-    let reply = policy.run(&Clock::start(&Timeouts::default()), attempt).await;
+    let reply = policy.run(&RequestTimer::start(&Timeouts::default()), attempt).await;
     (reply.is_ok(), attempts.get(), started.elapsed())
 }
 
@@ -39,10 +39,10 @@ async fn wait_is_at_least_retry_after() {
 
 #[test]
 fn waits_double_up_to_a_bound() {
-    let policy = RetryPolicy { retries: 10, ..RetryPolicy::default() };
+    let policy = RetryPolicy { max_retries: 10, ..RetryPolicy::default() };
     let waits: Vec<_> = policy.backoff().build().map(|wait| wait.as_millis()).collect();
     assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000, 20_000, 20_000]);
-    let policy = RetryPolicy { wait: Duration::from_secs(60), ..policy };
+    let policy = RetryPolicy { first_wait: Duration::from_secs(60), ..policy };
     assert_eq!(policy.backoff().build().next(), Some(MAX_WAIT));
 }
 
@@ -56,7 +56,7 @@ fn jitter_adds_up_to_a_half() {
 
 #[tokio::test(start_paused = true)]
 async fn attempts_are_bounded() {
-    let policy = RetryPolicy { retries: 2, ..RetryPolicy::default() };
+    let policy = RetryPolicy { max_retries: 2, ..RetryPolicy::default() };
     let (succeeded, attempts, _) = run(&policy, 9, || busy(None)).await;
     assert!(!succeeded);
     assert_eq!(attempts, 3);

@@ -29,9 +29,9 @@ struct StoredResponse {
 impl Input {
     /// Returns a single digest of all messages in this input.
     pub(crate) fn digest(&self) -> String {
-        let mut digests = Digests::default();
+        let mut digests = DigestHasher::default();
         self.0.iter().for_each(|message| digests.add(&message.digest));
-        digests.text()
+        digests.to_hex()
     }
 
     /// Returns the id of the last stored response that still matches the conversation, and the
@@ -39,12 +39,12 @@ impl Input {
     ///
     /// A response does not match if the messages that precede it were shortened, summarised or
     /// changed after it was stored.
-    pub(crate) fn since_stored(&self) -> Option<(&str, Self)> {
-        let mut digests = Digests::default();
+    pub(crate) fn after_stored_response(&self) -> Option<(&str, Self)> {
+        let mut digests = DigestHasher::default();
         let mut last = None;
         for (place, message) in self.0.iter().enumerate() {
             let stored =
-                message.digest.response.as_ref().filter(|stored| stored.preceding_digest == digests.text());
+                message.digest.response.as_ref().filter(|stored| stored.preceding_digest == digests.to_hex());
             last = stored.map(|stored| (stored.id.as_str(), place)).or(last);
             digests.add(&message.digest);
         }
@@ -55,14 +55,14 @@ impl Input {
 }
 
 #[derive(Default)]
-struct Digests(DefaultHasher);
+struct DigestHasher(DefaultHasher);
 
-impl Digests {
+impl DigestHasher {
     fn add(&mut self, message: &MessageDigest) {
         message.hash.hash(&mut self.0);
     }
 
-    fn text(&self) -> String {
+    fn to_hex(&self) -> String {
         format!("{:016x}", self.0.finish())
     }
 }
@@ -84,7 +84,7 @@ impl StoredResponse {
     /// response. Also returns `None` if the calls in `reply` were changed, because the server
     /// requires results for the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
-        let stored = encoding.origin.own_data(reply, ITEMS_ADAPTER)?.get("stored")?;
+        let stored = encoding.origin.data_for(reply, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
         let is_same = calls.eq(reply.tool_calls.iter().map(|call| call.id.as_str()));

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{CachedMessage, EncodedMessages, EncodingOptions};
 
 fn text_only() -> Arc<EncodingOptions> {
-    Arc::new(EncodingOptions { images: false, ..EncodingOptions::default() })
+    Arc::new(EncodingOptions { sends_images: false, ..EncodingOptions::default() })
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn encoded_message_is_cached() {
 /// reuse the messages that the first model encoded.
 #[test]
 fn cache_is_ignored_for_other_encoding_options() {
-    let content = vec![Content::blob(*b"cat", "image/png")];
+    let content = vec![Content::from_bytes(*b"cat", "image/png")];
     let message = Arc::new(Message::new(MessageBody::User { content }));
     let rendered = |encoding| serde_json::to_string(&EncodedMessages::new([&message], &encoding)).unwrap();
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
@@ -38,7 +38,7 @@ fn cache_is_ignored_for_other_encoding_options() {
 fn check_echo(arguments: &str, expect: Expect) {
     let tool_calls = vec![ToolCall::new("a", "add", arguments)];
     let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    let wire = super::message(&Message::assistant(reply));
+    let wire = super::encode_message(&Message::assistant(reply));
     expect.assert_eq(wire["tool_calls"][0]["function"]["arguments"].as_str().unwrap());
     assert_eq!(wire["content"], json!(null));
 }
@@ -59,7 +59,7 @@ fn malformed_arguments_are_wrapped_in_an_object() {
 fn check_name(name: &str, expect: Expect) {
     let tool_calls = vec![ToolCall::new("a", name, "{}")];
     let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    let wire = super::message(&Message::assistant(reply));
+    let wire = super::encode_message(&Message::assistant(reply));
     expect.assert_eq(wire["tool_calls"][0]["function"]["name"].as_str().unwrap());
 }
 

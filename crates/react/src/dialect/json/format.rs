@@ -4,14 +4,14 @@ use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-use super::{embed::embed, key};
+use super::{input_schema::embed_input_schema, key};
 
 /// Returns the response format of a step that calls one of `tools`. The JSON schema has one
 /// alternative per tool.
 ///
 /// Returns [`ResponseFormat::JsonObject`] if the combined schema is invalid, for example because it
 /// is too large.
-pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {
+pub(super) fn step_response_format(tools: &[&ToolDefinition]) -> ResponseFormat {
     let mut definitions = Map::new();
     let alternatives: Vec<_> =
         tools.iter().map(|definition| step_alternative(definition, &mut definitions)).collect();
@@ -34,7 +34,7 @@ fn step_alternative(definition: &ToolDefinition, definitions: &mut Map<String, V
         "properties": {
             key::THOUGHT: {"type": "string"},
             key::TOOL_NAME: {"const": definition.name()},
-            key::TOOL_ARGS: embed(definition, definitions),
+            key::TOOL_ARGS: embed_input_schema(definition, definitions),
         },
         "required": [key::THOUGHT, key::TOOL_NAME, key::TOOL_ARGS],
         "additionalProperties": false,

@@ -7,15 +7,15 @@ use serde_json::Value;
 use super::{
     super::{
         FINISH,
-        step::{ANSWER, ParsedStep, StepAction},
+        step::{ANSWER_KEY, ParsedStep, StepAction},
     },
     key,
 };
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 /// The maximum number of `{` characters in a reply that are tried as the start of a step.
-const MAX_CANDIDATES: usize = 64;
+const MAX_OBJECT_STARTS: usize = 64;
 
 /// The accepted keys of the thought in a step. The instructions for the model specify the first
 /// key. The other keys are accepted because some models use them nevertheless.
@@ -31,17 +31,17 @@ const WRAPPER_KEYS: [&str; 3] = ["function", "tool_call", "step"];
 /// Parses the first step in `text`, or returns `None` if there is none. If `outputs` is set, a bare
 /// JSON object that matches this schema is accepted as the answer.
 pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
-    let mut step = json_object(text, |object| is_step(object, outputs))?;
+    let mut step = find_json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
         return Some(ParsedStep { thought: None, action: StepAction::Finish(Value::Object(step)) });
     }
-    let thought = match remove_first(&mut step, &THOUGHT_KEYS) {
+    let thought = match remove_any_key(&mut step, &THOUGHT_KEYS) {
         Some(Value::String(thought)) => Some(thought),
         _ => None,
     };
-    let action = match remove_first(&mut step, &TOOL_NAME_KEYS) {
+    let action = match remove_any_key(&mut step, &TOOL_NAME_KEYS) {
         Some(Value::String(name)) if name != FINISH => {
-            let arguments = match remove_first(&mut step, &TOOL_ARGS_KEYS) {
+            let arguments = match remove_any_key(&mut step, &TOOL_ARGS_KEYS) {
                 None | Some(Value::Null) => "{}".to_owned(),
                 Some(Value::String(text)) => text,
                 Some(arguments) => arguments.to_string(),
@@ -49,25 +49,25 @@ pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Opti
             StepAction::Call { name, arguments }
         }
         _finish => {
-            StepAction::Finish(remove_first(&mut step, &TOOL_ARGS_KEYS).unwrap_or(Value::Object(step)))
+            StepAction::Finish(remove_any_key(&mut step, &TOOL_ARGS_KEYS).unwrap_or(Value::Object(step)))
         }
     };
     Some(ParsedStep { thought, action })
 }
 
-fn is_step(object: &Object, outputs: Option<&Schema>) -> bool {
-    object.contains_key(ANSWER)
+fn is_step(object: &JsonObject, outputs: Option<&Schema>) -> bool {
+    object.contains_key(ANSWER_KEY)
         || TOOL_NAME_KEYS.iter().any(|name| object.get(*name).is_some_and(Value::is_string))
         || is_answer(object, outputs)
 }
 
 /// Returns `true` if `object` itself is a valid structured answer, without a step around it.
-fn is_answer(object: &Object, outputs: Option<&Schema>) -> bool {
+fn is_answer(object: &JsonObject, outputs: Option<&Schema>) -> bool {
     !object.contains_key(key::TOOL_NAME)
         && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
 }
 
-fn remove_first(object: &mut Object, keys: &[&str]) -> Option<Value> {
+fn remove_any_key(object: &mut JsonObject, keys: &[&str]) -> Option<Value> {
     keys.iter().find_map(|key| object.shift_remove(*key))
 }
 
@@ -77,14 +77,14 @@ fn remove_first(object: &mut Object, keys: &[&str]) -> Option<Value> {
 ///
 /// An object with invalid JSON ends the search. The objects inside it are not tried: they can be
 /// arguments, and must not be executed as steps.
-pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Option<Object> {
+pub(crate) fn find_json_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<JsonObject> {
     let mut rest = text;
-    for _ in 0..MAX_CANDIDATES {
+    for _ in 0..MAX_OBJECT_STARTS {
         rest = rest.get(rest.find('{')?..)?;
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Object>();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<JsonObject>();
         let length = match values.next()? {
             Ok(object) if is_match(&object) => return Some(object),
-            Ok(mut object) => match remove_first(&mut object, &WRAPPER_KEYS) {
+            Ok(mut object) => match remove_any_key(&mut object, &WRAPPER_KEYS) {
                 Some(Value::Object(inner)) if is_match(&inner) => return Some(inner),
                 _ => values.byte_offset(),
             },

@@ -7,7 +7,7 @@ use haft_core::{Schema, model::ChatEvent};
 use super::{
     super::{
         FINISH, ReplyDelta, StreamParser,
-        step::{ANSWER, DeltaBuffer},
+        step::{ANSWER_KEY, DeltaBuffer},
     },
     JsonFormat, key,
 };
@@ -41,7 +41,7 @@ impl JsonStreamParser {
             match path {
                 [top] if top == key::THOUGHT => self.deltas.push_thought(decoded.encode_utf8(&mut [0; 4])),
                 [top] if top == key::TOOL_NAME => self.tool_name.push(decoded),
-                [top, argument] if is_finish && top == key::TOOL_ARGS && argument == ANSWER => {
+                [top, argument] if is_finish && top == key::TOOL_ARGS && argument == ANSWER_KEY => {
                     self.deltas.push_answer(decoded.encode_utf8(&mut [0; 4]));
                 }
                 _ => {}

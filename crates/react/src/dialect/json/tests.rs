@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use haft_core::{
     Schema, ToolCall, ToolDefinition, ToolName,
     content::Content,
-    message::{AssistantMessage, View},
+    message::{AssistantMessage, TranscriptView},
     model::{ChatEvent, ChatResponse, ResponseFormat},
     schema::SchemaTarget,
     tool::DynamicTool,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{Dialect, Prompt, ReplyDelta},
-    JsonReact, json_object,
+    JsonReact, find_json_object,
 };
 
 fn parse_reply(text: &str) -> AssistantMessage {
@@ -75,7 +75,8 @@ fn finish_is_accepted_as_a_native_call() {
 #[test]
 fn bare_outputs_are_the_answer() {
     let outputs =
-        Schema::arguments(json!({"properties": {"name": {"type": "string"}}, "required": ["name"]})).unwrap();
+        Schema::for_arguments(json!({"properties": {"name": {"type": "string"}}, "required": ["name"]}))
+            .unwrap();
     let parse_reply =
         |text: &str| JsonReact::new().parse_reply(ChatResponse::new(text), Some(&outputs)).message;
     assert_eq!(parse_reply(r#"{"name":"Ada"}"#).content, [Content::json(json!({"name": "Ada"}))]);
@@ -107,19 +108,19 @@ fn text_without_a_step_has_a_problem() {
 
 #[test]
 fn search_for_an_object_is_bounded() {
-    assert!(json_object(&"{".repeat(1_000_000), |_| true).is_none());
-    assert!(json_object(r#"{"sum":3,"parts":{"a":1}"#, |_| true).is_none());
-    assert_eq!(json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
+    assert!(find_json_object(&"{".repeat(1_000_000), |_| true).is_none());
+    assert!(find_json_object(r#"{"sum":3,"parts":{"a":1}"#, |_| true).is_none());
+    assert_eq!(find_json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
 }
 
 /// Returns the schema of a step that offers a single tool. `arguments` is the input schema of the
 /// tool.
 fn step_schema(arguments: Value) -> Schema {
     let definition =
-        ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::arguments(arguments).unwrap());
+        ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::for_arguments(arguments).unwrap());
     let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async {})]);
     let prompt = Prompt {
-        messages: View::default(),
+        messages: TranscriptView::default(),
         tools: &tools,
         instructions: None,
         outputs: None,

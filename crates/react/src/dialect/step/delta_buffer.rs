@@ -6,11 +6,11 @@ use haft_core::{Schema, model::ChatResponse};
 
 use super::{super::ReplyDelta, StepFormat, parse_reply};
 
-const SEPARATOR: &str = "\n\n";
+const REASONING_SEPARATOR: &str = "\n\n";
 
 /// Joins `reasoning`, which the server sends in a separate field, and the `thought` of the step.
 pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
-    [reasoning, thought].join(SEPARATOR)
+    [reasoning, thought].join(REASONING_SEPARATOR)
 }
 
 /// The thought and the answer of one streamed reply. Both are buffered until they are emitted.
@@ -38,7 +38,7 @@ impl DeltaBuffer {
             return;
         }
         if !mem::replace(&mut self.has_step_thought, true) && !self.thought.all.is_empty() {
-            self.thought.push(SEPARATOR);
+            self.thought.push(REASONING_SEPARATOR);
         }
         self.thought.push(text);
     }

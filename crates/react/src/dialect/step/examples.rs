@@ -8,36 +8,36 @@
 
 use serde_json::json;
 
-use super::{super::FINISH, ANSWER, StepFormat, render::observation_text};
+use super::{super::FINISH, ANSWER_KEY, StepFormat, render::observation_text};
 
 /// Returns the few-shot examples in the format `F`. They follow the list of tools in the system
 /// message.
 ///
 /// If `has_outputs` is `true`, the examples do not show the arguments of the final answer, because
 /// the real answer must match the output schema of the conversation.
-pub(super) fn examples<F: StepFormat>(has_outputs: bool) -> String {
+pub(super) fn format_examples<F: StepFormat>(has_outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"
             .to_owned(),
-        F::write("I need the population of Japan.", "get_population", &json!({"country": "Japan"})),
+        F::format_step("I need the population of Japan.", "get_population", &json!({"country": "Japan"})),
         observation_text("get_population", "123000000"),
-        finish_step::<F>(
+        format_finish_step::<F>(
             "The observation answers the question.",
             "About 123 million people live in Japan.",
             has_outputs,
         ),
         "The question \"What does piedra mean, and how many people live in Chile?\" takes three:".to_owned(),
-        F::write("I look up piedra first.", "look_up_word", &json!({"word": "piedra"})),
+        F::format_step("I look up piedra first.", "look_up_word", &json!({"word": "piedra"})),
         observation_text("look_up_word", "stone"),
-        F::write("Now I need the population of Chile.", "get_population", &json!({"country": "Chile"})),
+        F::format_step("Now I need the population of Chile.", "get_population", &json!({"country": "Chile"})),
         observation_text("get_population", "19600000"),
-        finish_step::<F>(
+        format_finish_step::<F>(
             "The observations answer both parts.",
             "Piedra means stone, and about 19.6 million people live in Chile.",
             has_outputs,
         ),
         "The question \"Who painted the Mona Lisa?\" takes one:".to_owned(),
-        finish_step::<F>(
+        format_finish_step::<F>(
             "I know this without a tool.",
             "Leonardo da Vinci painted the Mona Lisa.",
             has_outputs,
@@ -46,9 +46,9 @@ pub(super) fn examples<F: StepFormat>(has_outputs: bool) -> String {
     lines.join("\n")
 }
 
-fn finish_step<F: StepFormat>(thought: &str, answer: &str, has_outputs: bool) -> String {
+fn format_finish_step<F: StepFormat>(thought: &str, answer: &str, has_outputs: bool) -> String {
     if has_outputs {
-        return F::write(thought, FINISH, &json!({})).replace("{}", "{its arguments}");
+        return F::format_step(thought, FINISH, &json!({})).replace("{}", "{its arguments}");
     }
-    F::write(thought, FINISH, &json!({ANSWER: answer}))
+    F::format_step(thought, FINISH, &json!({ANSWER_KEY: answer}))
 }

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::{
     super::{FINISH, Prompt},
-    ANSWER, StepFormat,
-    examples::examples,
+    ANSWER_KEY, StepFormat,
+    examples::format_examples,
 };
 
 /// The parts of a model request that depend only on the tools and the outputs. These parts are
@@ -43,7 +43,7 @@ struct SystemMessage {
 }
 
 impl<F: StepFormat> StepPrompt<F> {
-    pub(super) fn cached(prompt: &Prompt<'_>) -> Arc<Self> {
+    pub(super) fn get_or_create(prompt: &Prompt<'_>) -> Arc<Self> {
         let cached = prompt.tools.memoize(|tools| Self::new(tools, prompt));
         if cached.outputs.as_ref() == prompt.outputs {
             cached
@@ -54,7 +54,7 @@ impl<F: StepFormat> StepPrompt<F> {
 
     fn new(tools: &ToolList, prompt: &Prompt<'_>) -> Self {
         let finish = finish_tool(prompt.outputs);
-        let offered: Vec<_> = definitions(tools).chain([&finish]).collect();
+        let offered: Vec<_> = offered_definitions(tools).chain([&finish]).collect();
         let rules: Arc<str> = write_rules::<F>(prompt, &offered).into();
         Self {
             format: PhantomData,
@@ -94,7 +94,7 @@ impl<F: StepFormat> StepPrompt<F> {
             ToolChoice::Auto => self.any_step.clone(),
             ToolChoice::None => self.finish_step.clone(),
             ToolChoice::Required => {
-                let format = || F::response_format(&definitions(tools).collect::<Vec<_>>());
+                let format = || F::response_format(&offered_definitions(tools).collect::<Vec<_>>());
                 self.tool_step.get_or_init(format).clone()
             }
             ToolChoice::Tool(name) => {
@@ -106,7 +106,7 @@ impl<F: StepFormat> StepPrompt<F> {
 }
 
 /// Returns a user message that describes `choice` to the model, or `None` for [`ToolChoice::Auto`].
-pub(super) fn directive(choice: &ToolChoice) -> Option<Message> {
+pub(super) fn tool_choice_message(choice: &ToolChoice) -> Option<Message> {
     let text = match choice {
         ToolChoice::Auto => return None,
         ToolChoice::None => format!("No tool can be used now: the next step is \"{FINISH}\"."),
@@ -123,7 +123,7 @@ fn append_rules(instructions: Option<&Arc<Message>>, rules: &str) -> Arc<Message
 
 /// Returns the definitions of `tools`. A tool named [`FINISH`] is withheld, because its call would
 /// end the run.
-fn definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
+fn offered_definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
     let definitions = tools.tools().iter().map(|tool| tool.definition());
     definitions.filter(|definition| {
         let is_reserved = *definition.name() == *FINISH;
@@ -139,8 +139,8 @@ fn finish_tool(outputs: Option<&Schema>) -> ToolDefinition {
         Some(outputs) => outputs.clone(),
         None => Schema::new(json!({
             "type": "object",
-            "properties": {ANSWER: {"type": "string"}},
-            "required": [ANSWER],
+            "properties": {ANSWER_KEY: {"type": "string"}},
+            "required": [ANSWER_KEY],
             "additionalProperties": false,
         }))
         .unwrap_or_else(|_| Schema::object()),
@@ -161,5 +161,5 @@ fn write_rules<F: StepFormat>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) 
     for (number, definition) in (1..).zip(offered) {
         text += &format!("\n{number}. {definition}");
     }
-    text + "\n\n" + &examples::<F>(prompt.outputs.is_some())
+    text + "\n\n" + &format_examples::<F>(prompt.outputs.is_some())
 }

@@ -9,46 +9,45 @@ use haft_core::{
 };
 use serde_json::json;
 
-use super::{super::FINISH, ANSWER, StepFormat};
-use crate::run::{is_rejected, is_unusable, reasoning};
+use super::{super::FINISH, ANSWER_KEY, StepFormat};
+use crate::run::{is_rejected, is_unusable, reasoning_or_text};
 
 /// A message of the transcript, rendered in the text format `F`. The rendered message is cached in
 /// the original message.
-struct Rendered<F>(Arc<Message>, PhantomData<F>);
+struct RenderedMessage<F>(Arc<Message>, PhantomData<F>);
 
 pub(super) fn render_message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
     match message.body() {
         MessageBody::Assistant(reply) => {
-            cached_rendering::<F>(message, |message| Message::assistant(format_steps::<F>(message, reply)))
+            render_cached::<F>(message, |message| Message::assistant(format_steps::<F>(message, reply)))
         }
-        MessageBody::Tool(result) => cached_rendering::<F>(message, |_| observation(result)),
+        MessageBody::Tool(result) => render_cached::<F>(message, |_| observation_message(result)),
         // System and user messages are the same in each dialect.
         MessageBody::System { .. } | MessageBody::User { .. } => Arc::clone(message),
     }
 }
 
-fn cached_rendering<F: StepFormat>(
-    message: &Message,
-    write: impl FnOnce(&Message) -> Message,
-) -> Arc<Message> {
-    Arc::clone(&message.memoize(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
+fn render_cached<F: StepFormat>(message: &Message, write: impl FnOnce(&Message) -> Message) -> Arc<Message> {
+    Arc::clone(&message.memoize(|message| RenderedMessage::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
 /// Formats `reply` as steps in the format `F`. The text of unusable replies and refusals is
 /// unchanged.
 fn format_steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
-    let thought = reasoning(reply).unwrap_or_default();
+    let thought = reasoning_or_text(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
-        let steps =
-            reply.tool_calls.iter().map(|call| F::write(&thought, &call.name, &call.arguments.to_value()));
+        let steps = reply
+            .tool_calls
+            .iter()
+            .map(|call| F::format_step(&thought, &call.name, &call.arguments.value_or_string()));
         return steps.collect::<Vec<_>>().join("\n");
     }
     let thought = reply.reasoning.as_deref().unwrap_or_default();
     match reply.content.as_slice() {
-        [Content::Json { value }] => F::write(thought, FINISH, value),
+        [Content::Json { value }] => F::format_step(thought, FINISH, value),
         _ if is_unusable(message) && !is_rejected(message) => reply.text(),
         _ if reply.refusal.is_some() => reply.refusal.clone().unwrap_or_default(),
-        _ => F::write(thought, FINISH, &json!({ANSWER: reply.text()})),
+        _ => F::format_step(thought, FINISH, &json!({ANSWER_KEY: reply.text()})),
     }
 }
 
@@ -56,7 +55,7 @@ pub(super) fn observation_text(tool_name: &str, result: &str) -> String {
     format!("Observation from {tool_name}: {result}")
 }
 
-fn observation(result: &ToolResult) -> Message {
+fn observation_message(result: &ToolResult) -> Message {
     let text = observation_text(&result.name, &result.model_text());
     let media = result.output().map_or(&[][..], |output| &output.content);
     let media = media.iter().filter(|part| matches!(part, Content::Image { .. } | Content::Audio { .. }));

@@ -1,10 +1,10 @@
 //! Streams the answer from the incomplete arguments of a `finish` call.
 
-use super::super::{json::StringScanner, step::ANSWER};
+use super::super::{json::StringScanner, step::ANSWER_KEY};
 
 /// The start that arguments must have for their answer to be streamed. Whitespace in the arguments
 /// is ignored in the comparison.
-const PREFIX: &str = "{\"answer\":\"";
+const ANSWER_PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for the arguments of a `finish` call. The scanner streams the answer if the arguments
 /// are valid JSON with `answer` as their first key. Other answers are emitted at the end of the
@@ -13,7 +13,7 @@ const PREFIX: &str = "{\"answer\":\"";
 pub(super) struct AnswerScanner {
     /// The length of the arguments that were already scanned, in bytes. The next scan starts there.
     scanned: usize,
-    /// The number of bytes of [`PREFIX`] that the arguments have matched so far.
+    /// The number of bytes of [`ANSWER_PREFIX`] that the arguments have matched so far.
     matched: usize,
     strings: StringScanner,
     is_escaped: bool,
@@ -23,21 +23,21 @@ pub(super) struct AnswerScanner {
 impl AnswerScanner {
     /// Returns the answer text that was added to `arguments` since the previous call to this
     /// method. `arguments` contains everything received so far.
-    pub(super) fn new_text(&mut self, arguments: &str) -> String {
+    pub(super) fn take_new_text(&mut self, arguments: &str) -> String {
         let new = arguments.get(self.scanned..).unwrap_or_default();
         self.scanned = arguments.len();
-        new.chars().filter_map(|character| self.push(character)).collect()
+        new.chars().filter_map(|character| self.scan_char(character)).collect()
     }
 
-    fn push(&mut self, character: char) -> Option<char> {
-        match PREFIX.get(self.matched..).and_then(|rest| rest.chars().next()) {
+    fn scan_char(&mut self, character: char) -> Option<char> {
+        match ANSWER_PREFIX.get(self.matched..).and_then(|rest| rest.chars().next()) {
             _ if self.is_finished => return None,
             Some(expected) if expected == character => self.matched += 1,
             Some(_) => self.is_finished = !character.is_whitespace(),
             None => self.is_finished = self.ends_at(character),
         }
         let decoded = self.strings.push(character).filter(|_| !self.is_finished);
-        decoded.filter(|(path, _)| matches!(path, [name] if name == ANSWER)).map(|(_, decoded)| decoded)
+        decoded.filter(|(path, _)| matches!(path, [name] if name == ANSWER_KEY)).map(|(_, decoded)| decoded)
     }
 
     /// Returns `true` if the streamed text ends at `character`. This is the case at the closing

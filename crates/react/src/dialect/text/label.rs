@@ -22,7 +22,7 @@ pub(super) enum Section {
 
 /// The known labels in lower case, with the section that they start. Spaces and hyphens in a label
 /// are replaced by underscores.
-const LABEL_NAMES: [(&str, Section); 28] = [
+const LABEL_SECTIONS: [(&str, Section); 28] = [
     ("thought", Section::Thought),
     ("thoughts", Section::Thought),
     ("next_thought", Section::Thought),
@@ -62,7 +62,7 @@ pub(super) struct Label {
     pub(super) is_bracketed: bool,
     /// `true` if the label is bracketed or starts with a capital letter, unlike most ordinary words
     /// and JSON keys. Inside an answer or arguments, an unmarked label is ordinary text.
-    pub(super) is_marked: bool,
+    pub(super) is_explicit: bool,
 }
 
 /// The result of classifying the first characters of a line.
@@ -106,7 +106,7 @@ fn parse_label(written: &str, is_bracketed: bool) -> Option<Label> {
     if name == "completed" && !is_bracketed {
         return None;
     }
-    let known = || LABEL_NAMES.iter().find(|(known, _)| *known == name).map(|(_, section)| *section);
+    let known = || LABEL_SECTIONS.iter().find(|(known, _)| *known == name).map(|(_, section)| *section);
     let section = if name.starts_with("observation_from") { Some(Section::End) } else { known() };
-    section.map(|section| Label { section, is_bracketed, is_marked })
+    section.map(|section| Label { section, is_bracketed, is_explicit: is_marked })
 }

@@ -5,13 +5,13 @@ use serde_json::Value;
 use serde_json::{Map, Number};
 
 /// The maximum nesting depth of a value.
-const MAX_DEPTH: usize = 64;
+const MAX_NESTING_DEPTH: usize = 64;
 
-pub(super) type Object = Map<String, Value>;
+pub(super) type JsonObject = Map<String, Value>;
 
 /// A parsed object, and the text that follows it.
 pub(super) struct ParsedObject<'t> {
-    pub(super) object: Object,
+    pub(super) object: JsonObject,
     /// `true` if all closing brackets were found. Otherwise the object may be truncated.
     pub(super) is_complete: bool,
     pub(super) rest: &'t str,
@@ -29,7 +29,7 @@ pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
         return Some(ParsedObject { object, is_complete: true, rest });
     }
     let mut parser = LenientParser { rest: text, is_complete: true };
-    match parser.parse_value(MAX_DEPTH)? {
+    match parser.parse_value(MAX_NESTING_DEPTH)? {
         Value::Object(object) => Some(parser.into_parsed(object)),
         _ => None,
     }
@@ -37,9 +37,9 @@ pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
 
 /// Parses Python keyword arguments, such as `x=17, y="a"`. Returns `None` if there are none, or if
 /// they are followed by text other than whitespace, backticks, `;` and `.`.
-pub(super) fn parse_keywords(text: &str) -> Option<ParsedObject<'_>> {
+pub(super) fn parse_keyword_arguments(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
-    let object = parser.parse_members(MAX_DEPTH, ')', &['='])?;
+    let object = parser.parse_members(MAX_NESTING_DEPTH, ')', &['='])?;
     let is_all = parser
         .rest
         .trim_matches(|character: char| character.is_whitespace() || "`;.".contains(character))
@@ -53,13 +53,13 @@ struct LenientParser<'t> {
 }
 
 impl<'t> LenientParser<'t> {
-    fn into_parsed(self, object: Object) -> ParsedObject<'t> {
+    fn into_parsed(self, object: JsonObject) -> ParsedObject<'t> {
         ParsedObject { object, is_complete: self.is_complete, rest: self.rest }
     }
 
     fn parse_value(&mut self, depth: usize) -> Option<Value> {
         let depth = depth.checked_sub(1)?;
-        match self.peek()? {
+        match self.peek_token_start()? {
             '{' => {
                 self.next();
                 self.parse_members(depth, '}', &[':', '=']).map(Value::Object)
@@ -72,17 +72,17 @@ impl<'t> LenientParser<'t> {
                 self.next();
                 self.parse_string(quote).map(Value::String)
             }
-            _ => self.parse_constant(),
+            _ => self.parse_literal(),
         }
     }
 
     /// Parses the members of an object up to the closing bracket `end`. After a complete member,
     /// the text may also end without `end`. `equals` contains the characters that are accepted
     /// between a key and its value.
-    fn parse_members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
+    fn parse_members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<JsonObject> {
         let mut members = Map::new();
         loop {
-            let name = match self.peek()? {
+            let name = match self.peek_token_start()? {
                 next if next == end => {
                     self.next();
                     return Some(members);
@@ -93,7 +93,7 @@ impl<'t> LenientParser<'t> {
                 }
                 _ => Some(self.take_word()).filter(|word| !word.is_empty())?.to_owned(),
             };
-            if !equals.contains(&self.peek()?) {
+            if !equals.contains(&self.peek_token_start()?) {
                 return None;
             }
             self.next();
@@ -108,7 +108,7 @@ impl<'t> LenientParser<'t> {
     fn parse_items(&mut self, depth: usize) -> Option<Vec<Value>> {
         let mut items = Vec::new();
         loop {
-            if self.peek()? == ']' {
+            if self.peek_token_start()? == ']' {
                 self.next();
                 return Some(items);
             }
@@ -123,7 +123,7 @@ impl<'t> LenientParser<'t> {
     /// another member or `end` can follow, `Some(false)` at the end of the text, and `None` for any
     /// other character.
     fn parse_separator(&mut self, end: char) -> Option<bool> {
-        match self.peek() {
+        match self.peek_token_start() {
             Some(',') => {
                 self.next();
                 Some(true)
@@ -166,23 +166,23 @@ impl<'t> LenientParser<'t> {
             'b' => '\u{8}',
             'f' => '\u{c}',
             _ => {
-                let unit = self.parse_unit()?;
+                let unit = self.parse_utf16_unit()?;
                 if !surrogates::is_high(unit) {
                     return char::from_u32(unit.into());
                 }
                 self.rest = self.rest.strip_prefix("\\u")?;
-                surrogates::join(unit, self.parse_unit()?)?
+                surrogates::decode_pair(unit, self.parse_utf16_unit()?)?
             }
         })
     }
 
-    fn parse_unit(&mut self) -> Option<u16> {
+    fn parse_utf16_unit(&mut self) -> Option<u16> {
         let unit = surrogates::parse_unit(self.rest)?;
         self.rest = self.rest.get(4..)?;
         Some(unit)
     }
 
-    fn parse_constant(&mut self) -> Option<Value> {
+    fn parse_literal(&mut self) -> Option<Value> {
         Some(match self.take_word() {
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
@@ -207,7 +207,7 @@ impl<'t> LenientParser<'t> {
 
     /// Skips whitespace. Returns the next character without consuming it, or `None` at the end of
     /// the text.
-    fn peek(&mut self) -> Option<char> {
+    fn peek_token_start(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()
     }

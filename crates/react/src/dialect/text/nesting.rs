@@ -1,17 +1,17 @@
 //! Tracks the nesting of brackets and strings in streamed arguments.
 
-use haft_core::text::StringTracker;
+use haft_core::text::JsonStringTracker;
 
 /// Tracks which objects, arrays and strings of an incomplete JSON text are still open.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
-    strings: StringTracker,
+    strings: JsonStringTracker,
 }
 
 impl Nesting {
-    pub(super) fn push(&mut self, character: char) {
-        if self.strings.push_inside(character) {
+    pub(super) fn push_char(&mut self, character: char) {
+        if self.strings.feed_open_string(character) {
             return;
         }
         match character {
@@ -28,7 +28,7 @@ impl Nesting {
         self.depth > 0
     }
 
-    pub(super) fn is_string(&self) -> bool {
+    pub(super) fn is_in_string(&self) -> bool {
         self.strings.is_inside()
     }
 }

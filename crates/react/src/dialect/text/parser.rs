@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::{
     super::{
         FINISH, json,
-        step::{ANSWER, ParsedStep, StepAction, answer_to_text},
+        step::{ANSWER_KEY, ParsedStep, StepAction, answer_to_text},
     },
-    lenient_json::{self, Object},
+    lenient_json::{self, JsonObject},
     section_parser::{SectionParser, StepSections},
 };
 
@@ -30,7 +30,7 @@ pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>
         return None;
     }
     if reader.sections.actions.is_empty() && reader.sections.answer.trim().is_empty() {
-        let text = after_thinking(text);
+        let text = skip_think_block(text);
         // After a thought, the object must start a line. An object within a line belongs to the
         // thought, as in `I must not send {…}`.
         let text = if thought.is_some() { skip_to_object(text)? } else { text };
@@ -44,7 +44,7 @@ pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>
 
 /// Returns the text after a leading `<think>` block, or the whole `text` if there is no such block.
 /// If the block is not closed, the result is empty.
-fn after_thinking(text: &str) -> &str {
+fn skip_think_block(text: &str) -> &str {
     match text.trim_start().strip_prefix(OPEN_TAG) {
         Some(thinking) => thinking.split_once(CLOSE_TAG).map_or("", |(_, rest)| rest),
         None => text,
@@ -106,7 +106,7 @@ impl StepReader<'_> {
         let is_closed = text.contains(')');
         let arguments = match self.parse_arguments(text) {
             Some(arguments) => Value::Object(arguments).to_string(),
-            None if is_blank(text) && (is_closed || !text.contains('(')) => {
+            None if is_only_punctuation(text) && (is_closed || !text.contains('(')) => {
                 // In a truncated reply, the arguments of the call may still be missing.
                 (self.is_complete || is_closed).then(|| "{}".to_owned())?
             }
@@ -122,33 +122,35 @@ impl StepReader<'_> {
         if answer.is_empty() {
             return None;
         }
-        let wrapped =
-            || lenient_json::parse_leading_object(strip_fence(answer)).filter(|parsed| is_blank(parsed.rest));
-        self.answer_from(answer, wrapped().map(|parsed| parsed.object))
+        let wrapped = || {
+            lenient_json::parse_leading_object(strip_opening_fence(answer))
+                .filter(|parsed| is_only_punctuation(parsed.rest))
+        };
+        self.finish_action(answer, wrapped().map(|parsed| parsed.object))
     }
 
     /// Returns the action of a [`FINISH`] call with the arguments `text`. Returns `None` if the
     /// arguments start with `{` and are truncated or invalid.
     fn read_finish(&self, text: &str) -> Option<StepAction> {
-        if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
+        if self.outputs.is_none() && !strip_opening_fence(text).starts_with(['{', '(']) {
             return Some(StepAction::Answer(text.to_owned()));
         }
         let arguments = self.parse_arguments(text);
         // An object that cannot be parsed may be truncated, so it is not used as the answer.
-        if arguments.is_none() && strip_fence(text).starts_with('{') {
+        if arguments.is_none() && strip_opening_fence(text).starts_with('{') {
             return None;
         }
-        self.answer_from(text, arguments)
+        self.finish_action(text, arguments)
     }
 
     /// Returns the action that ends the run. The answer is taken from the members of `object`, or
     /// from `text` if there is no object or if the object contains no answer.
-    fn answer_from(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
+    fn finish_action(&self, text: &str, object: Option<JsonObject>) -> Option<StepAction> {
         if self.outputs.is_some() {
             let object = object.or_else(|| self.parse_arguments(text));
             return Some(StepAction::Finish(object.map_or_else(|| text.into(), Value::Object)));
         }
-        let answer = object.and_then(|mut object| object.shift_remove(ANSWER));
+        let answer = object.and_then(|mut object| object.shift_remove(ANSWER_KEY));
         Some(StepAction::Answer(match answer {
             Some(answer) => answer_to_text(answer).unwrap_or_default(),
             None => text.to_owned(),
@@ -157,24 +159,25 @@ impl StepReader<'_> {
 
     /// Parses the arguments of a call: a JSON object or Python keyword arguments. Returns `None` if
     /// they are invalid, truncated, or followed by more arguments.
-    fn parse_arguments(&self, text: &str) -> Option<Object> {
-        let text = strip_fence(text).trim_start_matches(is_markup);
+    fn parse_arguments(&self, text: &str) -> Option<JsonObject> {
+        let text = strip_opening_fence(text).trim_start_matches(is_markup);
         let text = text.strip_prefix('(').map_or(text, str::trim_start);
         let parsed = if text.starts_with('{') {
             lenient_json::parse_leading_object(text)
         } else {
-            lenient_json::parse_keywords(text)
+            lenient_json::parse_keyword_arguments(text)
         }?;
         let rest = parsed.rest.trim_start();
         // More arguments follow: another object, or more members.
-        let continues = rest.starts_with('{') || rest.strip_prefix(',').is_some_and(|more| !is_blank(more));
+        let continues =
+            rest.starts_with('{') || rest.strip_prefix(',').is_some_and(|more| !is_only_punctuation(more));
         ((parsed.is_complete || self.is_complete) && !continues).then_some(parsed.object)
     }
 }
 
 /// Splits `action`, such as `add(x=1)`, into the tool name and the text after it.
 pub(super) fn split_call(action: &str) -> (&str, &str) {
-    let action = strip_fence(action).trim_start_matches(is_markup);
+    let action = strip_opening_fence(action).trim_start_matches(is_markup);
     let is_name_character = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
     let length = action.find(|letter| !is_name_character(letter)).unwrap_or(action.len());
     let (name, rest) = action.split_at_checked(length).unwrap_or((action, ""));
@@ -185,7 +188,7 @@ fn is_markup(letter: char) -> bool {
     letter.is_whitespace() || "*`\"'".contains(letter)
 }
 
-fn is_blank(text: &str) -> bool {
+fn is_only_punctuation(text: &str) -> bool {
     text.trim_matches(|letter| is_markup(letter) || "().,;".contains(letter)).is_empty()
 }
 
@@ -204,7 +207,7 @@ fn strip_brackets(text: &str) -> &str {
 }
 
 /// Removes the opening code fence of `text` together with its language, as in `` ```json ``.
-fn strip_fence(text: &str) -> &str {
+fn strip_opening_fence(text: &str) -> &str {
     let text = text.trim_start();
     let Some(fenced) = text.strip_prefix("```") else { return text };
     let after_language = fenced.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());

@@ -91,23 +91,23 @@ impl SectionParser {
     /// Parses the next chunk of the reply.
     pub(super) fn push(&mut self, text: &str) {
         let split = self.think_tags.push(text.chars().filter(|character| *character != '\r').collect());
-        self.push_split(&split);
+        self.push_chunk(&split);
     }
 
     /// Parses a chunk after `<think>` tags were removed from it. The reasoning inside the tags is
     /// added to the thought.
-    fn push_split(&mut self, split: &ThinkSplit) {
+    fn push_chunk(&mut self, split: &ThinkSplit) {
         self.sections.thought.push_str(&split.reasoning);
         for character in split.text.chars() {
             let position = mem::replace(&mut self.position, Position::Over);
-            self.position = self.next_position(position, character);
+            self.position = self.parse_char(position, character);
         }
     }
 
     /// Parses the text that is still buffered at the end of the reply, and returns the sections.
     pub(super) fn finish(&mut self) -> &StepSections {
         let rest = self.think_tags.finish();
-        self.push_split(&rest);
+        self.push_chunk(&rest);
         match mem::replace(&mut self.position, Position::Over) {
             Position::Line(line) => self.append(&line),
             Position::Start | Position::AfterLabel | Position::Content | Position::Over => {}
@@ -121,7 +121,7 @@ impl SectionParser {
         &self.sections
     }
 
-    fn next_position(&mut self, position: Position, character: char) -> Position {
+    fn parse_char(&mut self, position: Position, character: char) -> Position {
         match position {
             Position::Start if character.is_whitespace() => Position::Start,
             Position::Start => {
@@ -159,7 +159,7 @@ impl SectionParser {
 
     fn position_after(&self, character: char) -> Position {
         // A line break inside a string does not start a label.
-        let is_line_start = character == '\n' && !self.nesting.is_string();
+        let is_line_start = character == '\n' && !self.nesting.is_in_string();
         if is_line_start { Position::Line(String::new()) } else { Position::Content }
     }
 
@@ -178,7 +178,7 @@ impl SectionParser {
             section.push_str(text);
         }
         if matches!(self.current, Section::Action | Section::Arguments) {
-            text.chars().for_each(|character| self.nesting.push(character));
+            text.chars().for_each(|character| self.nesting.push_char(character));
         }
     }
 
@@ -186,11 +186,11 @@ impl SectionParser {
     /// current section.
     fn can_start(&self, label: Label) -> bool {
         if self.nesting.is_open() {
-            return label.is_bracketed || (label.is_marked && label.section == Section::End);
+            return label.is_bracketed || (label.is_explicit && label.section == Section::End);
         }
         match (self.current, label.section) {
             (Section::Answer, Section::Answer) => label.is_bracketed,
-            (Section::Answer | Section::Arguments, _) => label.is_marked,
+            (Section::Answer | Section::Arguments, _) => label.is_explicit,
             // Arguments without an action are part of the thought.
             (_, Section::Arguments) => !self.sections.actions.is_empty(),
             _ => true,

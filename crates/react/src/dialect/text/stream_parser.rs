@@ -19,7 +19,7 @@ pub(super) struct TextStreamParser {
     thought_len: usize,
     /// The length of the emitted part of the answer section, in bytes.
     answer_len: usize,
-    answer_argument: AnswerScanner,
+    answer_scanner: AnswerScanner,
     /// The schema of the answer, or `None` if the answer is plain text. For a structured answer, no
     /// text is emitted.
     outputs: Option<Schema>,
@@ -32,14 +32,14 @@ impl TextStreamParser {
             deltas: DeltaBuffer::default(),
             thought_len: 0,
             answer_len: 0,
-            answer_argument: AnswerScanner::default(),
+            answer_scanner: AnswerScanner::default(),
             outputs: outputs.cloned(),
         }
     }
 
     fn emit_sections(&mut self) {
         let sections = self.sections.sections();
-        self.deltas.push_thought(new_text(&sections.thought, &mut self.thought_len));
+        self.deltas.push_thought(take_new_text(&sections.thought, &mut self.thought_len));
         if self.outputs.is_some() {
             return;
         }
@@ -47,9 +47,9 @@ impl TextStreamParser {
             // The answer section may be a JSON object that contains the answer, or a code fence
             // around such an object. Its text is not streamed.
             [] if sections.answer.trim_start().starts_with(['{', '`']) => {}
-            [] => self.deltas.push_answer(new_text(&sections.answer, &mut self.answer_len)),
+            [] => self.deltas.push_answer(take_new_text(&sections.answer, &mut self.answer_len)),
             [action] if is_finish(action) => {
-                self.deltas.push_answer(&self.answer_argument.new_text(&sections.arguments));
+                self.deltas.push_answer(&self.answer_scanner.take_new_text(&sections.arguments));
             }
             _ => {}
         }
@@ -77,7 +77,7 @@ impl StreamParser for TextStreamParser {
 
 /// Trims `text`, returns the part after the first `emitted` bytes, and adds its length to
 /// `emitted`.
-fn new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
+fn take_new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
     let new = text.trim().get(*emitted..).unwrap_or_default();
     *emitted += new.len();
     new

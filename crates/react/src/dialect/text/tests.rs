@@ -22,8 +22,8 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
     assert!(message.content.is_empty());
 }
 
-/// Behaviour C24: the text dialect describes inputs, outputs and tools to the model. Its parser
-/// accepts code fences, prose, single quotes, trailing commas and CRLF.
+/// Behaviour C24: the parser of the text dialect accepts code fences, prose, single quotes,
+/// trailing commas and CRLF.
 #[test]
 fn call_is_parsed_in_all_known_spellings() {
     let both = r#"{"x":17,"y":25}"#;
@@ -223,7 +223,7 @@ fn answer_is_parsed_in_all_known_spellings() {
         assert_eq!(parse_reply(text).text(), "42", "{text}");
     }
     let outputs =
-        Schema::arguments(json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]})).unwrap();
+        Schema::for_arguments(json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]})).unwrap();
     for text in ["Action: finish\nArguments: {'n': 42}", "Final Answer: {\"n\": 42}", "{\"n\": 42}"] {
         let reply = TextReact.parse_reply(ChatResponse::new(text), Some(&outputs));
         assert_eq!(reply.message.content, [Content::json(json!({"n": 42}))], "{text}");

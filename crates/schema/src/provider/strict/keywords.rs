@@ -1,7 +1,7 @@
 //! The treatment of each keyword in OpenAI's strict mode.
 
-use super::super::super::preflight::pattern::backtracks;
-use super::super::flatten::Entry;
+use super::super::super::preflight::regex_size::needs_backtracking;
+use super::super::flatten::KeywordEntry;
 use super::super::json_types::constrained_type;
 
 /// The values of `format` that strict mode supports.
@@ -29,7 +29,7 @@ pub(super) enum KeywordAction {
 /// `has_optional` is `true` if the schema has optional properties. In strict mode, an absent
 /// optional property is sent as `null`. `maxProperties` and `dependentRequired` would count this
 /// property, so they are rejected.
-pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
+pub(super) fn keyword_action(entry: &KeywordEntry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
     if constrained_type(entry.name).is_some_and(|name| !is_about(name)) {
         return KeywordAction::Skip;
@@ -39,7 +39,7 @@ pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bo
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minItems"
         | "maxItems" => KeywordAction::Keep,
         // Strict mode does not support look-around in regular expressions.
-        "pattern" if !backtracks(text) => KeywordAction::Keep,
+        "pattern" if !needs_backtracking(text) => KeywordAction::Keep,
         "format" if FORMATS.contains(&text) => KeywordAction::Keep,
         "not" if types.iter().any(|name| matches!(*name, "object" | "array")) => KeywordAction::Reject,
         "maxProperties" | "dependentRequired" if has_optional => KeywordAction::Reject,

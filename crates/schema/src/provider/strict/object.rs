@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::super::reference::join;
+use super::super::super::reference::join_pointer;
 use super::super::change::{SchemaChange, SchemaChangeKind};
-use super::super::description_notes::{DescriptionNotes, annotations};
+use super::super::description_notes::{DescriptionNotes, build_annotations};
 use super::super::flatten::{FlatSchema, is_assertion};
-use super::super::json_types::{constants, is_of};
-use super::Strict;
+use super::super::json_types::{allowed_values, has_type};
+use super::StrictDeriver;
 use super::keywords::{KeywordAction, keyword_action};
 
-impl<'s> Strict<'s> {
+impl<'s> StrictDeriver<'s> {
     /// Derives the strict form of `flat`, a schema without alternatives. `types` contains a single
     /// type, or several scalar types.
     pub(super) fn derive_plain(
@@ -26,13 +26,13 @@ impl<'s> Strict<'s> {
             match keyword_action(entry, types, has_optional) {
                 KeywordAction::Keep => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
                 KeywordAction::Skip => {}
-                KeywordAction::Describe => self.describe(entry, &mut notes),
+                KeywordAction::Describe => self.add_note(entry, &mut notes),
                 KeywordAction::Reject => {
                     return Err(SchemaChange::not_strict(&entry.at, entry.name, "it has no strict form"));
                 }
             }
         }
-        let mut output = annotations(flat, notes, &mut self.changes);
+        let mut output = build_annotations(flat, notes, &mut self.changes);
         output.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
         add_enum(flat, types, &mut output)?;
         output.append(&mut rules);
@@ -53,9 +53,9 @@ impl<'s> Strict<'s> {
         output: &mut Map<String, Value>,
     ) -> Result<(), SchemaChange> {
         let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
-            return Err(SchemaChange::not_strict(&flat.at, "items", "its items are not of one kind"));
+            return Err(SchemaChange::not_strict(&flat.pointer, "items", "its items are not of one kind"));
         };
-        let items = self.derive_schema(&join(&items.at, "items"), items.value)?;
+        let items = self.derive_schema(&join_pointer(&items.at, "items"), items.value)?;
         output.insert("items".to_owned(), Value::Object(items));
         Ok(())
     }
@@ -99,7 +99,7 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
     let mut others = others.into_iter().flatten().peekable();
     if flat.properties.is_empty() && others.peek().is_none() && !is_root {
-        return Err(SchemaChange::not_strict(&flat.at, "properties", ANY_NAME));
+        return Err(SchemaChange::not_strict(&flat.pointer, "properties", ANY_NAME));
     }
     if let Some(entry) = others.find(|it| it.value != &Value::Bool(false)) {
         return Err(SchemaChange::not_strict(&entry.at, entry.name, ANY_NAME));
@@ -107,7 +107,7 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
     let is_declared = |name: &&str| flat.properties.iter().any(|it| it.name == *name);
     if !flat.required.iter().all(is_declared) {
         return Err(SchemaChange::not_strict(
-            &flat.at,
+            &flat.pointer,
             "required",
             "it names a property that is not declared",
         ));
@@ -122,10 +122,10 @@ fn add_enum(
     types: &[&str],
     output: &mut Map<String, Value>,
 ) -> Result<(), SchemaChange> {
-    let Some(mut values) = constants(flat) else { return Ok(()) };
-    values.retain(|value| types.iter().any(|name| is_of(value, name)));
+    let Some(mut values) = allowed_values(flat) else { return Ok(()) };
+    values.retain(|value| types.iter().any(|name| has_type(value, name)));
     if values.iter().any(|value| value.is_object() || value.is_array()) {
-        return Err(SchemaChange::not_strict(&flat.at, "enum", "its values are not scalars"));
+        return Err(SchemaChange::not_strict(&flat.pointer, "enum", "its values are not scalars"));
     }
     match values.as_slice() {
         [only] if flat.keyword("const").is_some() => output.insert("const".to_owned(), (*only).clone()),

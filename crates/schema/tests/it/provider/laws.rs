@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 const CASES: u32 = 200;
 
 /// Generates a schema that has a strict form in most cases.
-fn schema() -> impl Strategy<Value = Value> {
+fn any_schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
         Just(json!({"type": "integer", "minimum": 0})),
@@ -87,13 +87,13 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
 /// A generator of values for a schema. The values resemble the arguments written by a model. The
 /// generator merges the objects for the parts of an `allOf` and ignores `not`, so a generated value
 /// may be invalid.
-struct Writer<'s> {
+struct ValueGenerator<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
     remaining_values: usize,
 }
 
-impl Writer<'_> {
+impl ValueGenerator<'_> {
     fn choose<'v, T>(&mut self, options: &'v [T]) -> &'v T {
         self.choices.next().unwrap().get(options)
     }
@@ -154,12 +154,12 @@ impl Writer<'_> {
 
 /// Returns the values that a model can write instead of `value` under the strict schema `schema`,
 /// with `null` for absent properties. The list may be empty.
-fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
+fn possible_strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
-        return strict_forms(root, root.pointer(&reference[1..]).unwrap(), value);
+        return possible_strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
     }
     if let Some(parts) = schema["anyOf"].as_array() {
-        return parts.iter().flat_map(|part| strict_forms(root, part, value)).take(50).collect();
+        return parts.iter().flat_map(|part| possible_strict_values(root, part, value)).take(50).collect();
     }
     match value {
         Value::Object(members) if schema["type"] == "object" => {
@@ -168,13 +168,13 @@ fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
                 return Vec::new();
             }
             properties.iter().fold(vec![json!({})], |objects, (name, property)| {
-                let forms = strict_forms(root, property, members.get(name).unwrap_or(&Value::Null));
+                let forms = possible_strict_values(root, property, members.get(name).unwrap_or(&Value::Null));
                 combine(&objects, &forms, |object, form| object[name] = form)
             })
         }
         Value::Array(items) if schema["type"] == "array" => {
             items.iter().fold(vec![json!([])], |lists, item| {
-                combine(&lists, &strict_forms(root, &schema["items"], item), |list, form| {
+                combine(&lists, &possible_strict_values(root, &schema["items"], item), |list, form| {
                     list.as_array_mut().unwrap().push(form);
                 })
             })
@@ -219,27 +219,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, max_global_rejects: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn values_of_the_strict_schema_are_valid(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+    fn values_of_the_strict_schema_are_valid(given in any_schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         prop_assume!(derived.is_strict);
         let sent = Schema::new(derived.value.clone()).unwrap();
-        let value = Writer { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
+        let value = ValueGenerator { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
         prop_assert!(sent.is_valid(&value), "{} {}", sent.as_value(), value);
         let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
         prop_assert!(schema.is_valid(&repaired) || !derived.changes.is_empty(), "{} {}", sent.as_value(), value);
     }
 
     #[test]
-    fn valid_values_have_a_strict_form(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+    fn valid_values_have_a_strict_form(given in any_schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given.clone()).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
-        let value = Writer { root: &given, choices: choices.iter().cycle(), remaining_values: 40 }.write(&given);
+        let value = ValueGenerator { root: &given, choices: choices.iter().cycle(), remaining_values: 40 }.write(&given);
         // Strict objects are closed, so values with undeclared properties have no strict form.
         let closed = Schema::new(close_objects(&given)).unwrap();
         prop_assume!(derived.is_strict && schema.is_valid(&value) && closed.is_valid(&value));
         let sent = Schema::new(derived.value.clone()).unwrap();
-        let forms = strict_forms(&derived.value, &derived.value, &value);
+        let forms = possible_strict_values(&derived.value, &derived.value, &value);
         let arrives = |form: &Value| {
             let (arrived, _) = repair(&schema, form.clone(), RepairPolicy::Default);
             sent.is_valid(form) && schema.is_valid(&arrived)
@@ -248,11 +248,11 @@ proptest! {
     }
 
     #[test]
-    fn derivation_is_deterministic_and_idempotent(given in schema()) {
+    fn derivation_is_deterministic_and_idempotent(given in any_schema()) {
         let schema = Schema::new(given).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         prop_assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).value.to_string(), derived.value.to_string());
-        prop_assert_eq!(derived.is_strict, derived.obstacle().is_none());
+        prop_assert_eq!(derived.is_strict, derived.strict_obstacle().is_none());
         prop_assume!(derived.is_strict);
         let again = Schema::new(derived.value.clone()).unwrap().for_provider(SchemaTarget::OpenAiStrict);
         prop_assert_eq!(again.changes, vec![]);
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn root_without_strict_has_no_combinators(given in schema(), parts in prop::collection::vec(schema(), 1..3)) {
+    fn root_without_strict_has_no_combinators(given in any_schema(), parts in prop::collection::vec(any_schema(), 1..3)) {
         let given = json!({"type": "object", "anyOf": parts, "allOf": [given], "$defs": given["$defs"]});
         let derived = Schema::new(given).unwrap().for_provider(SchemaTarget::OpenAi);
         prop_assert!(Schema::new(derived.value.clone()).is_ok(), "{}", derived.value);
@@ -270,13 +270,13 @@ proptest! {
     }
 
     #[test]
-    fn values_of_a_subset_are_valid_unless_changes_are_reported(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+    fn values_of_a_subset_are_valid_unless_changes_are_reported(given in any_schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
-        for target in [SchemaTarget::Gemini, SchemaTarget::Small] {
+        for target in [SchemaTarget::Gemini, SchemaTarget::SmallModel] {
             let derived = schema.for_provider(target);
             prop_assert_eq!(schema.for_provider(target).value.to_string(), derived.value.to_string());
             let sent = Schema::new(derived.value.clone()).unwrap();
-            let value = Writer { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
+            let value = ValueGenerator { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
             let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
             let fits = !sent.is_valid(&value) || schema.is_valid(&repaired);
             prop_assert!(fits || !derived.changes.is_empty(), "{} {}", sent.as_value(), value);
@@ -284,13 +284,13 @@ proptest! {
     }
 
     #[test]
-    fn subsets_have_supported_keywords_only(given in schema()) {
+    fn subsets_have_supported_keywords_only(given in any_schema()) {
         let schema = Schema::new(given).unwrap();
         let gemini = schema.for_provider(SchemaTarget::Gemini).value;
         prop_assert_eq!(gemini_error(&gemini), None, "{}", gemini);
-        let small = schema.for_provider(SchemaTarget::Small).value;
+        let small = schema.for_provider(SchemaTarget::SmallModel).value;
         prop_assert!(!small.to_string().contains("$ref"), "{}", small);
-        let again = Schema::new(small.clone()).unwrap().for_provider(SchemaTarget::Small);
+        let again = Schema::new(small.clone()).unwrap().for_provider(SchemaTarget::SmallModel);
         prop_assert_eq!(&again.value, &small);
         prop_assert_eq!(again.changes, vec![]);
     }

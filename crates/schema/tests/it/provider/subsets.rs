@@ -4,7 +4,7 @@
 use expect_test::expect;
 use haft_schema::{
     Schema,
-    SchemaTarget::{Gemini, OpenAi, Small},
+    SchemaTarget::{Gemini, OpenAi, SmallModel},
 };
 use serde_json::{Map, json};
 
@@ -12,7 +12,7 @@ use super::check_target;
 
 /// Returns the schema of an order, in the form that Pydantic or a Rust type with `Option`
 /// generates.
-fn order() -> serde_json::Value {
+fn order_schema() -> serde_json::Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "OrderArguments",
@@ -46,7 +46,7 @@ fn order() -> serde_json::Value {
 fn schema_of_a_typical_order() {
     check_target(
         Gemini,
-        order(),
+        order_schema(),
         &expect![[r#"
             {"title":"OrderArguments","type":"object","properties":{"items":{"description":"What is ordered.","type":"array","minItems":1,"items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer","format":"int64"}},"required":["sku"]}},"note":{"title":"Note","description":"default: null","type":"string","nullable":true},"priority":{"description":"How soon.","type":"string","format":"enum","enum":["low","high"]},"when":{"description":"format: \"date\"","type":"string","nullable":true},"price":{"description":"exclusiveMinimum: 0","type":"number"}},"required":["items"]}, not strict
             `additionalProperties` at /: left out
@@ -55,8 +55,8 @@ fn schema_of_a_typical_order() {
             `exclusiveMinimum` at /properties/price: stated only in the description"#]],
     );
     check_target(
-        Small,
-        order(),
+        SmallModel,
+        order_schema(),
         &expect![[r#"
             {"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer"}},"required":["sku"]},"minItems":1,"description":"What is ordered."},"note":{"type":"string"},"priority":{"description":"How soon.","enum":["low","high"]},"when":{"type":"string","format":"date"},"price":{"type":"number","exclusiveMinimum":0}},"required":["items"]}, not strict
             `title` at /: left out
@@ -88,7 +88,7 @@ fn recursive_tree_is_inlined_once() {
         `$ref` at /$defs/node/properties/children/items: not inlined, any value of its type is allowed"#]],
     );
     check_target(
-        Small,
+        SmallModel,
         tree,
         &expect![[r#"
         {"type":"object","properties":{"root":{"type":"object","description":"A node.","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"description":"A node.","type":"object"}}}}}}, not strict
@@ -104,7 +104,7 @@ fn recursive_tree_is_inlined_once() {
             `$ref` at /properties/list/items: not inlined, any value of its type is allowed"#]],
     );
     check_target(
-        Small,
+        SmallModel,
         root,
         &expect![[r#"
             {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
@@ -132,7 +132,7 @@ fn tagged_alternatives_are_kept() {
         `oneOf` at /properties/shape: sent as `anyOf`, so that several alternatives may fit"#]],
     );
     check_target(
-        Small,
+        SmallModel,
         shape,
         &expect![[r#"
         {"type":"object","properties":{"shape":{"oneOf":[{"type":"object","properties":{"kind":{"const":"circle"},"radius":{"type":"number"}},"required":["kind","radius"]},{"type":"object","properties":{"kind":{"const":"square"},"side":{"type":"number"}},"required":["kind","side"]}],"description":"What to draw."}}}, not strict
@@ -150,7 +150,7 @@ fn tagged_alternatives_are_kept() {
             `oneOf` at /: sent as one object with the properties of all alternatives
             `type` at /oneOf/1/properties/action: sent as `anyOf`, so that several alternatives may fit"#]],
     );
-    check_target(Small, root, &expect!["as given, not strict"]);
+    check_target(SmallModel, root, &expect!["as given, not strict"]);
 }
 
 /// Gemini rejects a request with an unsupported keyword. Every unsupported keyword must be removed
@@ -234,7 +234,7 @@ fn first_of_conflicting_keywords_is_kept() {
         `type` at /$defs/more/properties/e: some valid values are removed"#]],
     );
     check_target(
-        Small,
+        SmallModel,
         parts,
         &expect![[r#"
         {"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"integer"},"d":{},"e":{}},"required":["a"]}, not strict
@@ -260,7 +260,7 @@ fn keywords_that_depend_on_siblings_are_dropped() {
         `additionalProperties` at /: left out"#]],
     );
     check_target(
-        Small,
+        SmallModel,
         remainder,
         &expect![[r#"
         {"type":"object","properties":{"a":{}}}, not strict
@@ -268,7 +268,7 @@ fn keywords_that_depend_on_siblings_are_dropped() {
     );
     let items = json!({"properties": {"a": {"allOf": [{"prefixItems": [{"type": "string"}]}], "items": {"type": "integer"}}}});
     check_target(
-        Small,
+        SmallModel,
         items,
         &expect![[r#"
         {"type":"object","properties":{"a":{"prefixItems":[{"type":"string"}]}}}, not strict
@@ -289,7 +289,7 @@ fn contradictions_are_dropped_or_replaced() {
         `type` at /properties/b: left out"#]],
     );
     check_target(
-        Small,
+        SmallModel,
         never,
         &expect![[r#"
         {"type":"object","properties":{"a":{"type":"string"}}}, not strict
@@ -356,8 +356,8 @@ fn size_of_inlined_schemas_is_bounded() {
         json!({"properties": names, "$defs": {"long": {"enum": [long]}}}),
         json!({"properties": {"x": {"anyOf": alternatives, "oneOf": alternatives, "properties": names, "type": "object"}}, "$defs": {"long": {}}}),
     ] {
-        let schema = Schema::arguments(schema).unwrap();
-        for target in [Gemini, Small] {
+        let schema = Schema::for_arguments(schema).unwrap();
+        for target in [Gemini, SmallModel] {
             let derived = schema.for_provider(target);
             assert!(derived.value.to_string().len() < 2_000_000, "{target:?}");
             assert!(derived.changes.len() < 50_000);
@@ -379,7 +379,7 @@ fn descriptions_for_small_models_are_shortened() {
         "w": {"description": words},
     }});
     check_target(
-        Small,
+        SmallModel,
         schema,
         &expect![[r#"
         {"type":"object","properties":{"q":{"type":"string","description":"Finds pages, e.g. of a wiki. It looks at the titles first, then at the text. It looks at the titles first, then at the text. It looks at the titles first, then at the text. It looks at the titles first, then at the text. It looks at the titles first, then at the text."},"w":{"description":"word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word wo…"}}}, not strict

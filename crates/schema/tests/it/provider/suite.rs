@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 /// The number of tested schemas, the number of schemas with a strict form, and the number of strict
 /// forms without any change.
 #[derive(Default)]
-struct Count {
+struct SchemaCounts {
     all: usize,
     strict: usize,
     exact: usize,
 }
 
-impl Count {
+impl SchemaCounts {
     fn add(&mut self, case: &Value) {
         let argument = &case["schema"];
         // References start at the root of a schema, but the tested schema is nested in an argument.
@@ -28,7 +28,7 @@ impl Count {
         let Ok(schema) = Schema::new(tool) else { return };
         self.all += 1;
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
-        assert_eq!(derived.is_strict, derived.obstacle().is_none());
+        assert_eq!(derived.is_strict, derived.strict_obstacle().is_none());
         let sent = Schema::new(derived.value.clone()).unwrap();
         if !derived.is_strict {
             return;
@@ -47,7 +47,7 @@ impl Count {
 #[test]
 fn values_of_strict_schemas_of_the_suite_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json-schema-test-suite/draft2020-12");
-    let mut count = Count::default();
+    let mut count = SchemaCounts::default();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
@@ -55,7 +55,7 @@ fn values_of_strict_schemas_of_the_suite_are_valid() {
             cases.iter().for_each(|case| count.add(case));
         }
     }
-    let Count { all, strict, exact } = count;
+    let SchemaCounts { all, strict, exact } = count;
     expect!["280 schemas, 89 strict, 32 without changes"]
         .assert_eq(&format!("{all} schemas, {strict} strict, {exact} without changes"));
 }

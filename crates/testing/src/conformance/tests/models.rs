@@ -16,8 +16,11 @@ use haft_core::{
 
 #[tokio::test]
 async fn own_models_have_no_findings() {
-    conformance::model(TestModel::new()).deterministic().await.assert();
-    conformance::model(CassetteModel::record(TestModel::new())).deterministic().await.assert();
+    conformance::model(TestModel::new()).assume_deterministic().await.assert_conforms();
+    conformance::model(CassetteModel::record(TestModel::new()))
+        .assume_deterministic()
+        .await
+        .assert_conforms();
     let answers = |request: &ChatRequest| {
         let call = ToolCall::new("call_1", "get_weather", r#"{"city": "Paris"}"#);
         let calls = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
@@ -29,8 +32,8 @@ async fn own_models_have_no_findings() {
         Ok(ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new(message) })
     };
     // The check sends 13 requests to this model, and each request takes one step of the script.
-    let model = (0..13).fold(ScriptedModel::new(), |model, _| model.step(answers));
-    conformance::model(model).deterministic().await.assert();
+    let model = (0..13).fold(ScriptedModel::new(), |model, _| model.reply_with(answers));
+    conformance::model(model).assume_deterministic().await.assert_conforms();
 }
 
 /// A model with the fault named by `fault`, for example `empty` if its replies are empty.
@@ -155,18 +158,18 @@ async fn model_that_always_fails_is_found() {
         expect!["a request gets a reply: every request fails: the model failed: connection refused"],
     )
     .await;
-    conformance::model(faulty("down", ModelProfile::new("down"))).allow_failures().await.assert();
+    conformance::model(faulty("down", ModelProfile::new("down"))).allow_failures().await.assert_conforms();
 }
 
 async fn check(fault: &'static str, expected: Expect) {
     let json_schema = fault == "no schema";
     let profile = ModelProfile {
-        native_tools: false,
-        json_schema,
+        supports_native_tools: false,
+        supports_json_schema: json_schema,
         ..ModelProfile::new(if fault == "no name" { "" } else { "broken" })
     };
     let model = faulty(fault, profile);
-    let report = conformance::model(model).deterministic().await;
+    let report = conformance::model(model).assume_deterministic().await;
     expected.assert_eq(&format_violations(&report));
 }
 

@@ -31,17 +31,17 @@ async fn check(source: impl ToolSource + 'static, expected: Expect) {
 #[tokio::test]
 async fn own_sources_and_adaptors_have_no_findings() {
     let tools = || Toolset::new().with_tool(tool("a")).with_tool(tool("b"));
-    conformance::source(tools()).await.assert();
-    conformance::source(tools().prefixed("x_")).await.assert();
-    conformance::source(tools().filtered(|it| it.name() == "a")).await.assert();
-    conformance::source(tools().renamed([("a", "c")]).unwrap()).await.assert();
-    conformance::source(tools().cached(Duration::from_secs(60))).await.assert();
-    conformance::source(tools().combined(tools().prefixed("y_"))).await.assert();
-    conformance::source(tools().approval_required(|_| true)).await.assert();
+    conformance::source(tools()).await.assert_conforms();
+    conformance::source(tools().prefixed("x_")).await.assert_conforms();
+    conformance::source(tools().filtered(|it| it.name() == "a")).await.assert_conforms();
+    conformance::source(tools().renamed([("a", "c")]).unwrap()).await.assert_conforms();
+    conformance::source(tools().cached(Duration::from_secs(60))).await.assert_conforms();
+    conformance::source(tools().combined(tools().prefixed("y_"))).await.assert_conforms();
+    conformance::source(tools().approval_required(|_| true)).await.assert_conforms();
     let registry = ToolRegistry::new("registry");
     registry.register(tool("a")).unwrap();
-    conformance::source(registry).await.assert();
-    conformance::source(Toolset::new().with_source(tools().prefixed("z_"))).await.assert();
+    conformance::source(registry).await.assert_conforms();
+    conformance::source(Toolset::new().with_source(tools().prefixed("z_"))).await.assert_conforms();
 }
 
 /// A tool source with the fault named by `fault`, for example `no label`.

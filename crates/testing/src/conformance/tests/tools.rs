@@ -86,7 +86,10 @@ async fn rejection_of_valid_arguments_is_found() {
         expect![[r#"arguments that match the schema are accepted: {"x":0} is rejected: x must be positive"#]],
     )
     .await;
-    conformance::tool(tool_of(definition(), positive_only)).arguments(json!({"x": 1})).await.assert();
+    conformance::tool(tool_of(definition(), positive_only))
+        .arguments(json!({"x": 1}))
+        .await
+        .assert_conforms();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +109,7 @@ async fn panics_and_fatal_errors_are_found() {
     )
     .await;
     let run = RunContext { state: HostState::new().with_value(7_u8), ..RunContext::default() };
-    conformance::tool(tool_of(definition(), needs)).context(run).await.assert();
+    conformance::tool(tool_of(definition(), needs)).context(run).await.assert_conforms();
 }
 
 /// A pipeline rejects invalid arguments, but other callers may pass them to the tool. The check

@@ -1,12 +1,12 @@
 #[cfg(test)]
 mod tests;
 
-use haft_core::text::{StringDecoder, StringTracker};
+use haft_core::text::{JsonStringTracker, StringDecoder};
 
 /// An incremental scanner for the string values of a JSON object.
 ///
-/// The scanner follows objects, arrays and keys. A [`StringTracker`] finds the end of each string,
-/// and a [`StringDecoder`] decodes its content.
+/// The scanner follows objects, arrays and keys. A [`JsonStringTracker`] finds the end of each
+/// string, and a [`StringDecoder`] decodes its content.
 ///
 /// The scanner returns each decoded character of a value, with the path of keys to the value. Text
 /// before and after the first object is skipped. Invalid JSON causes no error, but the returned
@@ -17,9 +17,9 @@ pub(in super::super::super) struct StringScanner {
     path: Vec<String>,
     /// The objects and arrays that are not closed yet, outermost first: `true` for an object,
     /// `false` for an array.
-    containers: Vec<bool>,
+    open_containers: Vec<bool>,
     state: ScanState,
-    tracker: StringTracker,
+    tracker: JsonStringTracker,
     decoder: StringDecoder,
 }
 
@@ -65,21 +65,23 @@ impl StringScanner {
             '[' => self.enter(false),
             '}' | ']' => self.leave(),
             ':' => self.state = ScanState::Between { expects_key: false },
-            ',' => self.state = ScanState::Between { expects_key: self.containers.last() == Some(&true) },
+            ',' => {
+                self.state = ScanState::Between { expects_key: self.open_containers.last() == Some(&true) }
+            }
             _ => {}
         }
     }
 
     fn enter(&mut self, is_object: bool) {
-        self.containers.push(is_object);
+        self.open_containers.push(is_object);
         self.path.push(String::new());
         self.state = ScanState::Between { expects_key: is_object };
     }
 
     fn leave(&mut self) {
-        self.containers.pop();
+        self.open_containers.pop();
         self.path.pop();
-        self.state = if self.containers.is_empty() {
+        self.state = if self.open_containers.is_empty() {
             ScanState::After
         } else {
             ScanState::Between { expects_key: false }
@@ -87,12 +89,12 @@ impl StringScanner {
     }
 
     fn scan_string(&mut self, character: char) -> Option<(&[String], char)> {
-        self.tracker.push_inside(character);
+        self.tracker.feed_open_string(character);
         if !self.tracker.is_inside() {
             self.state = ScanState::Between { expects_key: false };
             return None;
         }
-        let decoded = self.decoder.push(character)?;
+        let decoded = self.decoder.feed(character)?;
         if self.state == ScanState::Value {
             return Some((&self.path, decoded));
         }

@@ -97,7 +97,7 @@ proptest! {
         let reply_text = if plain {
             format!("Thought: {thought}\nFinal Answer: {answer}")
         } else {
-            TextFormat::write(&thought, FINISH, &json!({"answer": answer}))
+            TextFormat::format_step(&thought, FINISH, &json!({"answer": answer}))
         };
         check_chunks(&reply_text, cuts)?;
     }

@@ -1,0 +1,136 @@
+//! Tool sources whose listings have a time limit.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::FutureExt as _;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use super::{ListContext, SourceError, ToolSource, merge::Listing};
+use crate::{
+    limits,
+    pipeline::{ToolList, deadline},
+    tool::HostState,
+};
+
+/// The time after which a listing stops waiting for a source and uses the previous snapshot.
+const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A tool source whose listings have a time limit.
+///
+/// A slow listing continues in the background, and a later listing uses its result.
+pub(super) struct BackgroundSource {
+    source: Arc<dyn ToolSource>,
+    latest: Mutex<Option<CallerListing>>,
+}
+
+/// The most recent listing for one caller. A caller is identified by its run and its host state.
+struct CallerListing {
+    run_id: String,
+    state: HostState,
+    /// The snapshot of the most recent successful listing. `None` if no listing has succeeded yet.
+    list: Option<ToolList>,
+    /// The background task of a slow listing, if any.
+    task: Option<AbortOnDropHandle<Listing>>,
+}
+
+impl BackgroundSource {
+    pub(super) fn new(source: Arc<dyn ToolSource>) -> Self {
+        Self { source, latest: Mutex::new(None) }
+    }
+
+    pub(super) fn label(&self) -> &str {
+        self.source.label()
+    }
+
+    /// Lists the tools of the source. If the listing takes longer than [`FOREGROUND_TIMEOUT`],
+    /// returns the previous snapshot for this caller, or an error if there is none.
+    pub(super) async fn list(&self, cx: &ListContext) -> Listing {
+        let listing = match self.take_task(cx) {
+            Some(task) if task.is_finished() => {
+                task.await.unwrap_or_else(|_panic| Err(panic_error(self.label())))
+            }
+            Some(task) => return self.continue_in_background(cx, task),
+            None => {
+                let mut listing = list_with_timeout(Arc::clone(&self.source), cx.clone()).boxed();
+                match (listing.as_mut().now_or_never(), Handle::try_current()) {
+                    (Some(listing), _) => listing,
+                    (None, Err(_no_runtime)) => listing.await,
+                    (None, Ok(runtime)) => {
+                        let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
+                        match deadline::timeout(FOREGROUND_TIMEOUT, &mut task).await {
+                            Ok(listing) => listing.unwrap_or_else(|_panic| Err(panic_error(self.label()))),
+                            Err(_timeout) => return self.continue_in_background(cx, task),
+                        }
+                    }
+                }
+            }
+        };
+        if let Ok(list) = &listing {
+            self.update_latest(cx, |latest| latest.list = Some(list.clone()));
+        }
+        listing
+    }
+
+    /// Removes and returns the background task of an earlier listing for this caller. `None` if
+    /// there is no such task.
+    fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.as_mut().filter(|latest| latest.belongs_to(cx))?.task.take()
+    }
+
+    /// Stores `task`, so that the listing continues in the background. Returns the previous
+    /// snapshot for this caller, or an error if there is none.
+    fn continue_in_background(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
+        let list = self.update_latest(cx, |latest| {
+            latest.task = Some(task);
+            latest.list.clone()
+        });
+        let reason =
+            format!("no listing within {} s; it continues in the background", FOREGROUND_TIMEOUT.as_secs());
+        list.ok_or_else(|| SourceError::new(self.label(), reason))
+    }
+
+    fn update_latest<T>(&self, cx: &ListContext, change: impl FnOnce(&mut CallerListing) -> T) -> T {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        match latest.as_mut().filter(|latest| latest.belongs_to(cx)) {
+            Some(latest) => change(latest),
+            None => change(latest.insert(CallerListing {
+                run_id: cx.run_id.clone(),
+                state: cx.state.clone(),
+                list: None,
+                task: None,
+            })),
+        }
+    }
+}
+
+impl CallerListing {
+    fn belongs_to(&self, cx: &ListContext) -> bool {
+        self.run_id == cx.run_id && self.state.is_same(&cx.state)
+    }
+}
+
+/// Lists the tools of `source`. Fails if the source fails, panics, or takes longer than
+/// [`limits::TOOL_LIST_TIMEOUT`].
+async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
+    let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
+    match deadline::timeout(limits::TOOL_LIST_TIMEOUT, tools).await {
+        Ok(Ok(listing)) => listing,
+        Ok(Err(_panic)) => Err(panic_error(source.label())),
+        Err(_timeout) => {
+            let reason =
+                format!("it did not list its tools within {} s", limits::TOOL_LIST_TIMEOUT.as_secs());
+            Err(SourceError::new(source.label(), reason))
+        }
+    }
+}
+
+pub(super) fn panic_error(label: &str) -> SourceError {
+    SourceError::new(label, "it panicked while it listed its tools")
+}

@@ -1,0 +1,31 @@
+//! A small LRU cache.
+
+use std::collections::VecDeque;
+
+/// The maximum number of entries. A small number suffices: the callers of a toolset need few
+/// different snapshots, for example one for each set of available host state.
+const CAPACITY: usize = 8;
+
+/// An LRU cache of at most [`CAPACITY`] values. The most recently used value is at the front.
+pub(super) struct SmallLru<K, V>(VecDeque<(K, V)>);
+
+impl<K, V> Default for SmallLru<K, V> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<K: PartialEq, V> SmallLru<K, V> {
+    /// Returns the value of `key`. If the cache has no such value, computes it with `compute` and
+    /// inserts it.
+    pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
+        let index = self.0.iter().position(|(known, _)| *known == key);
+        let entry = index.and_then(|index| self.0.remove(index)).unwrap_or_else(|| {
+            let value = compute(&key);
+            (key, value)
+        });
+        self.0.truncate(CAPACITY - 1);
+        self.0.push_front(entry);
+        &mut self.0[0].1
+    }
+}

@@ -1,0 +1,332 @@
+use std::mem::take;
+
+use haft_core::{
+    ToolCall,
+    limits::{ARGUMENT_BYTES, REPLY_CALLS},
+    model::{ChatEvent, ModelError},
+};
+use serde::de::IgnoredAny;
+use serde_json::Map;
+use serde_json::Value;
+
+use super::accumulator::EventSink;
+use crate::wire::{SurrogateJoiner, WireCall};
+
+/// The accumulator for the tool calls of a reply, which arrive in pieces.
+#[derive(Debug, Default)]
+pub(super) struct CallAccumulator {
+    all: Vec<Call>,
+    /// `true` if the current pieces may contain private-use characters in place of lone surrogates.
+    has_surrogate_stand_ins: bool,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    /// The `index` of the call in the stream.
+    index: Option<i64>,
+    wire_id: Option<String>,
+    /// The generated id, if the id from the server is missing or a duplicate.
+    generated_id: Option<String>,
+    name: String,
+    arguments: String,
+    joiner: SurrogateJoiner,
+    /// Set while the arguments `{}` are held back, because some servers send `{}` before the actual
+    /// arguments.
+    is_empty_object_held: bool,
+    /// Opaque data from the server that is sent back with the call, such as Gemini's thought
+    /// signature.
+    extra: Option<Value>,
+}
+
+/// A piece of a tool call: a delta of a stream, or a complete call.
+#[derive(Default)]
+struct CallDelta {
+    index: Option<i64>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: String,
+    extra: Option<Value>,
+}
+
+impl From<WireCall> for CallDelta {
+    fn from(wire: WireCall) -> Self {
+        let function = wire.function.unwrap_or_default();
+        Self {
+            index: wire.index.to_number(),
+            id: wire.id.into_non_empty(),
+            name: function.name.into_non_empty(),
+            arguments: function.arguments.into_text().unwrap_or_default(),
+            extra: wire.extra_content.map(|extra| *extra).filter(|extra| !extra.is_null()),
+        }
+    }
+}
+
+impl CallDelta {
+    fn of_arguments(arguments: String) -> Self {
+        Self { arguments, ..Self::default() }
+    }
+}
+
+impl CallAccumulator {
+    /// Adds the piece `wire` to the call that it continues, or begins a new call. If `whole` is
+    /// `true`, `wire` is a complete call. Returns the number of bytes that were added.
+    pub(super) fn add(
+        &mut self,
+        wire: WireCall,
+        whole: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Result<usize, ModelError> {
+        self.add_piece(CallDelta::from(wire), whole, sink)
+    }
+
+    fn add_piece(
+        &mut self,
+        mut piece: CallDelta,
+        whole: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Result<usize, ModelError> {
+        let calls = self.all.len();
+        let mut text = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
+        let place = if whole { None } else { self.place_of(&piece) };
+        let place = place.unwrap_or_else(|| self.start_call(&mut piece));
+        if place >= REPLY_CALLS {
+            return Err(ModelError::InvalidResponse(format!("it has more than {REPLY_CALLS} calls")));
+        }
+        if let Some(call) = self.all.get_mut(place) {
+            call.index = call.index.or(piece.index);
+            piece.arguments = call.joiner.join(piece.arguments, self.has_surrogate_stand_ins);
+            call.prepare(&mut piece);
+            // The arguments are counted here, because `prepare` removes repeated arguments from the
+            // piece.
+            text += piece.arguments.len();
+            call.extend(piece, place, sink)?;
+        }
+        Ok(text + (self.all.len() - calls) * size_of::<Call>())
+    }
+
+    /// Returns the position of the call that `piece` continues. The call is identified by the
+    /// index, or else by the id. A piece with neither continues the last call. Returns `None` if
+    /// `piece` begins a new call.
+    fn place_of(&self, piece: &CallDelta) -> Option<usize> {
+        let last = self.all.len().checked_sub(1)?;
+        let place = match (piece.index, &piece.id) {
+            (Some(_), _) => {
+                let known = self.all.iter().rposition(|call| call.index == piece.index);
+                // Some servers omit the index in the first piece of a call and send it in the later
+                // pieces.
+                let is_open = |call: &Call| call.index.is_none() && piece.name.is_none();
+                known.or_else(|| self.all.get(last).is_some_and(is_open).then_some(last))?
+            }
+            (None, Some(id)) => {
+                self.all.iter().rposition(|call| call.wire_id.as_ref() == Some(id)).unwrap_or(last)
+            }
+            (None, None) => last,
+        };
+        self.all.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
+    }
+
+    fn start_call(&mut self, piece: &mut CallDelta) -> usize {
+        let index = piece.index;
+        let wire_id = piece.id.take();
+        let is_unique = |id: &String| self.all.iter().all(|call| call.id() != id);
+        let generated_id = (!wire_id.as_ref().is_some_and(is_unique)).then(generated_id);
+        self.all.push(Call { index, wire_id, generated_id, ..Call::default() });
+        self.all.len() - 1
+    }
+
+    /// Sets whether the current pieces may contain private-use characters in place of lone
+    /// surrogates.
+    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
+        self.has_surrogate_stand_ins = enabled;
+    }
+
+    /// Ends the arguments of all calls. Emits arguments that were held back.
+    pub(super) fn flush(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        for (index, call) in (0..).zip(&mut self.all) {
+            if let Some(rest) = call.joiner.end() {
+                call.extend(CallDelta::of_arguments(rest), index, sink)?;
+            }
+            if let Some(events) = sink.as_mut().filter(|_| call.is_empty_object_held) {
+                events.push_back(ChatEvent::ToolCallDelta { index, arguments: call.arguments.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns `true` if the last call has a name, but no arguments. Such a call is incomplete if a
+    /// limit or filter stopped the reply.
+    pub(super) fn lacks_arguments(&self) -> bool {
+        self.all.last().is_some_and(|call| call.arguments.trim().is_empty() && !call.is_blank())
+    }
+
+    /// Returns the opaque data of the calls, such as Gemini's thought signatures, by call id.
+    pub(super) fn extra_content_by_id(&self) -> Map<String, Value> {
+        let extra = |call: &Call| call.extra.clone().map(|extra| (call.id().to_owned(), extra));
+        self.all.iter().filter_map(extra).collect()
+    }
+
+    /// Replaces the arguments of a call by the final arguments in `wire`. Emits the part that was
+    /// not emitted yet. Returns the number of bytes that were added.
+    pub(super) fn set_final(
+        &mut self,
+        wire: WireCall,
+        sink: &mut EventSink<'_>,
+    ) -> Result<usize, ModelError> {
+        let mut piece = CallDelta::from(wire);
+        let known = self.all.iter_mut().find(|call| call.index == piece.index);
+        if let Some(call) = known {
+            call.joiner.reset();
+            match piece.arguments.strip_prefix(&call.arguments) {
+                Some(rest) => piece.arguments = rest.to_owned(),
+                None => call.arguments.clear(),
+            }
+            // The index identifies the call. vLLM sends a different id in the final item, and the
+            // first id is kept.
+            piece.id = None;
+            piece.name = piece.name.filter(|_| call.name.is_empty());
+        }
+        self.add_piece(piece, false, sink)
+    }
+
+    /// Returns the id of the call with the given index, or `None` if there is no such call.
+    pub(super) fn id_of(&self, index: i64) -> Option<&str> {
+        self.all.iter().find(|call| call.index == Some(index)).map(Call::id)
+    }
+
+    pub(super) fn into_calls(self) -> Vec<ToolCall> {
+        let calls = self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call);
+        // The calls are copied into an allocation of the exact size. Reusing the allocation would
+        // waste memory, because a `Call` is larger than a `ToolCall`, and messages are kept for a
+        // long time.
+        let mut exact = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
+        exact.extend(calls);
+        exact
+    }
+}
+
+impl Call {
+    fn id(&self) -> &str {
+        self.generated_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns `true` if `piece` has the same index or id as this call, but begins a new call.
+    ///
+    /// Some servers send index 0 for every call, repeat the name in each piece, or use one id for
+    /// all calls. A piece with a name begins a new call if it has
+    ///
+    /// - a different id, or
+    /// - arguments, although the arguments of this call are complete, because complete JSON cannot
+    ///   be continued, or
+    /// - a different name and no index.
+    ///
+    /// A piece with the same id and name does not begin a new call if it replaces the preliminary
+    /// arguments `{}`, or if it repeats the whole call.
+    fn is_followed_by(&self, piece: &CallDelta) -> bool {
+        let Some(name) = &piece.name else { return false };
+        let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
+        if ids.is_some_and(|(own, other)| own != other) {
+            return true;
+        }
+        let has_other_name = name != &self.name && !self.name.is_empty();
+        if ids.is_some() && !has_other_name && (self.is_replaced_by(piece) || self.is_repeated_by(piece)) {
+            return false;
+        }
+        let is_over = !piece.arguments.trim().is_empty()
+            && self.arguments.trim_end().ends_with('}')
+            && is_complete(&self.arguments);
+        is_over || (piece.index.is_none() && has_other_name)
+    }
+
+    /// Returns `true` if the arguments so far are `{}` and `piece` begins the actual arguments.
+    /// Gateways to Anthropic send `{}` first.
+    fn is_replaced_by(&self, piece: &CallDelta) -> bool {
+        self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
+    }
+
+    /// Returns `true` if `piece` repeats the whole call. Some servers send the whole call again at
+    /// the end of a stream.
+    fn is_repeated_by(&self, piece: &CallDelta) -> bool {
+        let is_known = piece.name.is_some() && self.wire_id.is_some() && self.wire_id == piece.id;
+        is_known && self.arguments.trim() == piece.arguments.trim() && is_complete(&self.arguments)
+    }
+
+    /// Removes the preliminary arguments `{}` from this call, or the repeated arguments from
+    /// `piece`.
+    fn prepare(&mut self, piece: &mut CallDelta) {
+        if self.is_replaced_by(piece) {
+            self.arguments.clear();
+        } else if self.is_repeated_by(piece) {
+            piece.arguments.clear();
+        }
+    }
+
+    fn extend(&mut self, piece: CallDelta, index: usize, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        if self.arguments.len().saturating_add(piece.arguments.len()) > ARGUMENT_BYTES {
+            let (name, limit) = (&self.name, ARGUMENT_BYTES);
+            let problem = format!("the arguments of the call of \"{name}\" are longer than {limit} bytes");
+            return Err(ModelError::InvalidResponse(problem));
+        }
+        self.extra = piece.extra.or(self.extra.take());
+        let begins = self.name.is_empty();
+        let is_first = begins || take(&mut self.is_empty_object_held);
+        if begins {
+            self.name = piece.name.unwrap_or_default();
+        }
+        if sink.is_none() && self.arguments.is_empty() {
+            self.arguments = piece.arguments;
+            return Ok(());
+        }
+        self.arguments.push_str(&piece.arguments);
+        if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
+            // The first delta also contains arguments that were received earlier but not emitted
+            // yet.
+            let is_all = self.arguments.len() == piece.arguments.len();
+            let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
+            self.is_empty_object_held = is_first && arguments == "{}";
+            if begins {
+                let (id, name) = (self.id().to_owned(), self.name.clone());
+                events.push_back(ChatEvent::ToolCallStarted { index, id, name });
+            }
+            if !arguments.is_empty() && !self.is_empty_object_held {
+                events.push_back(ChatEvent::ToolCallDelta { index, arguments });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if this call has neither a name nor arguments. Some servers send such calls,
+    /// which are dropped.
+    fn is_blank(&self) -> bool {
+        self.name.is_empty() && self.arguments.is_empty()
+    }
+
+    fn into_call(self) -> ToolCall {
+        let has_none = self.arguments.trim().is_empty();
+        let id = self.generated_id.or(self.wire_id).unwrap_or_default();
+        ToolCall::new(id, self.name, if has_none { "{}".into() } else { self.arguments })
+    }
+}
+
+/// Returns the first call with incomplete JSON arguments. `None` if there is no such call.
+///
+/// The arguments are parsed by [`JsonText`](haft_core::schema::JsonText), which keeps the value for
+/// the pipeline. Arguments that cannot be parsed may still be complete, for example if they are
+/// nested too deep, so only these are read a second time.
+pub(super) fn incomplete_call(calls: &[ToolCall]) -> Option<&ToolCall> {
+    calls.iter().find(|call| call.arguments.value().is_err() && !is_complete(&call.arguments))
+}
+
+/// Returns `true` if `arguments` is valid JSON or empty. Of a streamed call, only the pieces that
+/// may begin a new call or repeat the call are checked.
+fn is_complete(arguments: &str) -> bool {
+    arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+}
+
+/// Returns a random id for a call whose id is missing or a duplicate.
+fn generated_id() -> String {
+    format!("call_{:016x}", fastrand::u64(..))
+}

@@ -1,0 +1,113 @@
+use haft_core::{message::AssistantMessage, model::FinishReason};
+
+/// The finish reason of a reply, and a flag that is `true` when the reply has ended.
+#[derive(Debug, Default)]
+pub(super) struct FinishState {
+    reason: Option<String>,
+    is_over: bool,
+}
+
+/// The meaning of a server's finish reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FinishKind {
+    /// The model finished the reply.
+    Complete,
+    /// A token limit stopped the reply.
+    Limit,
+    /// A content filter stopped the reply.
+    Filter,
+    /// The server interrupted the reply.
+    Interrupted,
+    /// The server failed while it generated the reply.
+    Failure,
+    /// The reason is missing or unknown.
+    Unknown,
+}
+
+/// Known finish reasons, compared without regard to case.
+const KINDS_BY_REASON: &[(&[&str], FinishKind)] = &[
+    // The reasons in the first list are from OpenAI. Those in the second list are from Anthropic,
+    // Cohere, Hugging Face and Together, and arrive through gateways.
+    (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
+    (
+        &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],
+        FinishKind::Complete,
+    ),
+    // Finish reasons of OpenAI (Chat Completions and Responses), Anthropic, Gemini and Mistral.
+    (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
+    (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
+    // The reasons in the first list are from OpenAI, Zhipu, Bedrock and Anthropic. Those in the
+    // second list are from Gemini.
+    (
+        &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
+        FinishKind::Filter,
+    ),
+    (
+        &["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"],
+        FinishKind::Filter,
+    ),
+    // Finish reasons of DeepSeek, vLLM, SGLang, Zhipu and Gemini.
+    (&["insufficient_system_resource", "abort", "aborted", "network_error"], FinishKind::Interrupted),
+    (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], FinishKind::Interrupted),
+    (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Interrupted),
+    (&["error"], FinishKind::Failure),
+];
+
+impl FinishKind {
+    pub(super) fn of(reason: &str) -> Self {
+        let is_of = |(words, _): &&(&[&str], Self)| words.iter().any(|it| it.eq_ignore_ascii_case(reason));
+        KINDS_BY_REASON.iter().find(is_of).map_or(Self::Unknown, |(_, kind)| *kind)
+    }
+}
+
+impl FinishState {
+    /// Stores `reason`, the finish reason of a chunk. An empty reason does not end the reply,
+    /// because Ollama and SGLang send an empty reason with each chunk.
+    pub(super) fn set_reason(&mut self, reason: String) {
+        let is_filled = !reason.is_empty();
+        self.is_over |= is_filled;
+        if is_filled || self.reason.is_none() {
+            self.reason = Some(reason);
+        }
+    }
+
+    /// Marks the reply as unfinished because more content arrived. Some servers send a finish
+    /// reason at the end of the reasoning, before the answer.
+    pub(super) fn reopen(&mut self) {
+        self.is_over = false;
+    }
+
+    /// Returns `true` if the finish reason was received and no content has followed it.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub(super) fn kind(&self) -> FinishKind {
+        FinishKind::of(self.reason())
+    }
+
+    /// Returns `true` if the finish reason means that the model calls tools.
+    pub(super) fn means_tool_calls(&self) -> bool {
+        ["tool_calls", "function_call", "tool_call", "tool_use"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(self.reason()))
+    }
+
+    /// Returns the reason as the server sent it, or an empty string.
+    pub(super) fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or_default()
+    }
+
+    /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has
+    /// calls, or else `Stop`. An unknown reason is returned unchanged in `Other`.
+    pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
+        match (self.kind(), self.reason) {
+            (FinishKind::Limit, _) => FinishReason::Length,
+            (FinishKind::Filter, _) => FinishReason::ContentFilter,
+            (FinishKind::Unknown, Some(reason)) => FinishReason::Other(reason),
+            // Many servers send `stop` although the message has calls, and some send no reason.
+            _ if message.tool_calls.is_empty() => FinishReason::Stop,
+            _ => FinishReason::ToolCalls,
+        }
+    }
+}

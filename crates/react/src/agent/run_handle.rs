@@ -1,0 +1,179 @@
+//! Messages sent by other tasks to a run in progress.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_core::{Message, RunInput, agent::AgentErrorKind, tool::RunContext};
+
+use crate::{
+    Effect, Run, Step,
+    run::{Delivery, RunError, RunState, check_enqueueable},
+};
+
+/// A handle that sends messages to a run in progress, from another task or from a tool. Cheap to
+/// clone.
+///
+/// A handle belongs to the run that it is [bound](Self::bind) to. If a tool of this run is an
+/// agent, the runs of that agent do not receive the messages. Messages are delivered in order at
+/// step boundaries, as described at [`Run::enqueue`]. Messages sent before the run starts are
+/// delivered in its first step.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::Toolset;
+/// use haft_testing::ScriptedModel;
+/// use haft_react::{ReactAgent, run::Delivery, RunHandle};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let model = ScriptedModel::new().reply_text("A poem about the sea.").reply_text("A poem about the sky.");
+/// let agent = ReactAgent::new(model, Toolset::new())?;
+///
+/// let handle = RunHandle::new();
+/// handle.enqueue("And the sky?", Delivery::Idle)?;
+/// let output = agent.run(handle.bind("Write a poem about the sea.")).await?;
+/// assert_eq!(output.text()?, "A poem about the sky.");
+/// assert!(handle.enqueue("Too late.", Delivery::Idle).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct RunHandle(Arc<Mutex<HandleState>>);
+
+#[derive(Default)]
+struct HandleState {
+    messages: VecDeque<(Message, Delivery)>,
+    status: HandleStatus,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HandleStatus {
+    /// No driver is attached to the handle yet.
+    #[default]
+    Unattached,
+    /// The driver of a run is attached to the handle, and delivers its messages to the run.
+    Attached,
+    /// The run ended, failed or was suspended. The handle accepts no more messages.
+    Closed,
+}
+
+impl RunHandle {
+    /// Creates a handle for enqueued messages that is not bound to a run yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds this handle to the run that `input` starts. Returns `input` with the handle in its
+    /// state.
+    #[must_use]
+    pub fn bind(&self, input: impl Into<RunInput>) -> RunInput {
+        input.into().with_state(self.clone())
+    }
+
+    /// Enqueues `message` for the run. `delivery` selects the step boundary at which it is
+    /// delivered.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`Run::enqueue`], and with [`RunError::Ended`] after the run
+    /// ended, failed, was cancelled or was suspended. Use a new handle to resume a suspended run.
+    pub fn enqueue(&self, message: impl Into<Message>, delivery: Delivery) -> Result<(), RunError> {
+        let message = message.into();
+        check_enqueueable(&message)?;
+        let mut mail = self.lock();
+        if mail.status == HandleStatus::Closed {
+            return Err(RunError::Ended);
+        }
+        if mail.messages.len() >= Run::MAX_ENQUEUED {
+            return Err(RunError::TooManyMessages(Run::MAX_ENQUEUED));
+        }
+        mail.messages.push_back((message, delivery));
+        Ok(())
+    }
+
+    /// Returns the messages that the run has not received yet. After the run has ended, for example
+    /// because of a limit or a cancellation, these are all messages that were not delivered to the
+    /// model. A suspended run keeps its undelivered messages, so they are not returned.
+    pub fn undelivered_messages(&self) -> Vec<Message> {
+        self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HandleState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mail = self.lock();
+        f.debug_struct("RunHandle")
+            .field("messages", &mail.messages.len())
+            .field("status", &mail.status)
+            .finish()
+    }
+}
+
+/// The receiving end of a [`RunHandle`], owned by the driver of the run. `None` if the run has no
+/// handle. Dropping the mailbox closes the handle.
+pub(crate) struct Mailbox(Option<RunHandle>);
+
+impl Mailbox {
+    /// Attaches to the [`RunHandle`] in `context`. The mailbox is empty if there is no handle, or
+    /// if the handle is already attached or closed. For example, the run of an agent used as a tool
+    /// has the context of the calling run, whose handle is already attached.
+    pub(crate) fn attach(context: &RunContext) -> Self {
+        let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
+            let mut mail = handle.lock();
+            let is_free = mail.status == HandleStatus::Unattached;
+            if is_free {
+                mail.status = HandleStatus::Attached;
+            }
+            is_free
+        });
+        Self(handle)
+    }
+
+    /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
+    /// stays locked until the effect is known, so that it rejects messages as soon as the run has
+    /// ended.
+    pub(super) fn deliver_then_next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
+        let Some(handle) = &self.0 else { return run.next(step) };
+        let mut mail = handle.lock();
+        // If the run rejects a message, the message stays in the handle as undelivered.
+        while let Some((message, delivery)) = mail.messages.front().cloned()
+            && run.enqueue(message, delivery).is_ok()
+        {
+            mail.messages.pop_front();
+        }
+        let effect = run.next(step);
+        if let Ok(Effect::Done(_) | Effect::Wait(_)) = effect {
+            mail.status = HandleStatus::Closed;
+        }
+        effect
+    }
+
+    /// Closes the handle, and moves the messages that the run did not deliver back to the handle. A
+    /// suspended run keeps these messages, because they are saved with it.
+    pub(crate) fn close(&self, run: &Run) {
+        let Some(handle) = &self.0 else { return };
+        let mut mail = handle.lock();
+        mail.status = HandleStatus::Closed;
+        if run.state() != RunState::Suspended {
+            let undelivered =
+                run.undelivered_messages().map(|(message, delivery)| (message.clone(), delivery));
+            let rest = std::mem::take(&mut mail.messages);
+            mail.messages = undelivered.chain(rest).collect();
+        }
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            handle.lock().status = HandleStatus::Closed;
+        }
+    }
+}

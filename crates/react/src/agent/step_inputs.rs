@@ -1,0 +1,43 @@
+//! The inputs of a step: its tools, instructions, tool choice, settings, model and dialect.
+
+use std::sync::Arc;
+
+use haft_core::{Message, agent::AgentErrorKind, tool::RunContext, toolset::ListContext};
+
+use super::ReactAgent;
+use crate::{
+    Run,
+    extension::{Entries, StepContext, StepInputs},
+};
+
+impl ReactAgent {
+    /// Lists the tools and runs the hooks for the next request. `last` are the instructions of the
+    /// last step. They are reused if their text is unchanged, because a [`Message`] caches its
+    /// rendered text.
+    pub(super) async fn prepare_step(
+        &self,
+        run: &Run,
+        context: &Arc<RunContext>,
+        entries: &Entries,
+        last: Option<Arc<Message>>,
+    ) -> Result<StepInputs, AgentErrorKind> {
+        let (run_id, state) = (context.run_id.clone(), context.state.clone());
+        let tools = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
+        let mut inputs = StepInputs::new(tools, Arc::clone(&self.0.model), Arc::clone(&self.0.dialect));
+        inputs.instructions.clone_from(&self.0.instructions);
+        inputs.handoff_tools = Arc::clone(&self.0.transfers);
+        let cx = StepContext::new(run, context, entries);
+        let mut inputs = self.0.extensions.prepare(inputs, run, &cx).await?;
+        // The model of the agent already has its prices. A model that a hook has selected has none.
+        if !Arc::ptr_eq(&inputs.model, &self.0.model) {
+            inputs.model = self.0.with_prices(inputs.model);
+        }
+        if let (Some(instructions), Some(last)) = (&mut inputs.instructions, last)
+            && !Arc::ptr_eq(instructions, &last)
+            && instructions.text() == last.text()
+        {
+            *instructions = last;
+        }
+        Ok(inputs)
+    }
+}

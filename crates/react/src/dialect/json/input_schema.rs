@@ -1,0 +1,51 @@
+//! Embeds the input schema of a tool into the schema of a step.
+
+use haft_core::{Schema, ToolDefinition};
+use serde_json::Value;
+use serde_json::{Map, json};
+
+/// Returns the JSON schema of the arguments of `tool`, for use in a step schema whose `$defs` are
+/// `definitions`.
+///
+/// A `$ref` is resolved from the root of its document. A schema with references is therefore moved
+/// to `definitions`, its references are rebased, and this function returns a `$ref` to it.
+///
+/// Returns `{"type": "object"}` if the schema has anchors or references that do not resolve. The
+/// pipeline still validates the arguments against the original schema before the tool runs.
+pub(super) fn embed_input_schema(tool: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
+    let pointer = format!("#/$defs/{}", tool.name());
+    let mut embedded = tool.input_schema().embedded_at(&pointer);
+    if let Value::Object(root) = &mut embedded.schema {
+        root.shift_remove("$schema");
+        root.shift_remove("$id");
+        close_empty_object(root);
+    }
+    if embedded.has_anchors || Schema::new(standalone_document(tool, &embedded.schema)).is_err() {
+        return json!({"type": "object"});
+    }
+    if !embedded.has_references {
+        return embedded.schema;
+    }
+    definitions.insert(tool.name().to_string(), embedded.schema);
+    json!({"$ref": pointer})
+}
+
+/// Sets `additionalProperties: false` in the JSON schema of a tool without parameters.
+///
+/// By default, an object without declared properties accepts any property. OpenAI's strict mode
+/// rejects the whole step schema if it contains such an object.
+fn close_empty_object(root: &mut Map<String, Value>) {
+    let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
+    let mut constraints =
+        root.iter().filter(|(_, value)| !is_empty(value)).map(|(keyword, _)| keyword.as_str());
+    let is_object = root.get("type").is_some_and(|name| name == "object");
+    if is_object && constraints.all(|keyword| matches!(keyword, "type" | "title" | "description")) {
+        root.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+}
+
+/// Returns a JSON schema document with `embedded`, the schema of `tool`, as its only definition.
+/// The document is compiled to check that all references in `embedded` resolve.
+fn standalone_document(tool: &ToolDefinition, embedded: &Value) -> Value {
+    json!({"$ref": format!("#/$defs/{}", tool.name()), "$defs": {tool.name().as_str(): embedded}})
+}

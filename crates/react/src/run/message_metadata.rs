@@ -1,0 +1,126 @@
+//! Marks: metadata that identifies messages such as hints, summaries and rejected answers.
+
+use std::sync::Arc;
+
+use haft_core::{Message, ToolResult};
+use serde_json::Value;
+use serde_json::{Map, json};
+
+/// The metadata key that marks hints: messages from the run itself to the model, with the user
+/// role.
+const HINT_KEY: &str = "hint";
+/// The metadata key that marks unusable replies. An unusable reply contains no calls and is not the
+/// accepted answer.
+const UNUSABLE_KEY: &str = "unusable";
+/// The metadata key that marks rejected answers. An output validator rejected the answer, or its
+/// validation did not finish because the run was cancelled or failed.
+const REJECTED_KEY: &str = "rejected";
+/// The metadata key that marks messages enqueued during the run.
+const ENQUEUED_KEY: &str = "enqueued";
+/// The metadata key of summaries. The value is the number of messages directly before the summary
+/// that were not summarized.
+const SUMMARY_KEY: &str = "summary";
+/// The metadata key of messages with the results of added calls. The value is a JSON object that
+/// maps each call id to its result.
+const CALL_RESULTS_KEY: &str = "queued";
+
+/// Creates a hint: a message from the run to the model, for example about a problem with its last
+/// reply. [`is_hint`] recognizes it.
+pub fn hint_message(text: impl Into<String>) -> Message {
+    mark(Message::user(text.into()), HINT_KEY)
+}
+
+/// Creates a message with the summary `text` of the conversation. The summary covers all earlier
+/// messages except the last `kept` ones.
+pub(super) fn summary_message(text: impl Into<String>, kept: usize) -> Message {
+    let text = format!("Summary of the conversation so far:\n{}", text.into());
+    with_metadata_entry(hint_message(text), SUMMARY_KEY, Value::from(kept))
+}
+
+/// Returns the number of messages directly before the summary `message` that were not summarized.
+/// `None` if `message` is not a summary.
+pub fn unsummarized_count(message: &Message) -> Option<usize> {
+    let kept = message.metadata_value(SUMMARY_KEY).filter(|_| is_hint(message));
+    kept?.as_u64()?.try_into().ok()
+}
+
+/// Creates a message with the `text` and the `results` of added calls. `results` is a JSON object
+/// with one result per call id. [`call_results`] returns this object.
+pub fn call_results_message(text: impl Into<String>, results: Value) -> Message {
+    with_metadata_entry(hint_message(text), CALL_RESULTS_KEY, results)
+}
+
+/// Returns the results of [added calls](super::Run::add_calls) in `message`, as a JSON object keyed
+/// by call id. Each value has the form `{"executed": result}`. `None` if `message` contains no such
+/// results.
+pub fn call_results(message: &Message) -> Option<&Value> {
+    message.metadata_value(CALL_RESULTS_KEY).filter(|_| is_hint(message))
+}
+
+/// Creates a message with `results`, the results of added calls, both as text and as metadata.
+pub(super) fn added_results_message(results: &[Arc<ToolResult>]) -> Message {
+    let lines = results.iter().map(|result| {
+        let (id, text) = (&result.call_id, result.model_text());
+        if result.is_success() {
+            format!("\n{id}: {text}")
+        } else {
+            format!("\n{id}: [{} failed: {text}]", result.name)
+        }
+    });
+    let text = format!("Results of calls:{}", lines.collect::<String>());
+    let values = results.iter().map(|result| (result.call_id.clone(), json!({"executed": result})));
+    call_results_message(text, Value::Object(values.collect()))
+}
+
+/// Marks `reply` as [unusable](is_unusable).
+pub(super) fn mark_unusable(reply: Message) -> Message {
+    mark(reply, UNUSABLE_KEY)
+}
+
+/// Marks `reply` as [unusable](is_unusable) and [rejected](is_rejected).
+pub(super) fn mark_rejected(reply: Message) -> Message {
+    mark(mark(reply, UNUSABLE_KEY), REJECTED_KEY)
+}
+
+/// Marks `message` as [enqueued](is_enqueued).
+pub(super) fn mark_enqueued(message: Message) -> Message {
+    mark(message, ENQUEUED_KEY)
+}
+
+/// Returns `true` for an answer that an output validator rejected, or whose validation did not
+/// finish because the run was cancelled or failed.
+pub fn is_rejected(message: &Message) -> bool {
+    is_marked(message, REJECTED_KEY)
+}
+
+/// Returns `true` for a message that was [enqueued](super::Run::enqueue) during a run.
+pub fn is_enqueued(message: &Message) -> bool {
+    is_marked(message, ENQUEUED_KEY)
+}
+
+/// Returns `true` for a hint: a message from the run itself to the model, with the user role.
+///
+/// Programs that display a conversation usually omit hints.
+pub fn is_hint(message: &Message) -> bool {
+    is_marked(message, HINT_KEY)
+}
+
+/// Returns `true` for an unusable reply: it contains no calls and is not the accepted answer. The
+/// next message is a [hint](is_hint), unless the run failed or was cancelled.
+pub fn is_unusable(message: &Message) -> bool {
+    is_marked(message, UNUSABLE_KEY)
+}
+
+fn mark(message: Message, key: &str) -> Message {
+    with_metadata_entry(message, key, Value::Bool(true))
+}
+
+fn with_metadata_entry(message: Message, key: &str, value: Value) -> Message {
+    let mut metadata: Map<String, Value> = message.metadata().clone();
+    metadata.insert(key.to_owned(), value);
+    message.with_metadata(metadata)
+}
+
+fn is_marked(message: &Message, key: &str) -> bool {
+    message.metadata_value(key) == Some(&Value::Bool(true))
+}
