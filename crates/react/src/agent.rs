@@ -29,11 +29,8 @@ use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::Extensi
 
 pub use build_agent::AgentBuildError;
 pub use builder::ReactAgentBuilder;
-pub use run_handle::RunHandle;
-pub(crate) use {
-    events::{EventSink, event_stream},
-    run_handle::Mailbox,
-};
+pub(crate) use events::{EventSink, event_stream};
+pub use run_handle::{Mailbox, RunHandle};
 
 /// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
 /// the replies, until a reply is the answer. Cheap to clone.

@@ -12,7 +12,7 @@ pub mod router;
 pub mod run;
 pub mod trajectory;
 
-pub use agent::{AgentBuildError, ReactAgent, ReactAgentBuilder, RunHandle};
+pub use agent::{AgentBuildError, Mailbox, ReactAgent, ReactAgentBuilder, RunHandle};
 pub use dialect::{Dialect, JsonReact, NativeCalls, TextReact};
 pub use extension::Extension;
 pub use handoff::HandoffGroup;

@@ -20,7 +20,7 @@ use haft_core::{
     usage::UsageMeter,
 };
 use haft_react::{
-    AgentBuildError, Dialect, Effect, Extension, QueueHandle, Run, RunConfig,
+    AgentBuildError, Dialect, Effect, Extension, Mailbox, QueueHandle, Run, RunConfig,
     compaction::summarize,
     dialect::dialect_for,
     extension::{Entries, ExtensionSet, StepContext, StepInputs},
@@ -126,13 +126,16 @@ impl Team {
         let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
         let context = Arc::new(RunContext { usage: Some(meter.clone()), state, ..context });
         let shared = Shared { context, entries };
+        // Messages that a `RunHandle` sends to this run, for example from another task.
+        let mailbox = Mailbox::attach(&shared.context);
         let ended = tokio::select! {
             biased;
-            ended = self.advance(run, name.to_owned(), &shared, decide) => ended,
+            ended = self.advance(run, name.to_owned(), (&shared, &mailbox), decide) => ended,
             () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
         };
         run.on_usage(meter.take());
         shared.save_entries(run);
+        mailbox.close(run);
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 // Give each open call a result, so that another run can continue the conversation.
@@ -146,7 +149,7 @@ impl Team {
         &self,
         run: &mut Run,
         mut name: String,
-        shared: &Shared,
+        (shared, mailbox): (&Shared, &Mailbox),
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         // The resolver shows the results of pushed calls in place of their placeholders.
@@ -165,7 +168,7 @@ impl Team {
             let member = self.member(&name)?;
             let mut step = inputs.as_step(Timestamp::now());
             step.resolver = Some(&placeholders);
-            match run.next(&step)? {
+            match mailbox.next_effect(run, &step)? {
                 Effect::Prepare => {
                     if let Some(to) = handoff_target(run) {
                         run.reconfigure(&self.member(&to)?.config);

@@ -11,7 +11,7 @@ use haft_core::{
     message::MessageBody,
     tool::{DynamicTool, RunContext, StateType, ToolPolicy},
 };
-use haft_react::{Extension, OutputError, QueueHandle, Run};
+use haft_react::{Extension, OutputError, QueueHandle, Run, RunHandle, run::Delivery};
 use haft_testing::ScriptedModel;
 use own_driver::{Member, Team, transfer_to};
 
@@ -241,6 +241,22 @@ async fn failed_hook_ends_the_run() {
 
 /// The calls that a tool pushes are executed before the next request. The model sees their results
 /// in place of the placeholders.
+/// The driver delivers the messages of a handle, and closes the handle when the run ends.
+#[tokio::test]
+async fn handle_sends_messages_to_the_run() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().reply_text("A poem about the sea.").reply_text("A poem about the sky.");
+    let team = team_of_one(model, Toolset::new());
+    let handle = RunHandle::new();
+    handle.enqueue("And the sky?", Delivery::Idle)?;
+    let input = handle.bind("Write a poem about the sea.");
+    let context = input.context.clone();
+    let mut run = team.begin("one", input)?;
+    let (_, answer) = team.drive(&mut run, "one", context, &deny_all).await?;
+    assert_eq!(answer.text, "A poem about the sky.");
+    assert!(handle.enqueue("Too late.", Delivery::Idle).is_err());
+    Ok(())
+}
+
 #[tokio::test]
 async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().reply_calls([("a", "sell", "{}")]).reply_text("Sold.");

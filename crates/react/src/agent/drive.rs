@@ -123,7 +123,7 @@ impl ReactAgent {
             }
             save_entries(run, entries);
             let step = Step { resolver: Some(&placeholders), ..inputs.as_step(clock.now()) };
-            let effect = mailbox.deliver_then_next(run, &step)?;
+            let effect = mailbox.next_effect(run, &step)?;
             emit_rejected_replies(run, seen, events).await;
             seen = run.transcript().len();
             match effect {

@@ -116,15 +116,43 @@ impl fmt::Debug for RunHandle {
     }
 }
 
-/// The receiving end of a [`RunHandle`], owned by the driver of the run. `None` if the run has no
-/// handle. Dropping the mailbox closes the handle.
-pub(crate) struct Mailbox(Option<RunHandle>);
+/// The receiving end of a [`RunHandle`], for the driver of a run. Dropping the mailbox closes the
+/// handle.
+///
+/// [`ReactAgent`](crate::ReactAgent) uses a mailbox. Another driver attaches it before the first
+/// step, calls [`next_effect`](Self::next_effect) instead of [`Run::next`], and calls
+/// [`close`](Self::close) after the last step.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{RunInput, Timestamp, toolset::ToolList};
+/// use haft_react::{Effect, Mailbox, NativeCalls, Run, RunConfig, RunHandle, Step, run::Delivery};
+///
+/// let handle = RunHandle::new();
+/// handle.enqueue("And the sky?", Delivery::NextRequest)?;
+/// let input = handle.bind(RunInput::new("Write a poem about the sea."));
+///
+/// let mailbox = Mailbox::attach(&input.context);
+/// let mut run = Run::new(&RunConfig::default(), input)?;
+/// let tools = ToolList::default();
+/// let step = Step::new(&tools, &NativeCalls, Timestamp::now());
+/// while let Effect::Prepare = mailbox.next_effect(&mut run, &step)? {}
+/// assert_eq!(run.transcript().messages().last().unwrap().text(), "And the sky?");
+///
+/// mailbox.close(&run);
+/// assert!(handle.enqueue("Too late.", Delivery::Idle).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
     /// Attaches to the [`RunHandle`] in `context`. The mailbox is empty if there is no handle, or
     /// if the handle is already attached or closed. For example, the run of an agent used as a tool
     /// has the context of the calling run, whose handle is already attached.
-    pub(crate) fn attach(context: &RunContext) -> Self {
+    #[must_use]
+    pub fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();
             let is_free = mail.status == HandleStatus::Unattached;
@@ -139,7 +167,11 @@ impl Mailbox {
     /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
     /// stays locked until the effect is known, so that it rejects messages as soon as the run has
     /// ended.
-    pub(super) fn deliver_then_next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`Run::next`].
+    pub fn next_effect(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
         // If the run rejects a message, the message stays in the handle as undelivered.
@@ -157,7 +189,7 @@ impl Mailbox {
 
     /// Closes the handle, and moves the messages that the run did not deliver back to the handle. A
     /// suspended run keeps these messages, because they are saved with it.
-    pub(crate) fn close(&self, run: &Run) {
+    pub fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();
         mail.status = HandleStatus::Closed;
