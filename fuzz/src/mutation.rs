@@ -49,8 +49,8 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     case
 }
 
-/// Replaces a random part of the schema in `case` by a random part of the schema in `other`, or
-/// replaces the values in `case` by the values in `other`.
+/// Replaces a random part of the schema in `case` with a random part of the schema in `other`, or
+/// replaces the values in `case` with the values in `other`.
 pub fn crossed_over(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
         let part = random_part(&other.schema, rng).clone();

@@ -26,10 +26,10 @@ const LABEL_WIDTH: usize = 13;
 const MAX_OBSERVATION_CHARS: usize = 2_000;
 
 const THOUGHT_STYLE: Style = Style::new().dimmed();
-const CALL: Style = AnsiColor::Cyan.on_default();
-const OBSERVATION: Style = AnsiColor::Green.on_default();
-const FAILED: Style = AnsiColor::Red.on_default();
-const ANSWER: Style = Style::new().bold();
+const CALL_STYLE: Style = AnsiColor::Cyan.on_default();
+const OBSERVATION_STYLE: Style = AnsiColor::Green.on_default();
+const FAILED_STYLE: Style = AnsiColor::Red.on_default();
+const ANSWER_STYLE: Style = Style::new().bold();
 
 /// Writes the events of a run as text while the run is in progress.
 pub(crate) struct Trace {
@@ -74,11 +74,11 @@ impl Trace {
             RunEvent::ReplyRejected { problem } => {
                 self.text.clear();
                 self.thought.clear();
-                self.write_block("rejected", FAILED, problem, "")?;
+                self.write_block("rejected", FAILED_STYLE, problem, "")?;
             }
             RunEvent::CallStarted { call } => {
                 self.flush_text_as_thought()?;
-                self.write_block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;
+                self.write_block("call", CALL_STYLE, &format!("{} {}", call.name, call.arguments), "")?;
                 self.spinner.set_message(format!("calling {}", remove_control_chars(&call.name)));
             }
             RunEvent::CallProgress { progress, .. } => {
@@ -88,7 +88,12 @@ impl Trace {
             }
             RunEvent::CallFinished { result } => self.write_observation(result)?,
             RunEvent::CallPending { pending } => {
-                self.write_block("pending", FAILED, &format!("{} needs a decision", pending.call.name), "")?;
+                self.write_block(
+                    "pending",
+                    FAILED_STYLE,
+                    &format!("{} needs a decision", pending.call.name),
+                    "",
+                )?;
             }
             RunEvent::Done { output: RunOutput::Answer(answer) } => self.write_answer(answer)?,
             _ => {}
@@ -112,13 +117,13 @@ impl Trace {
         for repair in &result.repairs {
             self.write_block("repair", THOUGHT_STYLE, &repair.to_string(), &result.name)?;
         }
-        let style = if result.is_success() { OBSERVATION } else { FAILED };
+        let style = if result.is_success() { OBSERVATION_STYLE } else { FAILED_STYLE };
         let note = format!("{}, {}", result.name, format_duration(result.duration));
         self.write_block("observation", style, &shorten(&result.model_text()), &note)
     }
 
     fn write_answer(&self, answer: &RunAnswer) -> io::Result<()> {
-        self.write_block("answer", ANSWER, &answer.text, "")?;
+        self.write_block("answer", ANSWER_STYLE, &answer.text, "")?;
         let reason = match answer.stop_reason {
             StopReason::LimitReached => ", stopped at a limit",
             StopReason::Tool => ", returned by a tool",

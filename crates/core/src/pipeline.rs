@@ -288,8 +288,9 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls to a listed tool. `own` is the pipeline set for the tool's
-    /// toolset. If `own` is `None`, returns this pipeline, otherwise a combination of both.
+    /// Returns the pipeline for calls to a listed tool. `own` is the pipeline of the tool's
+    /// toolset, if it has one. If `own` is `None`, returns this pipeline. Otherwise, returns a
+    /// combination of both.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.nested_in(self)))
     }

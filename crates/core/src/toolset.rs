@@ -196,7 +196,7 @@ impl Toolset {
         self.without_caches()
     }
 
-    /// Replaces the caches by empty ones after a change of the toolset. The old caches are not
+    /// Replaces the caches with empty caches after a change of the toolset. The old caches are not
     /// cleared, because clones made before the change share them.
     fn without_caches(mut self) -> Self {
         (self.direct_list, self.merged_cache) = Default::default();

@@ -5,7 +5,7 @@ use crate::{KnownModel, few_shot};
 
 /// A prompt profile, which determines how tools are presented to a model.
 ///
-/// Models of the catalogue are recognised by their SHA-256 and have a tuned profile. Any other file
+/// Models of the catalogue are recognized by their SHA-256 and have a tuned profile. Any other file
 /// uses the [tool format of its chat template](Self::template).
 ///
 /// # Examples
@@ -27,8 +27,8 @@ pub struct PromptProfile(pub(crate) PromptStrategy);
 pub(crate) enum PromptStrategy {
     /// Tools are presented in the format of the chat template.
     Template,
-    /// Tools are presented in worked examples. The model states the need for each call before the
-    /// call itself.
+    /// Tools are presented in worked examples. Before each call, the model states what it needs the
+    /// call for.
     Examples(&'static ExampleProfile),
 }
 

@@ -145,7 +145,7 @@ impl Tokenizer {
     }
 }
 
-/// Replaces the name of the pre-tokenizer in the metadata by a name that the tokenizer library
+/// Replaces the name of the pre-tokenizer in the metadata with a name that the tokenizer library
 /// supports.
 ///
 /// Returns `false` if the name is missing or unknown. The caller must then use GPT-2's
@@ -164,8 +164,8 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
 /// The vocabulary, with the interface [`TokenizerEnv`] that the grammar engine requires.
 struct Vocabulary {
     trie: TokTrie,
-    /// The tokenizer without its Unicode normaliser, which could replace characters of a schema or
-    /// a question by equivalent characters.
+    /// The tokenizer without its Unicode normalizer. The normalizer could replace characters from a
+    /// schema or a question with equivalent characters.
     exact: tokenizers::Tokenizer,
 }
 

@@ -9,11 +9,11 @@ pub(crate) fn is_tool_name(name: &str) -> bool {
 /// Converts a function name such as `get_weather` to a type name such as `GetWeather`. Names that
 /// would not begin with a letter get the prefix `Tool`.
 pub(crate) fn pascal_case(name: &str) -> String {
-    let pascal: String = name.split('_').flat_map(capitalised).collect();
+    let pascal: String = name.split('_').flat_map(capitalized).collect();
     if pascal.starts_with(char::is_alphabetic) { pascal } else { format!("Tool{pascal}") }
 }
 
-fn capitalised(word: &str) -> impl Iterator<Item = char> {
+fn capitalized(word: &str) -> impl Iterator<Item = char> {
     let mut rest = word.chars();
     rest.next().into_iter().flat_map(char::to_uppercase).chain(rest)
 }

@@ -225,7 +225,7 @@ fn is_tool_attribute(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Replaces `Self` in `tokens` by `ty`. If `::` follows, `ty` is put in angle brackets, as in
+/// Replaces `Self` in `tokens` with `ty`. If `::` follows, `ty` is put in angle brackets, as in
 /// `<T<u8>>::NAME`.
 fn replace_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();

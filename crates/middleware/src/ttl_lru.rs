@@ -32,6 +32,8 @@ struct Shared<K, V> {
 
 struct Entry<V> {
     value: Arc<V>,
+    /// The time when the computation of the value started. The age of the entry is counted from
+    /// this time.
     started: Instant,
     bytes: usize,
 }

@@ -31,7 +31,7 @@ use serde::Serialize;
 use tracing::{Instrument as _, Span, field};
 
 use self::{
-    profile::RequestDefaults, reply_stream::ReplyStream, retry::RetryPolicy,
+    profile::ClientSettings, reply_stream::ReplyStream, retry::RetryPolicy,
     structured_output::StructuredOutput, timeouts::RequestTimer, transport::Transport,
     unsupported_params::ApiRejection,
 };
@@ -90,7 +90,7 @@ trait Api: Sized + Send + Sync {
 struct Client<A> {
     api: A,
     profile: ModelProfile,
-    defaults: RequestDefaults,
+    defaults: ClientSettings,
     encoding: Arc<EncodingOptions>,
     transport: Transport,
     retry: RetryPolicy,

@@ -31,7 +31,7 @@ pub enum DatetimeFormat {
     Time,
 }
 
-/// Replaces `oneOf` in `schema` by a plain `enum`, so that a local model has fewer tokens to
+/// Replaces `oneOf` in `schema` with a plain `enum`, so that a local model has fewer tokens to
 /// process.
 fn flatten_enum(schema: &mut Schema) {
     let Some(Value::Array(variants)) = schema.remove("oneOf") else { return };

@@ -11,7 +11,7 @@ use crate::workspace::Package;
 /// The extensions of the files to check.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 
-/// The extensions by which a word is recognised as the name of a file in the repository.
+/// The extensions by which a word is recognized as the name of a file in the repository.
 const FILE_EXTENSIONS: &[&str] = &[".rs", ".md"];
 
 /// Words that stand for any name, as in `foo.rs`. File names with these words are not checked.

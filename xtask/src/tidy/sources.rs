@@ -56,7 +56,7 @@ fn long_file(path: &str, text: &str) -> Option<Finding> {
 }
 
 /// Returns a finding for each function with more than [`MAX_FUNCTION_LINES`] lines. The end of a
-/// function is recognised by its indentation, because the source is formatted by rustfmt.
+/// function is recognized by its indentation, because the source is formatted by rustfmt.
 fn long_functions(path: &str, text: &str) -> Vec<Finding> {
     if is_test_file(path) {
         return Vec::new();

@@ -117,7 +117,7 @@ impl RunAnswer {
     ///
     /// # Errors
     ///
-    /// Fails with a [`AnswerParseError`] that names the invalid field. If the agent declares no
+    /// Fails with an [`AnswerParseError`] that names the invalid field. If the agent declares no
     /// outputs, the error names the first required field of `T` as missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, AnswerParseError> {
         let outputs = Value::Object(self.outputs.clone());

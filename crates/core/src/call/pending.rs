@@ -180,7 +180,7 @@ impl Decision {
         Self::Approved { arguments: None }
     }
 
-    /// Creates an approval that replaces the presented arguments by `arguments`. If they differ,
+    /// Creates an approval that replaces the presented arguments with `arguments`. If they differ,
     /// the result of the call has a warning about the change.
     ///
     /// If the new arguments violate the input schema of the tool, the call fails with

@@ -41,8 +41,8 @@ pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&s
     })
 }
 
-/// Replaces each float without a fraction by an integer, for example `3.0` by `3`. Floats beyond
-/// ±2^53 are not replaced.
+/// Replaces each float without a fraction with an integer, for example `3.0` with `3`. Floats
+/// beyond ±2^53 are not replaced.
 fn convert_whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {

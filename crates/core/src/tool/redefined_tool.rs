@@ -13,7 +13,7 @@ pub struct RedefinedTool<T> {
 }
 
 impl<T: Tool> RedefinedTool<T> {
-    /// Wraps `tool` and replaces its definition by `definition`.
+    /// Wraps `tool` and replaces its definition with `definition`.
     pub(crate) fn new(tool: T, definition: ToolDefinition) -> Self {
         Self { tool, definition }
     }

@@ -14,7 +14,7 @@ pub(crate) struct ProseDecoder<'a> {
     stops: Vec<&'a str>,
     /// Further texts at which the reply ends, such as the tag that opens a tool call.
     markers: Vec<&'a str>,
-    /// Markers that are recognised only at the beginning of the reply, such as the JSON of a call
+    /// Markers that are recognized only at the beginning of the reply, such as the JSON of a call
     /// without its tag. Whitespace in the reply is ignored in the comparison.
     leading_markers: Vec<String>,
     /// The text that was generated so far. Its leading whitespace is not part of the reply.
@@ -57,7 +57,7 @@ impl<'a> ProseDecoder<'a> {
         self
     }
 
-    /// Sets the markers that are recognised only at the beginning of the reply. The markers must
+    /// Sets the markers that are recognized only at the beginning of the reply. The markers must
     /// not contain whitespace.
     pub(crate) fn with_leading_markers(mut self, markers: Vec<String>) -> Self {
         self.leading_markers = markers;

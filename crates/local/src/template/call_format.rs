@@ -59,7 +59,7 @@ impl CallFormat {
     }
 
     /// Returns `text`, a field of a [`CallFormat`], with the ids of the test conversations
-    /// replaced: [`ID`] by `id`, and [`NEXT_ID`] by `next_id`.
+    /// replaced: [`ID`] with `id`, and [`NEXT_ID`] with `next_id`.
     pub(crate) fn replace_ids(text: &str, id: &str, next_id: &str) -> String {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }

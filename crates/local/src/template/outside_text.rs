@@ -100,7 +100,7 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Replaces each marker in `literal`, a JSON literal, by the form of the marker for JSON strings.
+/// Replaces each marker in `literal`, a JSON literal, with the form of the marker for JSON strings.
 pub(super) fn as_json_markers(literal: &str) -> String {
     literal.replace(MARKER_OPEN, &String::from(OPEN_JSON))
 }

@@ -207,7 +207,7 @@ async fn members_with_secret_names_are_redacted() {
     .await;
 }
 
-/// The names of secrets must be recognised in any case and style, without separators, and with a
+/// The names of secrets must be recognized in any case and style, without separators, and with a
 /// number at the end.
 #[tokio::test]
 async fn secret_names_match_in_any_style() {

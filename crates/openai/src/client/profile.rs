@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::provider::{Provider, Quirks};
 
-/// Settings that apply to every request: the quirks of the server and the options of the user.
+/// The settings of a client, which apply to all its requests: the quirks of the server and the
+/// options of the user.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RequestDefaults {
+pub(super) struct ClientSettings {
     pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
     /// The value of the request field `reasoning_effort`. `None` omits the field.

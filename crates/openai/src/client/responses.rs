@@ -95,7 +95,7 @@ impl ModelBuilder<Responses> {
     /// stores all responses, regardless of [`store`](Self::store). Default: `false`.
     ///
     /// The whole conversation is sent if it differs from the stored conversation, because messages
-    /// were omitted, summarised or changed, or came from another model. If the server rejects the
+    /// were omitted, summarized or changed, or came from another model. If the server rejects the
     /// id as unknown, the whole conversation is sent within the same attempt.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {

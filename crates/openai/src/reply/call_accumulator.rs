@@ -169,7 +169,7 @@ impl CallAccumulator {
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Replaces the arguments of a call by the final arguments in `wire`. Emits the part that was
+    /// Replaces the arguments of a call with the final arguments in `wire`. Emits the part that was
     /// not emitted yet. Returns the number of bytes that were added.
     pub(super) fn set_final(
         &mut self,

@@ -21,7 +21,7 @@ pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     reply
 }
 
-/// Replaces `list` by a list of the objects in it, and returns these objects. A single object
+/// Replaces `list` with a list of the objects in it, and returns these objects. A single object
 /// becomes a list with one element.
 fn retain_objects(list: &mut Value) -> impl Iterator<Item = &mut Value> {
     *list = match list.take() {

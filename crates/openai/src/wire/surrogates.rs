@@ -70,17 +70,17 @@ pub(crate) fn parse_with_stand_ins<T>(
 ) -> serde_json::Result<(T, bool)> {
     match read(json) {
         Ok(read) => Ok((read, false)),
-        Err(error) => match replace_lone_surrogates(json) {
+        Err(error) => match replace_with_stand_ins(json) {
             Some(with_stand_ins) => read(with_stand_ins.as_bytes()).map(|read| (read, true)),
             None => Err(error),
         },
     }
 }
 
-/// Replaces lone surrogates in `json` by private-use characters, and invalid UTF-8 by U+FFFD.
-/// Returns `None` if `json` contains neither.
+/// Replaces each lone surrogate in `json` with a stand-in (see [`FIRST_STAND_IN`]), and invalid
+/// UTF-8 with U+FFFD. Returns `None` if `json` contains neither.
 #[cfg(feature = "client")]
-fn replace_lone_surrogates(json: &[u8]) -> Option<String> {
+fn replace_with_stand_ins(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
     let (mut with_stand_ins, mut rest) = (String::with_capacity(text.len()), &*text);
     while let Some((before, escape)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {

@@ -47,7 +47,7 @@ struct PlaceholderIndex {
 }
 
 impl QueueResolver {
-    /// Creates an empty index.
+    /// Creates a resolver for a new run.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! Construction of the answer of a run.
+//! Construction of the output and the answer of a run, also from the result of a stop tool.
 
 use std::mem;
 

@@ -163,8 +163,8 @@ impl Run {
         }
     }
 
-    /// Records a failure because of `limit` for each of `calls`, the calls of a reply, and for each
-    /// added call.
+    /// Records a failure for each call of a reply in `calls`, and for each added call. Its message
+    /// states that `limit` was reached before the call.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
         self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);

@@ -167,9 +167,9 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list of types or alternatives under `key` in `schema` by `only`, its single
-/// element. The list is kept if `only` is an object that shares a keyword other than `description`
-/// with `schema`.
+/// Inlines `only`, the single element of the list under `key` in `schema`. A type name replaces the
+/// list. The keywords of an object are moved to `schema`, which keeps its own `description`, if
+/// any. If `schema` already has another keyword of the object, `schema` is not changed.
 fn inline_only_alternative(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -15,7 +15,7 @@ use crate::{
     client::{
         Api, Client,
         endpoint::{Endpoint, parse_base_url},
-        profile::{RequestDefaults, needs_thought_signatures, profile_of},
+        profile::{ClientSettings, needs_thought_signatures, profile_of},
         provider::{Provider, Quirks, REASONING_CONTENT_FIELD},
         tls::{self, RootCertificates},
         transport::{HttpService, Transport},
@@ -97,7 +97,7 @@ impl<M> ModelBuilder<M> {
         }
         let target = self.resolve_server()?;
         let (endpoint, http) = self.build_endpoint(&target, A::PATH)?;
-        let defaults = self.request_defaults(target.provider);
+        let defaults = self.client_settings(target.provider);
         let usual = ModelProfile {
             supports_json_schema: defaults.quirks.accepts_json_schema,
             ..profile_of(&self.model)
@@ -217,7 +217,7 @@ impl<M> ModelBuilder<M> {
         builder.build().map_err(|error| BuildError::HttpClient(error.without_url().into()))
     }
 
-    pub(super) fn request_defaults(&self, provider: Option<Provider>) -> RequestDefaults {
+    pub(super) fn client_settings(&self, provider: Option<Provider>) -> ClientSettings {
         let usual = Provider::quirks(provider);
         // Fine-tuned models do not support all keywords of strict schemas.
         let is_fine_tuned = self.model.starts_with("ft:");
@@ -237,7 +237,7 @@ impl<M> ModelBuilder<M> {
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
             ..usual
         };
-        RequestDefaults {
+        ClientSettings {
             provider,
             quirks,
             reasoning_effort: self.effort.clone(),

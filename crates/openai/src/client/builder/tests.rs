@@ -223,7 +223,7 @@ fn tools_are_strict_for_openai_or_by_option() {
     use SchemaTarget::{OpenAi, OpenAiStrict, SmallModel};
     let schemas = |mut builder: ChatCompletionsBuilder| {
         let provider = builder.resolve_server().unwrap().provider;
-        builder.request_defaults(provider).quirks.tool_schemas
+        builder.client_settings(provider).quirks.tool_schemas
     };
     let openai = || ChatCompletions::builder("gpt-5");
     assert_eq!(schemas(openai()), OpenAiStrict);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{ChatCompletionsApi, Variant};
 use crate::{
-    client::{Client, profile::RequestDefaults, unsupported_params::OptionalParam},
+    client::{Client, profile::ClientSettings, unsupported_params::OptionalParam},
     format::{EncodedMessages, EncodedTools, ResponseSchema, tool_for_target, tools_for_target},
 };
 
@@ -160,7 +160,7 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> ToolFields<'a> {
-    fn new(request: &'a ChatRequest, defaults: &RequestDefaults, with_parallel: bool) -> Option<Self> {
+    fn new(request: &'a ChatRequest, defaults: &ClientSettings, with_parallel: bool) -> Option<Self> {
         let quirks = defaults.quirks;
         let (tools, tool_choice) = match &request.tool_choice {
             ToolChoice::Auto => (None, None),
@@ -186,7 +186,7 @@ impl<'a> ToolFields<'a> {
 }
 
 impl<'a> WireResponseFormat<'a> {
-    fn new(format: &'a ResponseFormat, defaults: &RequestDefaults) -> Option<Self> {
+    fn new(format: &'a ResponseFormat, defaults: &ClientSettings) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),

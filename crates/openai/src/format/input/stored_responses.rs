@@ -37,7 +37,7 @@ impl Input {
     /// Returns the id of the last stored response that still matches the conversation, and the
     /// messages after that response. `None` if no response matches, or if no messages follow it.
     ///
-    /// A response does not match if the messages that precede it were shortened, summarised or
+    /// A response does not match if the messages that precede it were shortened, summarized or
     /// changed after it was stored.
     pub(crate) fn after_stored_response(&self) -> Option<(&str, Self)> {
         let mut digests = DigestHasher::default();

@@ -13,8 +13,8 @@ const FORMATS: [&str; 9] =
 pub(super) enum KeywordAction {
     /// The keyword is copied to the strict schema.
     Keep,
-    /// The keyword is omitted and not reported. Either it has no effect on the types of the schema,
-    /// or another function derives it.
+    /// The keyword is skipped and not reported. Either it does not apply to values of the schema's
+    /// types, or another function handles it.
     Skip,
     /// The keyword becomes a note in the description. Without the keyword, the strict schema allows
     /// more values than the original, but never fewer.
