@@ -23,7 +23,7 @@ use crate::{LoadError, LocalModel, PromptProfile};
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = LocalModel::builder()
 ///     .on_event(|event| match event {
-///         ModelEvent::Loading { share, .. } => eprintln!("{:.0} %", share * 100.0),
+///         ModelEvent::Loading { fraction, .. } => eprintln!("{:.0} %", fraction * 100.0),
 ///         _ => {}
 ///     })
 ///     .open("model.gguf")

@@ -20,10 +20,10 @@ const LOADING: &str = "{msg} {wide_bar} {percent} %";
 /// # Examples
 ///
 /// ```no_run
-/// use haft_local::{Downloader, KnownModel, ModelStore, ModelProgress};
+/// use haft_local::{Downloader, KnownModel, ModelStore, ModelProgressBar};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let progress = ModelProgress::new();
+/// let progress = ModelProgressBar::new();
 /// let model = KnownModel::default_model();
 /// let file = Downloader::new().pull(&ModelStore::new()?, model, &|event| progress.on_pull_event(&event)).await?;
 /// # Ok(())

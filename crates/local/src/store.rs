@@ -29,7 +29,7 @@ use self::stamp::VerificationStamp;
 /// let store = ModelStore::in_folder("/nowhere/models");
 /// let model = KnownModel::default_model();
 /// assert!(store.path(model).starts_with("/nowhere/models"));
-/// assert_eq!(store.get(model), None);
+/// assert_eq!(store.verified_path(model), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelStore {
