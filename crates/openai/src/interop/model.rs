@@ -60,7 +60,7 @@ use crate::{
 ///     .with_api_key("…");
 /// # let _ = rustls::crypto::ring::default_provider().install_default();
 /// let model = AsyncOpenAi::new(Client::with_config(config), "gpt-4o");
-/// assert!(model.profile().images);
+/// assert!(model.profile().supports_images);
 /// ```
 ///
 /// # Cancellation
