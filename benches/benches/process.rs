@@ -1,6 +1,6 @@
 //! Measures the resources that a process needs: its peak memory with 512 concurrent runs, and the
 //! time from its start to its first model request. Each run has ten steps with two calls. The
-//! agent, the two loops by hand and the model server each run in their own process.
+//! agent, the two hand-written loops and the model server each run in a separate process.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 #[path = "../src/by_hand.rs"]

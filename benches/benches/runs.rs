@@ -129,7 +129,7 @@ fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
         && answer.usage.requests == STEPS + 1
 }
 
-/// Returns the number of calls in `run` that have the right step, tool and result.
+/// Returns the number of calls in `run` that have the expected step, tool and result.
 fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
     let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);

@@ -1,5 +1,5 @@
 //! Benches of a step of a run: a model request and a tool call. The agent with its default settings
-//! is compared with two loops that are written by hand.
+//! is compared with two hand-written loops.
 //!
 //! Bounds of `--check`:
 //!
@@ -105,7 +105,7 @@ fn earlier_messages(load: RequestSize) -> impl Iterator<Item = (&'static str, St
     })
 }
 
-/// Returns the names of the tools besides `add`, which the model never calls.
+/// Returns the names of the tools besides `add`. The model never calls these tools.
 fn other_tool_names(load: RequestSize) -> impl Iterator<Item = String> {
     (0..load.other_tools).map(|number| format!("tool_{number}"))
 }

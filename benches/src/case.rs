@@ -22,7 +22,7 @@ pub struct Case {
     pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
     pub(crate) baseline: Option<&'static str>,
-    /// The maximum ratio of this case's instruction count to the instruction count of its floor.
+    /// The maximum ratio of this case's instruction count to the instruction count of its baseline.
     pub(crate) max_ratio: Option<f64>,
     /// `true` if the case is a baseline without haft.
     pub(crate) is_by_hand: bool,
@@ -45,16 +45,17 @@ impl Case {
         }
     }
 
-    /// Sets the goal for the duration of a round on a current machine, or of a part if a round has
-    /// [parts](Self::with_parts_per_round). The goal is printed, but not checked.
+    /// Sets the goal for the duration of a round on a current machine. If a round has
+    /// [parts](Self::with_parts_per_round), the goal applies to a part. The goal is printed, but
+    /// not checked.
     #[must_use]
     pub fn with_goal(mut self, goal: Duration) -> Self {
         self.goal = Some(goal);
         self
     }
 
-    /// Sets the floor of this case: the name of another case, which does the same work with minimal
-    /// code.
+    /// Sets the baseline of this case. `floor` is the name of another case to compare with, such as
+    /// a case that does the same work with minimal code.
     #[must_use]
     pub fn with_baseline(mut self, floor: &'static str) -> Self {
         self.baseline = Some(floor);
@@ -91,7 +92,7 @@ impl Case {
         self
     }
 
-    /// Prepares the function to measure, executes one round to initialise lazy values, and returns
+    /// Prepares the function to measure, executes one round to initialize lazy values, and returns
     /// the function.
     pub(crate) fn prepare_warm(&self) -> Work {
         let mut work = (self.prepare)();

@@ -6,7 +6,7 @@ use crate::{Case, instructions};
 const COUNTS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
 /// The maximum growth of an instruction count since it was recorded, as a fraction of the recorded
-/// count. It applies to cases without a bound.
+/// count. It applies to cases without a maximum ratio.
 const MAX_GROWTH: f64 = 0.03;
 
 /// The maximum number of times that a case is counted again if it exceeds its limit. The lowest
@@ -20,9 +20,10 @@ type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Counts the instructions of `cases` and compares the counts with their limits.
 ///
-/// If a case has a bound, the ratio of its count to the count of its floor is checked. Otherwise
-/// the growth since the recorded count is checked. Growth is also accepted if it is small relative
-/// to the growth of the floor, because another compiler, C library or processor changes all counts.
+/// If a case has a maximum ratio, the ratio of its count to the count of its baseline is checked.
+/// If it has none, the growth since the recorded count is checked. Growth is also accepted if it is
+/// small relative to the growth of the baseline, because another compiler, C library or processor
+/// changes all counts.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();

@@ -1,9 +1,9 @@
 //! A harness for benches, which measures times and counts instructions.
 //!
-//! A bench is a list of [`Case`]s. A case can have a floor: another case, which does the same work
-//! by hand. Both are measured in the same run, so a slow or busy machine affects both. Instructions
-//! are counted by callgrind. The counts vary little between runs, and are compared with the
-//! recorded counts in `counts.json`.
+//! A bench is a list of [`Case`]s. A case can have a baseline: another case to compare with, such
+//! as a case that does the same work by hand. A case and its baseline are measured in the same run,
+//! so a slow or busy machine affects both. Instructions are counted by callgrind. The counts vary
+//! little between runs, and are compared with the recorded counts in `counts.json`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;

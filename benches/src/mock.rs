@@ -61,8 +61,8 @@ async fn serve_connection(stream: TcpStream) -> io::Result<()> {
 
 /// Returns the media type and the body of the reply to a model request.
 ///
-/// The body contains two tool calls, or the answer after the last step. The arguments of the calls
-/// are the number of the run, which is the text of the question, and the number of the step.
+/// The body contains two tool calls, or the answer after the last step. Each call has two
+/// arguments: the number of the run, which is the text of the question, and the number of the step.
 fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);

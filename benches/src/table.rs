@@ -1,7 +1,7 @@
 use crate::{Case, instructions, time};
 
-/// Measures all cases, and prints a table of their times, ratios to their floors, and instruction
-/// counts.
+/// Measures all cases, and prints a table of their times, ratios to their baselines, and
+/// instruction counts.
 pub(crate) fn measure_and_print(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0).max(bench.len());
     let counts = instructions::can_be_counted();

@@ -32,12 +32,12 @@ impl Case {
         format!("{}\n{}", self.schema, self.values_text).into_bytes()
     }
 
-    /// Parses the values in `rest`. Stops at the first text that is not JSON.
+    /// Parses the values in `values_text`. Stops at the first text that is not JSON.
     pub fn values(&self) -> Vec<Value> {
         Deserializer::from_str(&self.values_text).into_iter().map_while(Result::ok).collect()
     }
 
-    /// Returns `true` if `rest` contains only JSON values.
+    /// Returns `true` if `values_text` contains only JSON values.
     pub fn has_json_values(&self) -> bool {
         Deserializer::from_str(&self.values_text).into_iter::<Value>().all(|value| value.is_ok())
     }

@@ -1,8 +1,8 @@
 //! Mutations of fuzz inputs that preserve valid JSON.
 //!
 //! If libFuzzer changes the bytes of an input, the result is rarely valid JSON, and even more
-//! rarely a schema. The mutations in this module change the JSON tree instead. For example, they
-//! add a keyword, insert a reference, copy a subtree, or change a part of a value.
+//! rarely a schema. The mutations in this module change the JSON tree. For example, they add a
+//! keyword, insert a reference, copy a subtree, or change a part of a value.
 
 mod random;
 mod random_part;
@@ -16,8 +16,9 @@ use self::value_writer::ValueWriter;
 use crate::Case;
 
 /// Mutates the fuzz input in the first `size` bytes of `data` in place. Returns the new length, at
-/// most `max_size`. Returns `None` for one input in ten, if the input does not start with JSON, or
-/// if the mutated input is too long. libFuzzer then mutates the bytes instead.
+/// most `max_size`. Returns `None` if the input does not start with JSON, or if the mutated input
+/// is too long. Also returns `None` for one input in ten. After `None`, libFuzzer mutates the
+/// bytes.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {

@@ -9,8 +9,8 @@ use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
-/// The benches whose instruction counts are checked in CI. The counts depend on the compiler, but
-/// their ratios to the baselines without haft hardly do.
+/// The benches whose instruction counts are checked in CI. The counts depend on the compiler. Their
+/// ratios to the counts of the baselines without haft hardly depend on it.
 const INSTRUCTION_BENCHES: [&str; 2] = ["call", "step"];
 
 /// The bench whose peak memory is checked in CI. It runs without valgrind.
@@ -33,7 +33,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Checks the peak memory and the instruction counts of the benches for CI. If valgrind is missing,
-/// the instruction counts are skipped, or an error is returned if `HAFT_COUNTS` is set.
+/// the instruction counts are not checked. In this case, an error is returned if `HAFT_COUNTS` is
+/// set.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
     run(&[MEMORY_BENCH.to_owned(), check.clone()])?;

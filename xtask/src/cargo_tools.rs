@@ -19,7 +19,7 @@ pub(crate) struct Tool {
 pub(crate) const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 
-/// The program that checks the licences and sources of dependencies, and rejects duplicate crates.
+/// The program that checks the licenses and sources of dependencies, and rejects duplicate crates.
 /// Its rules are in `deny.toml`.
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", arguments: &[] };
 
@@ -33,7 +33,7 @@ impl Tool {
             return Ok(file);
         }
         announce(&format!("{} is not installed; building it takes a minute or two", self.name));
-        // Use a debug build, because compiling an optimised build takes longer than all runs of the
+        // Use a debug build, because compiling an optimized build takes longer than all runs of the
         // program.
         let mut command =
             cargo_command(&["install", self.name, "--version", self.version, "--locked", "--debug"]);

@@ -36,9 +36,9 @@ fn check_counts() -> Result<(), Failure> {
     size::check()
 }
 
-/// Checks the licences and the sources of dependencies, and rejects banned and duplicate crates.
-/// Security advisories are checked by the workflow `.github/workflows/advisories.yml` instead,
-/// because they need a database from the network.
+/// Checks the licenses and the sources of dependencies, and rejects banned and duplicate crates.
+/// The workflow `.github/workflows/advisories.yml` checks security advisories, because they need a
+/// database from the network.
 fn check_dependencies() -> Result<(), Failure> {
     announce(
         "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",
@@ -51,7 +51,7 @@ fn clippy(scope: &[&str]) -> Result<(), Failure> {
     run_command(cargo_command(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
-/// Runs clippy with default features disabled, on each published crate that has such features.
+/// Runs clippy on each published crate that has default features, with these features disabled.
 fn lint_without_features() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));
@@ -59,8 +59,8 @@ fn lint_without_features() -> Result<(), Failure> {
 }
 
 /// Packages each published crate. The packages are not built, because these builds take as long as
-/// all other checks combined, and would find little: clippy has checked the same sources, and
-/// `tidy` rejects files that are included from outside their package.
+/// all other checks combined and would find little. Clippy has checked the same sources, and `tidy`
+/// rejects files that are included from outside their package.
 fn package_crates() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut command = cargo_command(&["package", "--locked", "--no-verify", "--allow-dirty"]);

@@ -24,7 +24,8 @@ impl Failure {
         Self::Message(text.into())
     }
 
-    /// Returns the exit code: 2 for invalid usage, the exit code of a failed child process, or 1.
+    /// Returns the exit code: 2 for invalid usage, the exit code of a failed child process, or 1
+    /// for any other error.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

@@ -22,7 +22,7 @@ const FEATURE: &str = "libfuzzer";
 /// subfolder.
 const CORPUS_FOLDER: &str = "fuzz/corpus";
 
-/// The libFuzzer limits of one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
+/// The libFuzzer limits for one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
 /// and 16 KiB of text.
 const LIBFUZZER_LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
 

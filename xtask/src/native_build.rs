@@ -1,4 +1,4 @@
-//! Release builds of programs that run a local model, optimised for the processor of this machine.
+//! Release builds of programs that run a local model, optimized for the processor of this machine.
 //!
 //! Without `target-cpu=native`, the model runs at a fifth of the speed. The flag would invalidate
 //! the files in the ordinary target folder, so these builds use a separate target folder.
@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
 
-/// Builds the program `name`, optimised for this machine, and runs it with `arguments`. If
+/// Builds the program `name`, optimized for this machine, and runs it with `arguments`. If
 /// `HAFT_MODEL` is set, the program receives the path of the model file as an absolute path.
 pub(crate) fn build_and_run_with_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
     // Check the path of the model before the build, which takes minutes.
@@ -31,7 +31,7 @@ pub(crate) fn build_and_run_with_model(name: &str, arguments: &[String]) -> Resu
     run_command(program.args(arguments).envs(model.map(|file| ("HAFT_MODEL", file))))
 }
 
-/// Builds the program `name`, optimised for this machine, and runs it with `arguments`.
+/// Builds the program `name`, optimized for this machine, and runs it with `arguments`.
 pub(crate) fn build_and_run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     run_command(build_program(name)?.args(arguments))
 }
@@ -91,7 +91,7 @@ pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) ->
     Ok(command)
 }
 
-/// Returns the user's `RUSTFLAGS`, followed by the flags that optimise for this machine.
+/// Returns the user's `RUSTFLAGS`, followed by the flags that optimize for this machine.
 fn rust_flags() -> String {
     match env::var("RUSTFLAGS") {
         Ok(own) if !own.is_empty() => format!("{own} {NATIVE_FLAGS}"),

@@ -37,7 +37,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // A process killed by a signal has no exit code. Use 1 instead.
+    // A process killed by a signal has no exit code, so 1 is used.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure::ProgramExit { line, code })
 }

@@ -5,7 +5,7 @@ use crate::process::{cargo_command, run as run_command};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // Omit `--workspace` if the arguments select packages with `--package`, because cargo ignores
-    // `--package` if both are given.
+    // `--package` if both options are given.
     let ours = arguments.iter().take_while(|argument| *argument != "--");
     let narrowed = ours.into_iter().any(|argument| is_package_choice(argument));
     let scope: &[&str] = if narrowed { &[] } else { &["--workspace"] };

@@ -1,4 +1,4 @@
-//! Output to the standard streams. Colours are written to terminals only. Control characters in
+//! Output to the standard streams. Colors are written to terminals only. Control characters in
 //! text from models and servers are removed, or escaped in JSON.
 
 use std::io::{self, Write as _};

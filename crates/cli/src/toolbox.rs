@@ -85,7 +85,7 @@ impl Toolbox {
     }
 
     /// Writes a warning for each MCP server that failed to start. If at least one server failed and
-    /// none started, returns an error with the failures instead.
+    /// none started, writes no warning and returns an error with all failures.
     pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
         if self.started_servers == 0 {
             return self.require_all_servers();

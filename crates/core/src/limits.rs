@@ -1,5 +1,5 @@
-//! The default limits of calls, runs, caches and servers. Other defaults are beside the options of
-//! their type.
+//! The default limits of calls, runs, caches and servers. Other defaults are documented with the
+//! options that they apply to.
 //!
 //! A tool's [`ToolPolicy`](crate::tool::ToolPolicy) overrides the limits for calls to the tool.
 //! [`SchemaLimits`](crate::schema::SchemaLimits) overrides the limits for schemas.

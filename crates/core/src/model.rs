@@ -76,8 +76,8 @@ pub trait ChatModel: Send + Sync {
     /// [`ChatEvent::Finished`] with the complete reply.
     ///
     /// A truncated stream ends with an error instead of `Finished`. The default implementation
-    /// calls [`chat`](Self::chat). It emits the whole reasoning, the whole text, and the arguments
-    /// of each tool call as a single delta each.
+    /// calls [`chat`](Self::chat). It emits one delta for the reasoning, one delta for the text,
+    /// and one delta for the arguments of each tool call.
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {

@@ -72,9 +72,8 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false`, calls to an inner
-    /// toolset with this pipeline use the store of the outer pipeline, if the outer pipeline has a
-    /// store.
+    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false` and this is the pipeline
+    /// of an inner toolset, the store of the outer pipeline is used, if there is one.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
     /// `true` if the arguments and results of calls are added to their tracing spans.
@@ -196,7 +195,7 @@ impl Pipeline {
         self
     }
 
-    /// Sets the store in which results that are too long for the model are saved. Default: a
+    /// Sets the store for results that are too long for the model. Default: a
     /// [`MemoryResultStore`].
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
@@ -260,10 +259,10 @@ impl Pipeline {
     /// the inner toolset, and `outer` the pipeline of the toolset that contains it.
     ///
     /// The recorders of both pipelines receive the calls. Arguments are repaired only if both
-    /// pipelines repair arguments. Long results are saved in the inner store if it was set
-    /// explicitly, otherwise in the outer store, or in the inner default store if `outer` has no
-    /// store. Abandoned calls are counted in `outer`. Arguments and results are traced if either
-    /// pipeline traces them.
+    /// pipelines repair arguments. Long results are saved in the store of `self` if it was set with
+    /// [`with_store`](Self::with_store). If it was not, they are saved in the store of `outer`, or
+    /// in the default store of `self` if `outer` has no store. Abandoned calls are counted in
+    /// `outer`. Arguments and results are traced if either pipeline traces them.
     pub(crate) fn nested_in(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
@@ -289,8 +288,8 @@ impl Pipeline {
     }
 
     /// Returns the pipeline for calls to a listed tool. `own` is the pipeline of the tool's
-    /// toolset, if it has one. If `own` is `None`, returns this pipeline. Otherwise, returns a
-    /// combination of both.
+    /// toolset. If `own` is `None`, returns this pipeline. If `own` is set, returns `own`
+    /// [nested in](Self::nested_in) this pipeline.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.nested_in(self)))
     }

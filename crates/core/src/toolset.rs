@@ -55,7 +55,7 @@ use small_lru::SmallLru;
 /// - Its tools run in its own [pipeline](Self::with_pipeline), if set. The recorder of the outer
 ///   pipeline also receives the calls. Arguments are repaired only if both pipelines repair
 ///   arguments. Long results are saved in the result store of the inner pipeline if that store was
-///   set explicitly, otherwise in the store of the outer pipeline.
+///   set explicitly, and in the store of the outer pipeline if it was not.
 /// - [`check`](Self::check) of the outer toolset also checks its tools.
 /// - Diagnostics about its tools contain its [label](Self::with_label).
 ///
@@ -129,7 +129,7 @@ pub enum ToolsetError {
         reason: String,
     },
     /// A tool name passed to [`Toolset::subset`], [`Toolset::without_tools`] or a tool registry
-    /// does not exist. Contains the error text, which lists the existing names.
+    /// does not exist. The value is the error text, which lists the existing names.
     #[error("{0}")]
     UnknownTool(String),
 }

@@ -223,7 +223,7 @@ impl Engine {
         length
     }
 
-    /// Evaluates the tokens in `pending` and clears the list. Returns the logits that follow the
+    /// Evaluates the tokens in `pending` and clears `pending`. Returns the logits that follow the
     /// last token.
     fn evaluate(
         &mut self,
@@ -245,8 +245,8 @@ impl Engine {
 
     /// Appends the tokens that the grammar forces, up to `limit` output tokens in total.
     ///
-    /// Returns `Some(true)` at the end of the grammar, `Some(false)` at the limit, and `None` if
-    /// the next token must be sampled.
+    /// Returns `Some(true)` if the grammar permits no further token, `Some(false)` if the forced
+    /// tokens exceed `limit`, and `None` if the next token must be sampled.
     fn fast_forward(
         &self,
         job: &mut GenerationJob,

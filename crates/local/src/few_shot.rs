@@ -121,7 +121,7 @@ impl ExampleReply<'_> {
             Some(written) => written?,
         };
         // The decision is removed from the prompt again. The caller appends the decision and the
-        // text that follows it as a single text, because separate tokenisation could give different
+        // text that follows it as a single text, because separate tokenization could give different
         // tokens.
         self.writer.prompt.truncate(start);
         Ok(written.is_complete.then(|| plan::parse_decision(&written.bytes)))

@@ -43,8 +43,8 @@ impl Gguf {
     }
 
     /// Sets the metadata entry `key` to `text` in memory, without changing the file. For example,
-    /// the name of a pre-tokenizer is replaced by an equivalent name that the tokenizer library
-    /// supports.
+    /// the tokenizer replaces the name of a pre-tokenizer with an equivalent name that the
+    /// tokenizer library supports.
     pub(crate) fn set_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
@@ -94,7 +94,7 @@ impl Gguf {
         self.content.tensor_infos.contains_key(name)
     }
 
-    /// Reads the tensor `name` in its quantised form.
+    /// Reads the tensor `name` in its quantized form.
     pub(crate) fn read_quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {
             return Err(self.missing_entry_error(name));

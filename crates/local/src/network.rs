@@ -1,4 +1,4 @@
-//! The transformer: forward passes over quantised layers, with a key-value cache that can be
+//! The transformer: forward passes over quantized layers, with a key-value cache that can be
 //! truncated.
 //!
 //! `candle_transformers` implements the same models, but its cache can only grow or be cleared. The

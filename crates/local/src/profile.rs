@@ -34,7 +34,7 @@ pub(crate) enum PromptStrategy {
 
 impl PromptProfile {
     /// Returns the profile for the tool format of the file's chat template. If the template does
-    /// not support tools, Hermes' format is used instead.
+    /// not support tools, the profile uses Hermes' format.
     pub const fn template() -> Self {
         Self(PromptStrategy::Template)
     }
@@ -45,7 +45,7 @@ impl PromptProfile {
     }
 }
 
-/// A prompt profile with a demonstration, for the strategy in [`examples`](crate::examples). The
+/// A prompt profile with a demonstration, for the strategy in [`few_shot`](crate::few_shot). The
 /// values in a profile were measured on the models that use it; see ADR 4.
 pub(crate) struct ExampleProfile {
     /// The name of the profile. Profiles with the same name are equal.
@@ -82,7 +82,7 @@ impl std::fmt::Debug for ExampleProfile {
 /// 16 if a part of the question still needs a call, and -10 to 3 if not.
 const NO_CALL_BIAS: f32 = 5.0;
 
-/// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.
+/// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantization.
 pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder",
     demonstration: few_shot::demonstration,

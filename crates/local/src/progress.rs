@@ -11,8 +11,8 @@ const FETCHING_TEMPLATE: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {byt
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. If standard error is not a terminal, prints one line at the
-/// start of each phase and one per 10 % of the download instead of a bar.
+/// A progress bar on standard error. If standard error is not a terminal, lines replace the bar:
+/// one line at the start of each phase, and one line per 10 % of the download.
 ///
 /// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows
 /// this bar while a model is opened.

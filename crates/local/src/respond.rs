@@ -2,7 +2,7 @@
 //!
 //! The reply to a request without tools is text or JSON. For a request with tools, the
 //! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
-//! chat template, and [`examples`](crate::examples) uses a demonstration.
+//! chat template, and [`few_shot`](crate::few_shot) uses a demonstration.
 
 mod constrained_json;
 mod event_sender;
@@ -252,8 +252,8 @@ impl<'a> ReplyWriter<'a> {
 
     /// Creates a sampler with the settings of the request. `attempt` is 0 for the first attempt.
     ///
-    /// Later attempts use a different seed, a temperature of at least 1 and no nucleus sampling.
-    /// They would otherwise repeat the first attempt.
+    /// Later attempts use a different seed, a temperature of at least 1 and no nucleus sampling,
+    /// because they would repeat the first attempt with the same settings.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);

@@ -2,7 +2,7 @@
 //!
 //! A GGUF file contains the Jinja template that its model was trained with. Untrusted text
 //! (messages, tool descriptions, arguments) never becomes a special token of the prompt. To ensure
-//! this, the template renders a marker in place of the text, and the text is tokenised separately.
+//! this, the template renders a marker in place of the text, and the text is tokenized separately.
 
 mod call_format;
 mod json_filter;

@@ -34,8 +34,8 @@ struct QueuedRequest {
 impl Worker {
     /// Starts the thread and loads the model on it. Calls `progress` with the fraction of the
     /// weights loaded so far, from 0 to 1. If `profile` is `None`, the thread looks up the SHA-256
-    /// of the file in the catalogue: a matching model provides the profile, otherwise
-    /// [`PromptProfile::template`] is used.
+    /// of the file in the catalogue. A matching model provides the profile. If no model matches,
+    /// the profile is [`PromptProfile::template`].
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,

@@ -37,7 +37,7 @@ impl Errors {
         self.count
     }
 
-    /// Returns `Ok` if there are no errors, and otherwise a single error that combines them.
+    /// Returns `Ok` if there are no errors. Fails with a single error that combines all errors.
     pub(crate) fn finish(self) -> Result<()> {
         self.all.map_or(Ok(()), Err)
     }

@@ -11,7 +11,7 @@
 //! | `tool` | build the typed model of a tool |
 //! | `check` | validate the model and collect all errors |
 //! | `expand` | generate the code of a valid tool |
-//! | `fallback` | generate the code of a tool with errors |
+//! | `error_expansion` | generate the code of a tool with errors |
 //! | `tools` | run these steps for each tool in an `impl` block |
 //!
 //! The generated code calls `haft_core::__private`, which contains the code common to all tools.

@@ -44,7 +44,7 @@ pub(crate) struct Argument {
     /// The option `default`: the value for a missing argument.
     pub(crate) default: Option<DefaultValue>,
     /// The option `flatten`: the value, a map or a struct, is deserialized from all arguments that
-    /// belong to no other parameter. It must be the last argument.
+    /// belong to no other parameter. A flattened parameter must be the last argument.
     pub(crate) flatten: Option<Ident>,
     pub(crate) constraints: Constraints,
 }

@@ -35,7 +35,7 @@ pub(crate) struct ImplType {
     pub(crate) type_name: Ident,
 }
 
-/// The receiver of a tool method. All tools of an `impl` block share one value of its type.
+/// The receiver of a tool method. All tools of an `impl` block share one value of the block's type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     /// `&self`
@@ -79,7 +79,7 @@ impl Tool {
     }
 
     /// Returns the receiver of the function. `None` if the function has no receiver, or an
-    /// unsupported one.
+    /// unsupported receiver.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         match &self.function.signature.receiver()?.kind {
             ReceiverKind::Reference(_, _, None) => Some(Receiver::Ref),

@@ -20,7 +20,7 @@ use crate::{McpSource, StdioServer};
 /// |---|---|
 /// | `command`, `args`, `env`, `cwd` | the configuration of a server that runs as a child process |
 /// | `url`, `headers` | the configuration of an HTTP server; [`start`](Self::start) rejects it |
-/// | `disabled` | a flag that skips the entry |
+/// | `disabled` | `true` skips the entry |
 ///
 /// Other keys are ignored.
 ///
@@ -128,9 +128,9 @@ impl McpConfig {
     /// # Errors
     ///
     /// Fails if the text is not valid JSON, or if `mcpServers` is missing or not an object. Also
-    /// fails if an entry has both or neither of `command` and `url`, an empty `command`, a value of
-    /// the wrong type, or an undefined variable without a default. The error message for an invalid
-    /// entry contains the name of the server.
+    /// fails if an entry is invalid: `command` and `url` are both present or both missing,
+    /// `command` is empty, a value has the wrong type, or a variable without a default is
+    /// undefined. The error message for an invalid entry contains the name of the server.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
         Self::from_json_with_variables(text, |name| env::var(name).ok())
     }

@@ -18,8 +18,8 @@ use tokio::{
 
 use crate::transport::{self, ServerEvents};
 
-/// The maximum time to wait after a failed write for the transport to detect that the server has
-/// closed its output.
+/// The maximum time to wait, after a failed write, until the transport detects the end of the
+/// server's output.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection to an MCP server. Clones share the connection.
@@ -64,10 +64,10 @@ impl Connection {
         Self { peer, monitor: Some(Monitor { events, idle_timeout }) }
     }
 
-    /// Wraps `peer`, which uses a transport of the caller.
+    /// Creates a connection from `peer`, which uses a user-supplied transport.
     ///
-    /// Progress notifications are not available on such a transport, so MCP requests have no idle
-    /// timeout. Only the deadline of the tool call applies.
+    /// Progress notifications are not available on a user-supplied transport, so MCP requests have
+    /// no idle timeout. Only the deadline of the tool call applies.
     pub(crate) fn from_peer(peer: Peer<RoleClient>) -> Self {
         Self { peer, monitor: None }
     }
@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// Waits for at most 500 ms until the transport has detected that the server closed its output.
-    /// Returns immediately for a connection over a transport of the caller.
+    /// Returns immediately if the connection uses a user-supplied transport.
     ///
     /// Call this method after a failed write, because the write may fail shortly before
     /// [`is_closed`](Self::is_closed) returns `true`.

@@ -66,9 +66,8 @@ pub struct NotConnected {
 }
 
 impl ConnectionHandle {
-    /// Creates a handle to the connection in `status`, which is replaced when the server is
-    /// restarted. While the server starts or restarts, a call waits for the connection for at most
-    /// `start_timeout`.
+    /// Creates a handle to the connection in `status`. A restart of the server replaces this
+    /// connection. While the server starts or restarts, a call waits for at most `start_timeout`.
     pub(crate) fn new(
         label: String,
         status: watch::Receiver<SourceStatus>,
@@ -88,8 +87,9 @@ impl ConnectionHandle {
         Self { label, status, closed: CancellationToken::new(), start_timeout: Duration::ZERO }
     }
 
-    /// Returns the current connection. Waits for at most the start timeout while the server starts
-    /// or restarts. Fails with a [`NotConnected`] error if there is still no connection.
+    /// Returns the current connection. While the server starts or restarts, waits for at most the
+    /// start timeout. Fails with a [`NotConnected`] error if the latest start failed, the timeout
+    /// expires, or the source is closed.
     pub(crate) async fn wait_for_connection(&self) -> Result<Connection, ToolError> {
         let wait = async {
             let mut status = self.status.clone();

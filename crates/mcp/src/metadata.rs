@@ -1,5 +1,5 @@
-//! Access to the data of a tool result that is stored in [`ToolOutput::metadata`]: the `_meta` of
-//! the result, and the extra fields of its content blocks.
+//! Access to the MCP data in [`ToolOutput::metadata`]: the `_meta` of a tool result, and the extra
+//! fields of its content blocks.
 //!
 //! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list with one entry
 //! for each content block that has extra fields, such as `annotations`. The field `index` of an

@@ -14,8 +14,8 @@ use tokio::{
 use crate::StdioServer;
 pub(crate) use stderr::StderrTail;
 
-/// The maximum time to wait for the exit of a server after its standard input is closed, and again
-/// after `SIGTERM`.
+/// The maximum time to wait for the exit of a server. It applies after the standard input of the
+/// server is closed, and again after `SIGTERM`.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
 /// The shell script of the watchdog process. When the standard input of the watchdog closes, the

@@ -60,13 +60,13 @@ fn failed_error(message: String) -> ToolError {
 }
 
 /// Joins the text, the structured content and the warnings of `output` into one error message,
-/// because [`ToolError`] has no separate fields for them. Returns a fixed message if `output` has
-/// none of the three.
+/// because [`ToolError`] has no separate fields for them. Returns a fixed message if all three are
+/// empty.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
-        // MCP recommends that servers repeat the structured content as text. If the text is already
-        // the structured content, nothing is appended.
+        // MCP recommends that servers repeat the structured content as text. The structured content
+        // is appended only if the text does not repeat it.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
         text = join_lines([text, structured.to_string()]);

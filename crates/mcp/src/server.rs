@@ -43,13 +43,13 @@ pub enum ServeError {
     TaskFailed(#[source] tokio::task::JoinError),
 }
 
-/// The time limit for calls in progress after the end of the input. Calls are cancelled at the
-/// limit.
+/// The time for calls in progress to finish after the end of the input. Unfinished calls are then
+/// cancelled.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves `tools` over standard input and output until the input ends.
 ///
-/// Supports the protocol revisions 2026-07-28, and 2025-11-25 and earlier.
+/// Supports protocol revision 2026-07-28, and revisions up to 2025-11-25.
 ///
 /// Calls run through the pipeline of the toolset, which validates and repairs arguments, catches
 /// panics and limits the size of results. If a call fails or panics, or if its arguments are
@@ -67,7 +67,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Standard output
 ///
-/// The program must not write anything else to standard output. Write logs to standard error.
+/// Standard output is reserved for MCP messages, so the program must not write to it. Write logs to
+/// standard error.
 ///
 /// # Errors
 ///

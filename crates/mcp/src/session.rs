@@ -123,7 +123,7 @@ impl ServerClient {
         self.events.list_changed.notified().await;
     }
 
-    /// Returns `true` if the server reports changes of the tool list, but only to subscribers.
+    /// Returns `true` if the server reports changes of the tool list only to subscribers.
     ///
     /// Revision 2026-07-28 requires a subscription with `subscriptions/listen`. Up to revision
     /// 2025-11-25, servers with the capability `tools.listChanged` notify every client.
@@ -225,8 +225,8 @@ async fn start_session(
 ///
 /// - with `server/discover`, if the first handshake failed and a valid response to
 ///   `server/discover` arrived after the probe timeout
-/// - with `initialize`, if the response to `server/discover` does not contain revision 2026-07-28,
-///   but an earlier one
+/// - with `initialize`, if the response to `server/discover` contains an earlier revision, but not
+///   2026-07-28
 async fn negotiate(
     handshake: HandshakeMode,
     transport: ClientTransport<ChildStdout, ChildStdin>,
@@ -275,8 +275,8 @@ impl HandshakeMode {
         }
     }
 
-    /// Returns the kind of handshake for the next start of the same server: `Initialize` if the
-    /// negotiated revision uses `initialize`, otherwise `self`.
+    /// Returns the kind of handshake for the next start of the same server. Returns `Initialize` if
+    /// the negotiated revision uses `initialize`, and `self` if it does not.
     fn for_restart(self, peer: &Peer<RoleClient>) -> Self {
         match peer.peer_info() {
             Some(info) if info.protocol_version.has_initialize() => Self::Initialize,
@@ -303,7 +303,7 @@ async fn wait_for_exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
 }
 
 /// Formats an error message about the exit of a server, with the last lines of its standard error.
-/// `phase` is inserted after the verb of the message. It is empty or, for example, ` during the
+/// `phase` is inserted after the verb of the message. It is empty or a phrase such as ` during the
 /// handshake`.
 async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {

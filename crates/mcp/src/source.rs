@@ -65,7 +65,7 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The reason given in errors if the background task of this source has ended.
+    /// The reason in errors after the background task of this source has ended.
     task_end_reason: &'static str,
 }
 
@@ -163,7 +163,8 @@ impl McpSource {
 
     /// Terminates the server and waits until all its processes have exited.
     ///
-    /// A source from [`from_service`](Self::from_service) closes its connection instead.
+    /// For a source from [`from_service`](Self::from_service), closes the connection and waits
+    /// until it has ended.
     pub async fn close(self) {
         let Self { mut status, shutdown, .. } = self;
         drop(shutdown);
@@ -172,7 +173,8 @@ impl McpSource {
     }
 }
 
-/// Keeps `service`, a connection of the caller, open until it closes or the source is dropped.
+/// Keeps `service`, a user-supplied connection, open until the connection ends or the source is
+/// dropped.
 async fn hold_connection<S: Service<RoleClient>>(
     service: RunningService<RoleClient, S>,
     _status: watch::Sender<SourceStatus>,

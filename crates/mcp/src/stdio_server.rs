@@ -13,8 +13,8 @@ use haft_core::limits;
 /// server by default.
 ///
 /// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
-/// if `env` does not contain one. Launchers that start other programs (`npx`, `uvx`) need `PATH` in
-/// their own environment. Pass it with [`with_inherited_env`](Self::with_inherited_env).
+/// if `env` does not contain one. Launchers such as `npx` and `uvx` start other programs, so `env`
+/// must contain `PATH` for them. Copy it with [`with_inherited_env`](Self::with_inherited_env).
 ///
 /// # Examples
 ///
@@ -55,8 +55,8 @@ pub struct StdioServer {
 }
 
 impl StdioServer {
-    /// Creates a configuration for `command`, without arguments and environment variables, and with
-    /// the default limits.
+    /// Creates a configuration for `command` with the default limits. It has no arguments and no
+    /// environment variables.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -140,7 +140,7 @@ impl StdioServer {
 
     /// Sets the maximum length of a message from the server, in bytes.
     ///
-    /// A call fails if its response is longer.
+    /// A call fails if its response exceeds this length.
     #[must_use]
     pub fn with_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes;

@@ -2,7 +2,7 @@
 //!
 //! rmcp 3.9 also has a line transport. If a response is too long, too deeply nested, truncated or
 //! not UTF-8, that transport leaves the request pending forever. The transport in this module fails
-//! the request instead. It also drops lines that are not messages
+//! the request. It also drops lines that are not messages
 //! (`docs/adr/0014-behaviour-of-dependencies.md`).
 
 mod client;

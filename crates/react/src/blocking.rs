@@ -56,8 +56,8 @@ impl<A: Agent> BlockingAgent<A> {
         Self { agent, runtime: SharedRuntime::default() }
     }
 
-    /// Runs the agent to the end, like [`Agent::run`], and blocks this thread until then. Use
-    /// [`RunInput::resume`] to continue a suspended run.
+    /// Runs the agent like [`Agent::run`], and blocks the current thread until the run ends or is
+    /// suspended. Use [`RunInput::resume`] to continue a suspended run.
     ///
     /// # Errors
     ///

@@ -13,9 +13,8 @@ use haft_core::{
 
 use crate::run::unsummarized_count;
 
-/// The lowest and the highest value of the length limit for a text in a [`record`], in bytes.
-/// Between these values, the limit is the size of the record divided by the number of its messages
-/// and calls.
+/// The bounds of the length limit for one text in a [`record`], in bytes. Within these bounds, the
+/// limit is the size of the record divided by the number of its messages and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// The target size of a [`record`] in bytes if the context window of the model is unknown.
@@ -29,9 +28,9 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
      for the assistant, who goes on with the work and sees nothing else of it: what is asked, what was found (names, numbers, ids and \
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
-/// Requests a summary of the messages in `part`, the messages of an
-/// [`Effect::Compact`](crate::Effect::Compact), from `model`. Report the reply with
-/// [`Run::on_compact`](crate::Run::on_compact).
+/// Requests a summary of the messages in `part` from `model`. To perform an
+/// [`Effect::Compact`](crate::Effect::Compact), pass its messages as `part`, and report the reply
+/// with [`Run::on_compact`](crate::Run::on_compact).
 ///
 /// The request contains the messages as text. Long texts are truncated, and the oldest messages are
 /// omitted if the text would exceed the context window of `model`.

@@ -1,7 +1,7 @@
 //! The calls of one batch and the execution state of each call.
 //!
-//! The module is private. [`Run`](crate::Run) and [`PendingQueue`](crate::PendingQueue) share it,
-//! since both execute batches with the same states. A driver does not need it.
+//! This module is private. [`Run`](crate::Run) and [`PendingQueue`](crate::PendingQueue) share the
+//! module, since both execute batches with the same states. A driver does not need it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -171,9 +171,10 @@ impl OpenCalls {
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotInProgress(id.to_owned()))
     }
 
-    /// Stores `decision` for the waiting call with this `id`, and marks the call as
-    /// ready. `id` can also identify a nested call, for example in the run of an agent used as a
-    /// tool. The decision is then stored with the outer call.
+    /// Stores `decision` for the waiting call with this `id`, and marks the call as ready.
+    ///
+    /// `id` can also identify a nested call, for example in the run of an agent used as a tool. The
+    /// decision is then stored with the outer call.
     ///
     /// Fails if no call with this id waits for a decision, or if the decision does not fit the
     /// call.

@@ -47,7 +47,7 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
 /// after the earlier calls and receives their results.
 ///
-/// In an agent, a run has a queue if a tool takes a [`QueueHandle`] as state (see
+/// A run of an agent has a queue if a tool takes a [`QueueHandle`] as state (see
 /// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can
 /// then push calls to the agent's tools. The pushed calls are executed before the next model
 /// request, and the model receives their results.
@@ -274,8 +274,8 @@ impl PendingQueue {
     /// Returns a message that records the results in a conversation, or `None` if there are no
     /// results.
     ///
-    /// In a conversation with this message, an agent replaces the placeholders in all messages,
-    /// including earlier messages.
+    /// If a conversation contains this message, an agent replaces the placeholders in all messages
+    /// of the conversation, including earlier messages.
     pub fn results_message(&self) -> Option<Message> {
         self.results().results_message()
     }

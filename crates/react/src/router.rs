@@ -113,8 +113,8 @@ impl Router {
         self.modify(|inner| inner.classifier = Arc::new(classifier))
     }
 
-    /// Sets the agent for tasks without a clear route. By default, there is no such agent, and the
-    /// answer is a clarifying question.
+    /// Sets the fallback agent, which runs tasks without a clear route. By default, the answer to
+    /// these tasks is a clarifying question.
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
         self.modify(|inner| inner.fallback = Some(Arc::new(agent)))

@@ -125,15 +125,16 @@ pub struct Run {
 impl Run {
     /// Starts a new run, or resumes the suspended run in `input` with its decisions.
     ///
-    /// Limits, tool choice and `stop_on` of `input` override those of `config`. The context of
-    /// `input` is not used here: it is only for the driver.
+    /// Limits, tool choice and `stop_on` of `input` override those of `config`. This function does
+    /// not use the context of `input`, which is for the driver.
     ///
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if a call in the
-    /// transcript has no result, if the input does not match the declared schema, if the suspended
-    /// run cannot be read, or if the decisions do not fit it. The error contains the conversation
-    /// without the new messages, unless the suspended run cannot be read.
+    /// transcript has no result, or if the input does not match the declared schema. Fails with the
+    /// same error if the suspended run cannot be read, or if the decisions do not fit that run. The
+    /// error contains the conversation without the new messages, unless the suspended run cannot be
+    /// read.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -163,14 +164,14 @@ impl Run {
         Self { transcript, head, ids, history: CallHistory::default() }
     }
 
-    /// Returns the current state of the run, without the data of the state.
+    /// Returns the current state as a [`RunState`], which has no associated data.
     pub fn state(&self) -> RunState {
         self.head.state.state().run_state()
     }
 
-    /// Returns the conversation so far. The results of a batch are added at once, when every call
-    /// of the batch has a result. The message of an output is added after the validation of the
-    /// output.
+    /// Returns the conversation so far. The results of a batch are appended together, after every
+    /// call of the batch has a result. A message with an output is appended after the output is
+    /// validated.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -197,8 +198,8 @@ impl Run {
         self.head.usage
     }
 
-    /// Returns the number of model requests so far, without the requests for summaries. The
-    /// [request limit](RunLimits::requests) also counts the requests for summaries.
+    /// Returns the number of model requests so far. Requests for summaries are not included, but
+    /// they count towards the [request limit](RunLimits::requests).
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
@@ -230,7 +231,7 @@ impl Run {
         config.outputs.as_ref().filter(|_| is_requested)
     }
 
-    /// Replaces the limits of the run with `limits`. A run that was stopped by a limit can then
+    /// Replaces the limits of the run with `limits`. A run that a limit has stopped can then
     /// continue.
     pub fn set_limits(&mut self, limits: RunLimits) {
         self.head.config.limits = limits;
@@ -245,7 +246,8 @@ impl Run {
     /// # Errors
     ///
     /// Fails if the run cannot continue, for example because of a limit. Fails with
-    /// [`AgentErrorKind::UnexpectedOutcome`] if the outcome of the last effect was not reported.
+    /// [`AgentErrorKind::UnexpectedOutcome`] if the driver has not reported the outcome of the
+    /// previous effect.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -299,8 +301,8 @@ impl Run {
     }
 
     /// Cancels the run. Every open call gets a result, so that another run can continue the
-    /// conversation. If an output is being validated, its message is added to the transcript,
-    /// marked as [rejected](is_rejected).
+    /// conversation. If an output is being validated, its message is marked as
+    /// [rejected](is_rejected) and appended to the transcript.
     pub fn cancel(&mut self) {
         // A reply that was reported but not applied must still be recorded, and its calls must be
         // closed. An error is ignored, because the run ends anyway.

@@ -22,7 +22,7 @@ const COMPLETED_OBSERVATION: &str = "Completed.";
 
 /// A ReAct trajectory. It has one step per tool call, and a last step for the answer.
 ///
-/// It is serialized as a flat JSON object, like in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
+/// It is serialized as a flat JSON object, as in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
 /// `observation_0`, `thought_1` and so on.
 ///
 /// # Examples
@@ -69,8 +69,8 @@ pub struct TrajectoryStep {
     pub thought: String,
     /// The name of the called tool, or [`FINISH`] in the step that contains the answer.
     pub tool_name: String,
-    /// The arguments of the tool call. In the step that contains the answer, the outputs, or the
-    /// text of the answer as `{"answer": …}`.
+    /// The arguments of the tool call. The step that contains the answer has the outputs here, or
+    /// the text of the answer as `{"answer": …}`.
     pub tool_args: Value,
     /// The result of the tool call, as the text that the model receives. `Completed.` in the step
     /// that contains the answer.

@@ -28,8 +28,8 @@ impl Schema {
     ///
     /// Returns the first location where no produced value can be valid. Returns `None` if a
     /// produced value may be valid, if `consumer` does not declare `property`, or if the comparison
-    /// is inconclusive: it stops after 16 levels or 2,000 pairs of subschemas, and does not
-    /// evaluate every keyword.
+    /// is inconclusive. The comparison stops after 16 levels or 2,000 pairs of subschemas, and does
+    /// not evaluate every keyword.
     ///
     /// # Examples
     ///

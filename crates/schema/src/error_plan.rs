@@ -113,16 +113,17 @@ fn values_at<'v>(
     }
 }
 
-/// Returns the `then` subschema if `value` is certainly invalid for the `if` subschema: the
-/// validator then skips `then`. Returns `None` if `value` may be valid for `if`, or if there is no
-/// `if` with `then`. [`union_guards`](super::union_guards) adds these keywords.
+/// Returns the `then` subschema of `keywords` if the validator skips it, because `value` is
+/// certainly invalid for the `if` subschema. Returns `None` if `value` may be valid for `if`, or if
+/// `keywords` does not contain both `if` and `then`. [`union_guards`](super::union_guards) adds
+/// these keywords.
 fn skipped_branch<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
     rejects(condition, value).then_some(then)
 }
 
-/// Returns `true` if `value` is certainly invalid for `schema`. Only `type`, `required` and
-/// `properties` are evaluated, and `const` and `enum` for strings. `value` is assumed to satisfy
+/// Returns `true` if `value` is certainly invalid for `schema`. Only `type`, `required`,
+/// `properties` and, for strings, `const` and `enum` are evaluated. `value` is assumed to satisfy
 /// all other keywords.
 fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };

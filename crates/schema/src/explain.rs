@@ -226,8 +226,8 @@ impl Explainer<'_> {
 
     /// Returns `true` if `error` means that a `false` schema in `additionalProperties`,
     /// `unevaluatedProperties` or `propertyNames` rejected the names of properties. Returns `false`
-    /// if the rejected value is an empty object: it has no names, so a reference to the `false`
-    /// schema rejected the object itself.
+    /// if the rejected value is an empty object, because only a reference to the `false` schema can
+    /// reject an object without names.
     fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.failed_schema(error).is_some_and(Value::is_object);
@@ -236,8 +236,8 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the subschema of the property `name`, declared in the same schema as the failed
-    /// keyword of `error`. Returns `None` if this schema does not declare the property.
+    /// Returns the subschema of the property `name`, if the schema with the failed keyword of
+    /// `error` declares this property. Returns `None` if it does not.
     fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];

@@ -13,7 +13,7 @@ impl Schema {
     /// # Errors
     ///
     /// Returns an error if the changed schema does not compile. The [limits](crate::SchemaLimits)
-    /// are not checked again, so a long `description` may exceed the limit on the size.
+    /// are not checked again, so a long `description` may exceed the size limit.
     pub fn with_property_description(
         &self,
         name: &str,

@@ -58,7 +58,7 @@ pub enum SchemaTarget {
     ///
     /// - A schema has either a single `type`, optionally with `nullable`, or `anyOf` with
     ///   annotations only. The root is an object.
-    /// - References are replaced by their target. A recursive reference becomes a schema for any
+    /// - References are replaced with their targets. A recursive reference becomes a schema for any
     ///   value of the target's type.
     /// - The supported constraints are `enum` of non-empty strings; four formats of numbers, and
     ///   `date-time`; `minimum` and `maximum`; `pattern`; bounds of lengths and sizes; `required`
@@ -69,7 +69,7 @@ pub enum SchemaTarget {
     Gemini,
     /// A reduced JSON Schema for small models, which are distracted by long schemas.
     ///
-    /// - References are replaced by their target. A recursive reference becomes a schema for any
+    /// - References are replaced with their targets. A recursive reference becomes a schema for any
     ///   value of the target's type.
     /// - Titles, identifiers and keywords that only matter to validators are omitted, for example
     ///   `if`, `not` or `additionalProperties: false`.

@@ -65,7 +65,7 @@ pub struct Repair {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A string was replaced by the JSON value that it contains, for example `"3"` by `3`.
+    /// A string was replaced with the JSON value that it contains, for example `"3"` with `3`.
     ReadString {
         /// The JSON type of the new value, such as `integer`.
         spells: String,
@@ -78,12 +78,12 @@ pub enum RepairKind {
     },
     /// An optional property with the value `null` was removed.
     DroppedNull,
-    /// Empty arguments (an empty text or `null`) were replaced by `{}`.
+    /// Empty arguments (an empty text or `null`) were replaced with `{}`.
     NoArguments,
 }
 
 impl Repair {
-    /// Creates the [`Repair`] that records the replacement of an empty text by `{}`.
+    /// Creates the [`Repair`] that records the replacement of an empty text with `{}`.
     pub fn no_arguments() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }
@@ -125,10 +125,10 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
     (value, Vec::new())
 }
 
-/// Removes one layer around the arguments `value`. Returns the value inside the layer and the kind
-/// of the repair. The layer is a string with a JSON object, or an object with one of the
-/// [`WRAPPER_KEYS`] as its single key. Empty arguments are replaced by `{}`. Returns `None` if
-/// there is no layer.
+/// Removes one layer around the arguments `value`. The layer is a string with a JSON object, or an
+/// object with one of the [`WRAPPER_KEYS`] as its single key. Empty arguments are replaced with
+/// `{}`. Returns the value inside the layer and the kind of the repair, or `None` if there is no
+/// layer.
 fn unwrap_arguments(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),

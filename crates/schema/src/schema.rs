@@ -125,8 +125,8 @@ impl Schema {
 
     /// Derives the schema of the JSON to which `T` is serialized.
     ///
-    /// This schema differs from the one of [`Schema::from_type`] if `T` is serialized with other
-    /// names than it is deserialized (`#[serde(rename(…))]`). It also differs for fields with a
+    /// This schema differs from the schema of [`Schema::from_type`] if `T` has different names for
+    /// serialization and deserialization (`#[serde(rename(…))]`). It also differs for fields with a
     /// default, which are optional in the input, but always present in the output.
     ///
     /// # Errors

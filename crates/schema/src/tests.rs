@@ -10,8 +10,7 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Validates `value`, and compares the text of its violations, as a model reads it, with
-/// `expected`.
+/// Validates `value`, and compares the displayed text of its violations with `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();

@@ -217,8 +217,8 @@ fn validate_targets(graph: &SchemaGraph<'_>, draft: Draft) -> Result<(), SchemaE
     Ok(())
 }
 
-/// Converts `error` to a [`SchemaError`]. `error` is a violation of the meta-schema by `schema`,
-/// the subschema at the JSON pointer `at`.
+/// Converts `error` to a [`SchemaError`]. `error` reports that `schema`, the subschema at the JSON
+/// pointer `at`, violates the meta-schema.
 fn compile_error(at: &str, schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
     let Some(first) = violations.as_slice().first() else {

@@ -50,7 +50,7 @@ pub(super) fn describe_one_of(values: &[Value]) -> String {
     }
 }
 
-/// Formats `value` as JSON. A long value is described by [`describe_value`] instead.
+/// Formats `value` as JSON, or describes it with [`describe_value`] if the JSON is too long.
 pub(super) fn describe_constant(value: &Value) -> String {
     short_json(value).unwrap_or_else(|| describe_value(value))
 }

@@ -42,8 +42,9 @@ impl JsonStringTracker {
         }
     }
 
-    /// Processes the next character if a string is open, and returns `true`. Otherwise ignores the
-    /// character and returns `false`. Unlike [`feed`](Self::feed), never opens a string.
+    /// Processes the next character and returns `true` if a string is open. If no string is open,
+    /// ignores the character and returns `false`. Unlike [`feed`](Self::feed), never opens a
+    /// string.
     pub fn feed_open_string(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };
         let is_end = written == quote && !self.is_escaped;
@@ -64,8 +65,8 @@ impl JsonStringTracker {
     }
 }
 
-/// A state machine that decodes the content of a JSON string literal, one character at a time. Its
-/// input has no quotes around the string; find them with a [`JsonStringTracker`].
+/// A state machine that decodes the content of a JSON string literal, one character at a time. The
+/// input must not contain the quotes around the string. A [`JsonStringTracker`] detects them.
 ///
 /// Escapes are decoded as in RFC 8259, section 7. Invalid escapes cause no error: an unknown letter
 /// after a backslash stands for itself, and an invalid hex digit counts as 0. A high surrogate

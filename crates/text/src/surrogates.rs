@@ -27,7 +27,7 @@ pub fn decode_pair(high: u16, low: u16) -> Option<char> {
 }
 
 /// Parses the four hex digits of a `\uXXXX` escape at the beginning of `digits`. Returns `None` if
-/// there are no four hex digits.
+/// `digits` does not begin with four hex digits.
 ///
 /// # Examples
 ///

@@ -48,7 +48,7 @@ pub struct ThinkTagParser {
 pub struct ThinkSplit {
     /// The newly available reasoning, without the tags.
     pub reasoning: String,
-    /// The newly available text after the closing tag, or anywhere if there is no block.
+    /// The newly available text after the closing tag, or all text if there is no block.
     pub text: String,
 }
 

@@ -27,7 +27,7 @@ pub fn check_name(input: &[u8]) {
             is_valid(foreign) && !ends_like_a_mapped_name(foreign),
             "{foreign:?} became {name}"
         );
-        // A server could list a name that looks like a converted name. Such a name must change,
+        // A server could list a name that looks like a converted name. The listed name must change,
         // because it could collide with the converted name of another server's tool.
         assert!(stays || ToolName::sanitize(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {

@@ -6,8 +6,8 @@ use std::fs;
 /// architecture of Rust.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Measures the CPU time (user and system) of child processes that have exited, and of their own
-/// children.
+/// Measures the CPU time (user and system) of child processes that have exited, and of the children
+/// of these processes.
 pub(super) struct CpuClock {
     start: Option<u64>,
 }

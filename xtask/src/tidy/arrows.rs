@@ -53,8 +53,8 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("xtask", NO_PACKAGES),
 ];
 
-/// Third-party crates that only one crate of the workspace may use, each with that crate. The types
-/// and the version of the third-party crate therefore appear in one place only.
+/// Third-party crates, each with the only crate of the workspace that may use it. The types and the
+/// version of a third-party crate therefore appear in only one place.
 const SOLE_USERS: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 

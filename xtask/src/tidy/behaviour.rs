@@ -27,8 +27,8 @@ pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the text of `docs/behaviour.md` with updated lists of tests: below each promise, the
-/// tests that cite it. Returns `None` if the document does not exist.
+/// Returns the text of `docs/behaviour.md` with an updated list below each promise: the tests that
+/// cite the promise. Returns `None` if the document does not exist.
 pub(super) fn updated_document(tree: &SourceTree) -> Option<String> {
     let (citations, _) = citations_of(tree);
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

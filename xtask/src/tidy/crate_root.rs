@@ -1,5 +1,5 @@
-//! Rule: a crate root has at most 30 public names. If a crate has more, they belong in public
-//! modules.
+//! Rule: a crate root has at most 30 public names. If a crate has more public names, they belong in
+//! public modules.
 
 use super::{Finding, SourceTree};
 use crate::workspace::Package;

@@ -33,8 +33,7 @@ impl Exception<'_> {
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Creates a finding for this exception, which is unused, or which names a rule that does not
-    /// exist.
+    /// Creates a finding for this unused exception. The message differs if the rule does not exist.
     pub(super) fn unused_finding(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

@@ -54,7 +54,7 @@ pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
 }
 
 /// Returns a finding for each import in `text` that refers to a higher layer. `text` is the content
-/// of the file at `path`, and `file` is its path relative to [`SOURCES`]. Without such imports,
+/// of the file at `path`, and `file` is its path relative to [`SOURCES`]. Without upward imports,
 /// the dependencies between modules have no cycles.
 fn upward_imports(path: &str, file: &str, text: &str) -> Vec<Finding> {
     let module = file.split(['/', '.']).next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Rule: code on Markdown pages is either a copy of a file or a doctest.
 //!
 //! A code block after `<!-- source: PATH -->` must equal the file at this path. The README must
-//! have two such blocks. The Rust blocks in the chapters of the book are doctests of the package in
-//! `tests/`.
+//! have two blocks of this kind. The Rust blocks in the chapters of the book are doctests of the
+//! package in `tests/`.
 
 use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;

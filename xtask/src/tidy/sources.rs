@@ -3,7 +3,8 @@
 use super::links::resolve;
 use super::{Finding, SourceTree};
 
-/// Rejected names of files and folders. They do not describe the subject of the code.
+/// Names that files and folders must not have, because the names do not describe the subject of the
+/// code.
 const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 

@@ -24,8 +24,7 @@ where
     let span = Span::current();
     let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(call)));
     task.await.map_err(|error| match error.try_into_panic() {
-        // Passes the panic of `call` on to the pipeline, which catches it and returns a failed
-        // call.
+        // Resumes the panic of `call`, so that the pipeline catches it and returns a failed call.
         Ok(panic) => resume_unwind(panic),
         Err(_shut_down) => ToolError::Cancelled,
     })

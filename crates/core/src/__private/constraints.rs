@@ -34,9 +34,8 @@ impl Constraints<'_> {
         }
     }
 
-    /// Limits the length: the number of characters in a string, of items in an array, or of
-    /// properties in an object. Adds no minimum if `least` is 0, and no maximum if `most` is
-    /// `None`.
+    /// Limits the number of characters in a string, items in an array, or properties in an object.
+    /// Adds no minimum if `least` is 0, and no maximum if `most` is `None`.
     pub fn length(&mut self, least: usize, most: Option<usize>) {
         let is = |name: &str| match self.0.get("type") {
             Some(Value::Array(types)) => types.iter().any(|it| it == name),

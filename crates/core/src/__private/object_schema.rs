@@ -4,7 +4,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 /// A builder for the input schema of a function: an object schema with one property per parameter.
-/// A flattened parameter adds no property of its own. Instead, the keywords of its schema, such as
+/// A flattened parameter adds no property for itself. The keywords of its schema, such as
 /// `properties`, are merged into the object schema.
 pub struct Object<'a> {
     pub(super) generator: &'a mut SchemaGenerator,

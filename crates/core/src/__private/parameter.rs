@@ -89,7 +89,7 @@ impl<T> Parameter<T> {
     }
 
     /// Flattens the parameter: its value, a map or a struct, is deserialized from all arguments
-    /// that belong to no other parameter. It must be the last argument.
+    /// that belong to no other parameter. A flattened parameter must be the last argument.
     pub fn flatten(mut self) -> Self {
         self.is_flattened = true;
         self
@@ -173,8 +173,8 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
 
 /// A wrapper that serializes a default value if its type implements `Serialize`.
 ///
-/// Method resolution selects the inherent method `value` if `T` implements `Serialize`, and
-/// otherwise the method `value` of the trait [`NotSerializable`].
+/// Method resolution selects the inherent method `value` if `T` implements `Serialize`. If `T` does
+/// not implement it, the method `value` of the trait [`NotSerializable`] is selected.
 pub struct MaybeJson<T>(pub T);
 
 impl<T: Serialize> MaybeJson<T> {

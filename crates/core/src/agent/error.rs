@@ -56,8 +56,8 @@ pub enum AgentErrorKind {
     /// The tool choice requires a tool that is not available.
     #[error("the model cannot be made to call {required}: {}", describe_available_tools(available))]
     UnavailableToolChoice {
-        /// The required tool, as text for the error message. If the tool choice accepts any tool,
-        /// the text is `a tool`, otherwise the quoted name of the tool.
+        /// The required tool, as text for the error message. The text is the quoted name of the
+        /// tool, or `a tool` if the tool choice accepts any tool.
         required: String,
         /// The names of the available tools.
         available: Vec<String>,

@@ -47,8 +47,8 @@ pub enum RunEvent {
     /// The reply to the current model request was rejected, and the request is repeated. The [text
     /// deltas](Self::TextDelta) of the rejected reply are not part of the answer.
     ReplyRejected {
-        /// The reason for the rejection. It is the error text that is sent to the model or, for a
-        /// truncated reply, the error that ended the stream.
+        /// The reason for the rejection: the error text that is sent to the model. For a truncated
+        /// reply, the reason is the error that ended the stream.
         problem: String,
     },
     /// A tool call started in the [pipeline](crate::Pipeline).

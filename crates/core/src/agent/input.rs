@@ -63,7 +63,7 @@ pub enum RunStart {
 ///
 /// The limits are checked before each model request and before the calls of a reply. Failed
 /// requests, requests that summarize the conversation, and requests of agents used as tools count
-/// towards the limits.
+/// toward the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
@@ -137,8 +137,8 @@ impl RunInput {
         self
     }
 
-    /// Sets the limits of this run. They replace all limits of the agent. A field that is `None`
-    /// removes the limit of the agent.
+    /// Sets the limits of this run. They replace all limits of the agent: a field that is `None`
+    /// removes the corresponding limit.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);

@@ -39,8 +39,8 @@ pub struct RunAnswer {
     /// The values of the declared outputs, by name. Empty if the agent declares no outputs.
     ///
     /// If a [stop tool](super::RunInput::with_stop_on) ended the run, `outputs` contains the fields
-    /// of the tool's structured result. It is empty if the result does not match the declared
-    /// outputs.
+    /// of the tool's structured result. `outputs` is empty if the result does not match the
+    /// declared outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The tool calls of this run with their results, in order.
@@ -129,7 +129,7 @@ impl RunAnswer {
     }
 
     /// Records that the agent named `agent` gave the answer. If an inner agent has already recorded
-    /// its name, `agent` is put in front of it, as in `support/refunds`.
+    /// its name, `agent` is prepended to that name, as in `support/refunds`.
     #[must_use]
     pub fn prepend_agent(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {

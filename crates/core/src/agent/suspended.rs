@@ -41,15 +41,15 @@ impl SuspendedRun {
         self.pending.iter().flat_map(PendingCall::innermost_calls).collect()
     }
 
-    /// Creates the input that resumes the run with `decisions`. Each decision is paired with the
-    /// call id of one of the [requests](Self::undecided_calls). Calls without a decision stay
+    /// Creates the input that resumes the run with `decisions`, pairs of a call id and a decision
+    /// about one of the [undecided calls](Self::undecided_calls). Calls without a decision stay
     /// suspended. The run fails if a call id is unknown.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }
 
-    /// Creates the input that resumes the run with the decisions of the closure `decide`, which is
-    /// called for each of the [requests](Self::undecided_calls). If `decide` returns `None`, the
+    /// Creates the input that resumes the run with the decisions returned by `decide`. The closure
+    /// is called for each [undecided call](Self::undecided_calls). If `decide` returns `None`, the
     /// call stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
         let requests = self.undecided_calls().into_iter();

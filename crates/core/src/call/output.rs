@@ -58,8 +58,8 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 impl ToolOutput {
-    /// Returns the total size of the content (as text, and as binary data), the structured data (as
-    /// JSON text) and the warnings, in bytes.
+    /// Returns the total size in bytes: the text and the binary data of the content, the JSON text
+    /// of the structured data, and the warnings.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -110,8 +110,8 @@ impl ToolOutput {
 
     /// Returns the text for the model: all pieces of the content, joined with line breaks.
     ///
-    /// If the content is empty, returns the JSON text of the structured data, or an empty string
-    /// without structured data.
+    /// If the content is empty, returns the JSON text of the structured data, or an empty string if
+    /// there is no structured data.
     pub fn text(&self) -> Cow<'_, str> {
         match self.content.as_slice() {
             [] => self.structured.as_ref().map_or_else(Cow::default, |value| value.to_string().into()),

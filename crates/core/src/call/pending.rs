@@ -180,8 +180,8 @@ impl Decision {
         Self::Approved { arguments: None }
     }
 
-    /// Creates an approval that replaces the presented arguments with `arguments`. If they differ,
-    /// the result of the call has a warning about the change.
+    /// Creates an approval that replaces the presented arguments with `arguments`. If `arguments`
+    /// differs from the presented arguments, the result of the call has a warning about the change.
     ///
     /// If the new arguments violate the input schema of the tool, the call fails with
     /// [`ToolError::InvalidArguments`](super::ToolError::InvalidArguments).

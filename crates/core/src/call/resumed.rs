@@ -29,7 +29,7 @@ pub enum DecisionError {
         /// `an approval or a denial`.
         expected: &'static str,
     },
-    /// A nested decision has the id of a call that is not suspended inside the call.
+    /// The id of a nested decision does not belong to a call that is suspended inside this call.
     #[error("no call {id:?} is suspended inside the call; suspended: {suspended}")]
     UnknownCall {
         /// The id in the decision.
@@ -113,8 +113,8 @@ impl PendingKind {
     }
 }
 
-/// Checks each of the `decisions`: its id must be the id of one of the `pending` calls or of a call
-/// nested in them, and the decision must be valid for this call.
+/// Checks the `decisions`. The id of each decision must belong to a call in `pending` or to a call
+/// nested in one, and the decision must be valid for this call.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.contains_call(id)) else {

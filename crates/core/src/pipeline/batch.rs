@@ -74,12 +74,12 @@ impl Pipeline {
         }))
     }
 
-    /// Runs the calls of `batch` in parallel, like [`batch`](Self::stream_batch), and returns all
-    /// outcomes in the order of the calls.
+    /// Runs the calls of `batch` in parallel, like [`stream_batch`](Self::stream_batch), and
+    /// returns all outcomes in the order of the calls.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future aborts all running calls, as for [`batch`](Self::stream_batch).
+    /// Dropping the future aborts all running calls, as for [`stream_batch`](Self::stream_batch).
     pub async fn call_all(&self, batch: Batch) -> Vec<CallOutcome> {
         let mut outcomes: Vec<_> = self.stream_batch(batch).collect().await;
         outcomes.sort_by_key(|(index, _)| *index);

@@ -33,10 +33,10 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
         return Err(inside_runtime());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
-    // `can_block_thread` does not detect a task inside `tokio::task::unconstrained`. In such a
-    // task, `Runtime::block_on` panics. The panic is converted to the same error.
+    // `can_block_thread` does not detect a task inside `tokio::task::unconstrained`. There,
+    // `Runtime::block_on` panics, and the panic is converted to the error of a detected task.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
-    // Dropping the runtime instead would wait for abandoned calls that still block a thread.
+    // Dropping the runtime would wait for abandoned calls that still block a thread.
     runtime.shutdown_background();
     output.map_err(|_panic| inside_runtime())
 }

@@ -28,8 +28,8 @@ pub(crate) enum WaitError {
 /// does not complete, `on_error` is called with the event that ended the wait, and its return value
 /// is the output.
 ///
-/// The first poll comes before the timer is created: most waits are over by then, and a timer costs
-/// more than they do.
+/// The timer is created only after the first poll of `future`, because most futures complete in
+/// this poll, and a timer costs more than the poll.
 pub(crate) fn timeout_at<F: Future + Unpin>(
     deadline: Option<Instant>,
     cancellation: &CancellationToken,

@@ -19,7 +19,7 @@ pub(super) fn find_tool<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool
 }
 
 /// Returns the error text for a call to the unknown tool `name`. The text suggests a similar name,
-/// if any, and lists the names in `tools`, but at most 30.
+/// if any, and lists up to 30 names of `tools`.
 pub fn unknown_tool_message(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
     if let Some(similar) = most_similar_name(name, tools) {

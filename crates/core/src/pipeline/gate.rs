@@ -11,12 +11,12 @@ pub(super) enum GateOutcome {
     /// The call is permitted and must now run.
     Run {
         arguments: Value,
-        /// A copy of `arguments` if a person approved them, otherwise `None`.
+        /// A copy of `arguments` if a person approved them. `None` if no person approved them.
         approved: Option<Value>,
         /// `true` if the person changed the arguments in the approval.
         is_changed: bool,
     },
-    /// The call must not run, because the decision about it already contains its output.
+    /// The call must not run, because the decision about the call already contains the output.
     Done(ToolOutput),
     /// The call is suspended until a person approves it.
     Suspended(Pending),

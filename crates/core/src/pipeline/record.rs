@@ -78,8 +78,8 @@ pub struct CallRecord<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    /// Returns the validated arguments: repaired, or as approved. `None` if the arguments are
-    /// invalid, or if the call ended before they were validated.
+    /// Returns the validated arguments, after repairs and after changes in an approval. `None` if
+    /// the arguments are invalid, or if the call ended before they were validated.
     pub fn arguments(&self) -> Option<Cow<'a, Value>> {
         match self.arguments {
             RecordedArguments::None => None,

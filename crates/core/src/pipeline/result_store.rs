@@ -15,8 +15,8 @@ use crate::{
     tool::ToolContext,
 };
 
-/// A store for tool outputs that are too long for the model. Each stored output has a handle, by
-/// which it is read.
+/// A store for tool outputs that are too long for the model. Each stored output is read by its
+/// handle.
 ///
 /// The owner of an output is the principal of its call, or the run if the call has no principal.
 /// The store must return an output only to its owner. All callers without a principal and without a
@@ -79,7 +79,7 @@ pub trait ResultStore: Send + Sync {
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 
     /// Returns the handles of all outputs that belong to the caller identified by `cx`, oldest
-    /// first. Error messages about unknown handles list them.
+    /// first. An error message about an unknown handle lists these handles.
     ///
     /// The default implementation returns no handles. A store must return no handles to callers
     /// without a principal and without a run.
@@ -117,8 +117,8 @@ pub struct MemoryResultStore {
 
 #[derive(Default)]
 struct StoredOutputs {
-    /// The stored outputs, oldest first. A read searches them in order. They are large and
-    /// therefore few: with the default limits, at most 2,048 fit.
+    /// The stored outputs, oldest first. A read searches them in order, because the outputs are
+    /// large and therefore few: with the default limits, at most 2,048 outputs fit.
     by_handle: VecDeque<StoredOutput>,
     bytes: usize,
     /// The number of outputs stored so far, including evicted outputs.

@@ -51,9 +51,9 @@ pub trait ToolExt: Tool {
     /// definition and returns the new definition, for example with another name, description,
     /// schema or policy.
     ///
-    /// An invalid change is a [defect](ToolDefinition::defect) of the tool, for example a
-    /// description for an argument that does not exist.
-    /// [`Toolset::check`](crate::toolset::Toolset::check) reports it.
+    /// An invalid change, for example a description for an argument that does not exist, is a
+    /// [defect](ToolDefinition::defect) of the tool.
+    /// [`Toolset::check`](crate::toolset::Toolset::check) reports the defect.
     ///
     /// # Examples
     ///

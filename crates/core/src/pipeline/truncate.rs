@@ -157,9 +157,10 @@ impl Truncator<'_> {
     }
 
     /// Returns a note for the model about the location of the full result. `visible` is the text
-    /// left after truncation, or `None` if no text was cut. If the full result was just stored,
-    /// text was cut, and a tool reads stored results, the note contains a call to this tool for the
-    /// rest of the text.
+    /// left after truncation, or `None` if no text was cut.
+    ///
+    /// The note contains a call for the rest of the text if the full result was just stored, text
+    /// was cut, and one of the tools reads stored results.
     fn storage_note(&self, full: &StoreOutcome, visible: Option<&str>) -> String {
         let handle = match full {
             StoreOutcome::Stored(handle) => handle,

@@ -176,8 +176,8 @@ impl ToolContext {
         }
     }
 
-    /// Records that the call has read host state that its tool does not declare. The result of such
-    /// a call is not cached.
+    /// Records that the call has read host state that its tool does not declare. The result of the
+    /// call is then not cached.
     pub fn record_undeclared_read(&self) {
         self.record_state_read(None);
     }

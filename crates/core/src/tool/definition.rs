@@ -68,7 +68,7 @@ struct DefinitionInner {
     #[serde(skip)]
     state: Vec<StateType>,
     /// `true` if models use the tool to read truncated results from the result store. The note at
-    /// the end of a truncated result names such a tool.
+    /// the end of a truncated result names the tool.
     #[serde(skip)]
     reads_results: bool,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
@@ -204,7 +204,7 @@ impl ToolDefinition {
         sha256_hex(canonical_json(&content))
     }
 
-    /// Returns the tool's hints about its own behaviour. They may come from a server and are
+    /// Returns the tool's hints about its behavior. The hints may come from a server and are
     /// untrusted.
     pub fn annotations(&self) -> &Annotations {
         &self.0.annotations
@@ -301,7 +301,7 @@ impl ToolDefinition {
         self.modify(|inner| inner.state.push(state))
     }
 
-    /// Sets the tool's hints about its own behaviour.
+    /// Sets the tool's hints about its behavior.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {
         self.modify(|inner| inner.annotations = annotations)

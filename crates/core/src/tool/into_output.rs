@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Examples
 ///
-/// A type of the program as a return type:
+/// A custom return type:
 ///
 /// ```
 /// use haft_core::{ToolError, ToolExt as _, call::ToolResponse, tool, tool::IntoToolOutput};
@@ -68,8 +68,8 @@ pub trait IntoToolOutput {
     }
 }
 
-/// A wrapper around the return value of a tool that turns it into structured output. The output
-/// schema of the tool is generated from `T`.
+/// A wrapper that turns the return value of a tool into structured output. The output schema of the
+/// tool is generated from `T`.
 ///
 /// # Examples
 ///

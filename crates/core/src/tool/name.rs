@@ -48,10 +48,10 @@ impl ToolName {
     /// Converts the string `foreign`, for example the name of a tool on a server, to a valid tool
     /// name.
     ///
-    /// A valid name is returned unchanged. In any other name, invalid characters are replaced by
+    /// A valid name is returned unchanged. In an invalid name, invalid characters are replaced with
     /// `_`. The name is shortened if necessary, and the first 48 bits of the SHA-256 digest of
     /// `foreign` are appended: `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A
-    /// valid name that already ends with such a suffix is converted as well, so that it cannot
+    /// valid name that already ends with a hash suffix is converted as well, so that it cannot
     /// imitate a converted name.
     ///
     /// The same `foreign` is converted to the same name in every version of haft.
@@ -63,8 +63,8 @@ impl ToolName {
         name.truncate(MAX_NAME_BYTES - HASH_DIGITS - 1);
         let readable = name.trim_end_matches('_');
         let readable = if readable.is_empty() { "tool" } else { readable };
-        // A foreign name that is converted to the name of a given tool takes about 2^48 attempts to
-        // find. This is expensive, but possible. A toolset keeps only the first tool of a name.
+        // Finding a foreign name that is converted to a given name takes about 2^48 attempts, which
+        // is expensive but possible. A toolset keeps only the first tool with each name.
         let digest = sha256_hex(foreign);
         Self(format!("{readable}_{}", &digest[..HASH_DIGITS]).into())
     }

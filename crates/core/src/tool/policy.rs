@@ -23,8 +23,9 @@ pub struct ToolPolicy {
     /// parallel. With `None`, a call conflicts only with calls to [sequential](Self::sequential)
     /// tools. Default: `None`.
     pub touches: Option<TouchFn>,
-    /// `true` if a repeated call with the same arguments has no further effect. Calls to such a
-    /// tool may be repeated after a crash, and their results may be cached. Default: `false`.
+    /// `true` if a repeated call with the same arguments has no further effect. Calls to an
+    /// idempotent tool may be repeated after a crash, and their results may be cached. Default:
+    /// `false`.
     pub idempotent: bool,
     /// The maximum number of consecutive retries
     /// ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the tool can request in a run. A

@@ -151,8 +151,8 @@ impl HostState {
         matches!(self.0.get(&TypeId::of::<T>()), Some(StateEntry::Lazy(_)))
     }
 
-    /// Adds the values of `others` to this state. If both have a value of the same type, the value
-    /// in this state is kept.
+    /// Adds the values of `others` to this state. If both states have a value of the same type, the
+    /// value in this state is kept.
     #[must_use]
     pub fn with_defaults(mut self, others: &Self) -> Self {
         if self.0.is_empty() {
@@ -170,8 +170,7 @@ impl HostState {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// Returns the identity of the values that this state has for the types in `types`, for use in
-    /// a cache key.
+    /// Returns the identity of the values whose types are in `types`, for use in a cache key.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |required: &StateType| match self.0.get(&required.id)? {
             StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),
@@ -193,7 +192,7 @@ impl HostState {
 /// The identity of some values in a [`HostState`], created by [`HostState::identity`].
 ///
 /// Two identities are equal if they refer to the same allocations. An identity does not keep the
-/// values alive, but their addresses are not reused while it exists.
+/// values alive, but their addresses are not reused while the identity exists.
 #[derive(Clone, Debug)]
 pub struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
 

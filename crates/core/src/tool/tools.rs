@@ -11,9 +11,11 @@ pub trait Methods {
 
 /// A conversion to several tools, for [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
 ///
-/// Implemented for types with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
-/// `Arc` of such a type, for arrays and vectors of a tool type, and for tuples of up to eight
-/// tools.
+/// Implemented for:
+///
+/// - types with [`#[tools]`](macro@crate::tools) on their `impl` block, and an `Arc` of this type
+/// - arrays and vectors of a tool type
+/// - tuples of up to eight tools
 ///
 /// # Examples
 ///

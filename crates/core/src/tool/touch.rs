@@ -19,7 +19,7 @@ use serde_json::Value;
 /// If the function panics, or if the arguments do not match the schema, the call runs alone, as
 /// with [`ToolPolicy::sequential`](super::ToolPolicy::sequential).
 ///
-/// Two `Access` values are equal if they are clones of each other.
+/// Two `TouchFn` values are equal if they are clones of each other.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ pub struct TouchFn(Arc<Touches>);
 type Touches = dyn Fn(&Value) -> Vec<Touch> + Send + Sync;
 
 impl TouchFn {
-    /// Creates an `Access` from `touches`. The function receives the arguments of a call and
+    /// Creates a `TouchFn` from `touches`. The function receives the arguments of a call and
     /// returns the resources that the call uses.
     pub fn new(touches: impl Fn(&Value) -> Vec<Touch> + Send + Sync + 'static) -> Self {
         Self(Arc::new(touches))

@@ -49,8 +49,8 @@ pub trait Adaptor: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with a reason if the tools cannot be adapted. The adapted toolset then lists none of
-    /// them, and has a diagnostic with this reason.
+    /// Fails with a reason if the tools cannot be adapted. The adapted toolset then lists no tools,
+    /// and has a diagnostic with this reason.
     fn check(&self, _all: &ToolList) -> Result<(), String> {
         Ok(())
     }

@@ -25,7 +25,7 @@ impl Toolset {
     /// `prepare` receives each definition and the context of the listing. It returns the definition
     /// for the snapshot, or `None` to hide the tool. A call to a hidden tool fails like a call to
     /// an unknown tool. If neither the toolset nor the definitions returned by `prepare` have
-    /// changed, the snapshot is the same as before.
+    /// changed, the snapshot is the same as in the previous listing.
     ///
     /// # Examples
     ///
@@ -136,8 +136,8 @@ impl Toolset {
         self.with_adaptation(Adaptation::cached(time_to_live))
     }
 
-    /// Requires an approval for each call to a tool for which `select` returns `true`, by setting
-    /// [`requires_approval`](crate::tool::ToolPolicy::requires_approval) in its policy.
+    /// Requires an approval for each call to the tools for which `select` returns `true`. Sets
+    /// [`requires_approval`](crate::tool::ToolPolicy::requires_approval) in their policies.
     #[must_use]
     pub fn approval_required<F>(self, select: F) -> Self
     where
@@ -159,8 +159,8 @@ impl Toolset {
 
     /// Returns a toolset with the tools of this toolset and the tools of `other`.
     ///
-    /// If both have a tool with the same name, the tool of this toolset is used. If one of the two
-    /// fails or is slow, the remaining tools are still listed.
+    /// If both have a tool with the same name, the tool of this toolset is used. If this toolset or
+    /// `other` fails or is slow, the remaining tools are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());

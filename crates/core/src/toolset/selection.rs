@@ -55,8 +55,8 @@ impl Toolset {
     }
 }
 
-/// An adaptor that selects tools by name. If `keep` is `true`, only the tools in `names` stay
-/// visible. If `keep` is `false`, the tools in `names` are hidden.
+/// An adaptor that selects tools by name. If `keeps_named` is `true`, only the tools in `names`
+/// stay visible. If `keeps_named` is `false`, the tools in `names` are hidden.
 struct Selection {
     names: BTreeSet<ToolName>,
     keeps_named: bool,

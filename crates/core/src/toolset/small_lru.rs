@@ -16,8 +16,8 @@ impl<K, V> Default for SmallLru<K, V> {
 }
 
 impl<K: PartialEq, V> SmallLru<K, V> {
-    /// Returns the value of `key`. If the cache has no such value, computes it with `compute` and
-    /// inserts it.
+    /// Returns the value of `key`. If the cache does not contain `key`, computes the value with
+    /// `compute` and inserts it.
     pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
         let index = self.0.iter().position(|(known, _)| *known == key);
         let entry = index.and_then(|index| self.0.remove(index)).unwrap_or_else(|| {

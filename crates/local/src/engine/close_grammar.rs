@@ -1,9 +1,9 @@
 //! Early closing of long JSON values.
 //!
-//! A model with random weights may never close a list. After `GenerationJob::close_from` tokens,
-//! the engine therefore prefers tokens that lead to the end of the grammar. Open strings and
-//! numbers are an exception: the model finishes them itself, because truncating them would change
-//! their value.
+//! A model with random weights may never close a list. After
+//! `GenerationJob::close_after_tokens` tokens, the engine therefore prefers tokens that lead to the
+//! end of the grammar. Open strings and numbers are an exception: the model finishes them itself,
+//! because truncating them would change their value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;

@@ -16,7 +16,7 @@ const MAX_NUMBER_BYTES: usize = 24;
 const MAX_EXPONENT_DIGITS: usize = 2;
 
 /// Removes the tokens from `allowed` that would make the number at the end of `written` too long or
-/// too large, and returns the remaining tokens. If none would remain, returns all of `allowed`.
+/// too large, and returns the remaining tokens. If no token would remain, returns all of `allowed`.
 pub(super) fn exclude_long_numbers(
     written: &[u8],
     state: JsonState,

@@ -15,7 +15,7 @@ use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
 /// Removes the tokens from `allowed` that would begin a string with a stray space after `state`,
-/// and returns the remaining tokens. If none would remain, returns all of `allowed`.
+/// and returns the remaining tokens. If no token would remain, returns all of `allowed`.
 pub(super) fn exclude_stray_spaces(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.tokens_with_space(),

@@ -118,7 +118,7 @@ fn indent_forged_lines(text: &str) -> String {
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
-/// Renders a tool result, labelled with `need`, the need for its call. The tool name is not used as
+/// Renders a tool result, labeled with `need`, the need for its call. The tool name is not used as
 /// the label, because the model would then repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
     format!("Result for \"{}\": {}", indent_forged_lines(need), indent_forged_lines(result))

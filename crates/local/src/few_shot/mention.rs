@@ -28,8 +28,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Returns `true` if the words `one` and `other` are equal, or if one of them has at least two
-/// characters and is a prefix of the other. For example, `123` (in "123 million") is the same as
-/// `123000000`.
+/// characters and is a prefix of the other. For example, `123` (in "123 million") is a prefix
+/// of `123000000`.
 fn is_same_or_prefix(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))

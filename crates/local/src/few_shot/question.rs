@@ -72,6 +72,6 @@ impl OpenQuestion {
     }
 }
 
-/// The grammar rule for a need in the model's own words. Brackets are excluded, because the model
-/// would otherwise begin a call with invented arguments.
+/// The grammar rule for a need in the model's own words. Brackets are excluded, because with
+/// brackets the model would begin a call with invented arguments.
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

@@ -28,9 +28,9 @@ fn format_pattern(format: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds the string format `format` to the schema `derived`: as the keyword `format` if the grammar
-/// engine supports the format, otherwise as a pattern. An existing pattern is not replaced. An
-/// unknown format is ignored, as JSON Schema specifies.
+/// Adds the string format `format` to the schema `derived`. Adds the keyword `format` if the
+/// grammar engine supports the format, and a pattern if not. An existing pattern is not replaced.
+/// An unknown format is ignored, as JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
     if SUPPORTED_FORMATS.contains(&name) {

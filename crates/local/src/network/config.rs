@@ -12,7 +12,7 @@ pub(super) enum Architecture {
 }
 
 impl Architecture {
-    /// The names of the supported architectures, for [`LoadError::Architecture`].
+    /// The names of the supported architectures, for [`LoadError::UnsupportedArchitecture`].
     pub(super) const SUPPORTED: &'static str = "qwen2, qwen3, llama";
 
     fn read(gguf: &Gguf) -> Result<Self, LoadError> {
@@ -27,7 +27,7 @@ impl Architecture {
         }
     }
 
-    /// Returns `true` if the rotary embedding rotates pairs of neighbouring numbers, as in
+    /// Returns `true` if the rotary embedding rotates pairs of neighboring numbers, as in
     /// converted Llama files. In files of other architectures, a pair consists of one number from
     /// the first half of a head and one number from the second half.
     pub(super) fn is_interleaved(self) -> bool {

@@ -9,7 +9,7 @@ use candle_core::{Device, Module, Result, Tensor};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// A quantised matrix that supports multiplication and row lookup.
+/// A quantized matrix that supports multiplication and row lookup.
 #[derive(Clone)]
 pub(super) struct QuantizedWeight {
     tensor: Arc<QTensor>,

@@ -30,8 +30,8 @@ impl EventSender {
         (Self { events: sender }, events)
     }
 
-    /// Decides whether the generation continues. Returns [`NextAction::Cancel`] if the receiver was
-    /// dropped, [`NextAction::Continue`] otherwise.
+    /// Returns [`NextAction::Cancel`] if the receiver of the events was dropped, and
+    /// [`NextAction::Continue`] if not.
     pub(crate) fn continue_or_cancel(&self) -> NextAction {
         if self.events.is_closed() { NextAction::Cancel } else { NextAction::Continue }
     }

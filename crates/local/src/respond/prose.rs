@@ -21,8 +21,8 @@ pub(crate) struct ProseDecoder<'a> {
     text: String,
     /// The first bytes of an incomplete UTF-8 character at the end of the text.
     partial_char: Vec<u8>,
-    /// The offset in `text`, in bytes, at which the next delta begins. Leading whitespace and muted
-    /// text count as emitted.
+    /// The offset in `text`, in bytes, at which the next delta begins. Leading whitespace counts
+    /// as emitted, and so does text that `without_events` suppresses.
     emitted: usize,
     end: Option<ProseEnd>,
     sends_events: bool,

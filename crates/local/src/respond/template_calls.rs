@@ -45,8 +45,8 @@ pub(super) fn respond(
     let mut reply = TemplateReply { writer, format, is_native, first_call_index: first_call };
     match reply.writer.may_call()? {
         true => reply.write_reply(),
-        // The prompt contains the tools even if the tool choice forbids calls. The cached prefix of
-        // the conversation would otherwise become invalid.
+        // The prompt contains the tools even if the tool choice forbids calls, because a prompt
+        // without them would invalidate the cached prefix of the conversation.
         false => {
             let opening = reply.call_opening();
             reply.writer.write_text(opening.tokens)
@@ -90,8 +90,8 @@ struct TemplateReply<'a> {
     format: CallFormat,
     /// `true` if `format` comes from the chat template. Its texts may then contain special tokens.
     is_native: bool,
-    /// The number of calls in the conversation before this reply. New calls get their ids from this
-    /// number on.
+    /// The number of calls in the conversation before this reply. The ids of new calls are
+    /// numbered from this value.
     first_call_index: usize,
 }
 
@@ -273,7 +273,7 @@ impl TemplateReply<'_> {
     /// followed by JSON with a tool name, such as `{"name":"look"`.
     ///
     /// Llama's format begins with this JSON. Models with other formats sometimes omit the tag or
-    /// generate a code fence instead.
+    /// replace it with a code fence.
     fn bare_calls(&self) -> Vec<String> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };

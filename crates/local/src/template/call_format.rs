@@ -58,8 +58,8 @@ impl CallFormat {
         }
     }
 
-    /// Returns `text`, a field of a [`CallFormat`], with the ids of the test conversations
-    /// replaced: [`ID`] with `id`, and [`NEXT_ID`] with `next_id`.
+    /// Replaces the ids of the test conversation in `text`, a field of a [`CallFormat`]. Returns
+    /// the text with `id` in place of [`ID`], and `next_id` in place of [`NEXT_ID`].
     pub(crate) fn replace_ids(text: &str, id: &str, next_id: &str) -> String {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }
@@ -159,8 +159,8 @@ fn next_call(rendered: &str, middle: &str) -> Option<String> {
 /// Returns `text` up to the end of the turn, without trailing whitespace. The turn ends at the
 /// first end-of-turn token.
 ///
-/// If `text` contains no end-of-turn token, the suffix `behind_answer` is removed instead. The
-/// template renders this suffix after an answer.
+/// If `text` contains no end-of-turn token, removes the suffix `behind_answer`, which the
+/// template renders after an answer.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

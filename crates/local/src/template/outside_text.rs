@@ -7,7 +7,7 @@ use minijinja::Value;
 use crate::tokenizer::Tokenizer;
 
 /// The character that opens a marker. A marker consists of [`MARKER_OPEN`], the index of an
-/// untrusted text, and [`CLOSE`]. The template renders the marker instead of the text.
+/// untrusted text, and [`CLOSE`]. The template renders the marker in place of the text.
 const MARKER_OPEN: char = '\u{F0000}';
 /// The character that closes a marker.
 const CLOSE: char = '\u{F0001}';
@@ -30,7 +30,8 @@ impl<'a> OutsideText<'a> {
         Self { texts: Vec::new(), markup_edges }
     }
 
-    /// Stores `text` and returns its marker. The template renders the marker instead of the text.
+    /// Stores `text` and returns its marker. The template renders the marker in place of the
+    /// text.
     pub(super) fn add_as_marker(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
         format!("{MARKER_OPEN}{}{CLOSE}", self.texts.len() - 1)

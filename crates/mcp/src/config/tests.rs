@@ -134,7 +134,7 @@ fn invalid_entry_is_reported_with_its_name() {
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
-/// Behaviour F53: the error for an invalid root describes the JSON value that was found instead.
+/// Behaviour F53: the error for an invalid root describes the JSON value that was found.
 #[test]
 fn invalid_root_is_described() {
     let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";

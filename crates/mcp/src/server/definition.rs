@@ -31,8 +31,8 @@ pub(super) fn has_object_root(schema: &Schema) -> bool {
     schema.as_value().get("type").is_some_and(|root| root == "object")
 }
 
-/// Returns `schema` if it is an object schema. Otherwise returns an object schema in which `schema`
-/// describes the property `result`. MCP requires object schemas.
+/// Returns `schema` if it is an object schema. If it is not, returns an object schema in which
+/// `schema` describes the property `result`, because MCP requires object schemas.
 fn with_object_root(schema: &Schema) -> Value {
     if has_object_root(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
 }

@@ -62,8 +62,8 @@ fn merge_fields(into: &mut Value, from: Value) {
 }
 
 /// Wraps `value` as `{"result": value}` if the output schema of the tool is not an object schema,
-/// because MCP requires structured content to be an object. Without an output schema, only values
-/// other than objects are wrapped.
+/// because MCP requires structured content to be an object. If the tool has no output schema, wraps
+/// `value` if it is not an object.
 ///
 /// The module [`definition`](super::definition) wraps the output schema in the same way.
 fn with_object_root(definition: &ToolDefinition, value: Value) -> Value {
@@ -76,8 +76,8 @@ fn encode_block(index: usize, content: Content) -> ContentBlock {
         Content::Text { text } => ContentBlock::text(text),
         Content::Image { data, media_type } => ContentBlock::image(data.to_base64(), media_type),
         Content::Audio { data, media_type } => ContentBlock::audio(data.to_base64(), media_type),
-        // MCP has no content block for binary data other than images and audio. Other data is sent
-        // as an embedded resource, which requires a URI.
+        // MCP has no content block for binary data other than images and audio. Other binary data
+        // is sent as an embedded resource, which requires a URI.
         Content::Blob { data, media_type } => {
             let contents = ResourceContents::blob(data.to_base64(), format!("result://content/{index}"));
             ContentBlock::resource(contents.with_mime_type(media_type))

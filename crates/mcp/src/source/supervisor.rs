@@ -21,7 +21,7 @@ const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_max_delay(Duration::from_secs(30))
     .without_max_times();
 
-/// The minimum duration of a successful attempt after which the backoff is reset.
+/// The minimum duration of a successful attempt that resets the backoff.
 const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 
 /// The minimum time between two refreshes of the tool list.
@@ -180,7 +180,7 @@ impl Backoff {
             *self = Self::default();
         }
         let delay = self.delays.next().unwrap_or_default();
-        // The first retry is immediate if the attempt before it succeeded.
+        // The first retry is immediate if `attempt` succeeded.
         let is_immediate = attempt == Attempt::Succeeded && !self.has_retried;
         self.has_retried = true;
         if is_immediate { Duration::ZERO } else { delay }

@@ -193,8 +193,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// Removes the open request `id` and returns an error response for it. The error message
     /// contains `reason`. Returns `None` if there is no open request `id`.
     ///
-    /// If `id` is `None`, it is unknown to which request `line` belongs: logs `line` as stray
-    /// output and returns `None`.
+    /// If `id` is `None`, `line` cannot be assigned to a request. In this case, logs `line` as
+    /// stray output and returns `None`.
     fn fail_request(
         &mut self,
         id: Option<RequestId>,
@@ -209,8 +209,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some(invalid_response_error(id, kind, reason))
     }
 
-    /// Removes the open request `id`. Returns its id and its kind, or `None` if there is no such
-    /// request.
+    /// Removes the open request `id`. Returns its id and its kind. Returns `None` if no open
+    /// request has this id.
     ///
     /// The string `"1"` also matches the numeric id 1, because some servers return numeric ids as
     /// strings.
@@ -240,10 +240,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         open.next().is_none().then(|| id.clone())
     }
 
-    /// Parses a notification or a request from the server. Progress notifications are forwarded to
-    /// the subscriber of their request, and `None` is returned for them. Also returns `None` for a
-    /// message that rmcp cannot parse. The default handler of rmcp answers `ping` and drops log
-    /// notifications (`notifications/message`).
+    /// Parses a notification or a request from the server. Forwards a progress notification to the
+    /// subscriber of its request and returns `None`. Also returns `None` for a message that rmcp
+    /// cannot parse. The default handler of rmcp answers `ping` and drops log notifications
+    /// (`notifications/message`).
     fn parse_server_message(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
         match (envelope.method.as_deref(), envelope.params) {
             (Some("notifications/progress"), Some(params)) => {
@@ -310,8 +310,8 @@ fn invalid_response_error(id: RequestId, kind: ResponseKind, reason: &str) -> Se
 
 /// Parses the JSON-RPC error object `error`.
 ///
-/// Some servers send a string or an unknown object instead. The value is then quoted in the message
-/// of an `internal_error`, which is returned as `Err`.
+/// Some servers send a string or an unknown object. In this case, returns `Err` with an
+/// `internal_error` whose message quotes the value.
 fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
     serde_json::from_str(error.get()).map_err(|_other| {
         ErrorData::internal_error(truncate(error.get(), MAX_EXCERPT_BYTES).to_owned(), None)

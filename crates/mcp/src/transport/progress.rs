@@ -18,8 +18,9 @@ pub(crate) fn subscribe_to_progress(request: &mut ClientRequest) -> mpsc::Receiv
     reports
 }
 
-/// The sender of the progress reports of a [`ClientRequest`], which contains it as an extension.
-/// The transport reads the extension when it sends the request. Extensions are not serialized.
+/// The sender of the progress reports of a [`ClientRequest`]. The request contains the sender as an
+/// extension. The transport reads the extension when it sends the request. Extensions are not
+/// serialized.
 #[derive(Clone)]
 struct ProgressSender(mpsc::Sender<Progress>);
 

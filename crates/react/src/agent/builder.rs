@@ -138,7 +138,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the behaviour of a run when it reaches a limit. Default: [`LimitAction::Fail`].
+    /// Sets the action that a run takes when it reaches a limit. Default: [`LimitAction::Fail`].
     pub fn limit_action(mut self, limit_action: LimitAction) -> Self {
         self.config.limit_action = limit_action;
         self
@@ -283,8 +283,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Enables or disables recording of the text of instructions, messages, arguments and results
-    /// in tracing spans. The text is recorded in OpenTelemetry's GenAI attributes. Default:
+    /// Records the text of instructions, messages, arguments and results in tracing spans if
+    /// `traced` is `true`. The text is recorded in OpenTelemetry's GenAI attributes. Default:
     /// `false`, because traces often have more readers than the conversation.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
@@ -314,8 +314,8 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the maximum number of times that the model can make the same call, or the same cycle of
-    /// calls, in a row. `None` disables the limit, for example if the model polls a tool. Default:
-    /// [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// calls, in a row. `None` disables the limit, so that the model can, for example, poll a tool.
+    /// Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self

@@ -206,11 +206,12 @@ impl ReactAgent {
         }
     }
 
-    /// Returns `context` with the state of the agent, `meter`, and the progress events of calls.
+    /// Returns `context` with three additions: the state of the agent, `meter`, and a
+    /// [`ProgressRelay`] that sends the progress of calls to `events`.
     ///
     /// If the runs of this agent have a queue, also adds a closed [`QueueHandle`] to the state.
     /// Without this handle, tools with a [`QueueHandle`] parameter would be withheld because of
-    /// missing state. Each call gets its own handle to an open queue instead.
+    /// missing state. For each call, an open handle replaces the closed handle.
     fn call_context(&self, context: RunContext, meter: &UsageMeter, events: &EventSink) -> RunContext {
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let mut state = context.state.clone().with_defaults(&self.0.state);

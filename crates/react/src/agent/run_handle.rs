@@ -119,8 +119,8 @@ impl fmt::Debug for RunHandle {
 /// The receiving end of a [`RunHandle`], for the driver of a run. Dropping the mailbox closes the
 /// handle.
 ///
-/// [`ReactAgent`](crate::ReactAgent) uses a mailbox. Another driver attaches it before the first
-/// step, calls [`next_effect`](Self::next_effect) instead of [`Run::next`], and calls
+/// [`ReactAgent`](crate::ReactAgent) uses a mailbox. A custom driver attaches a mailbox before the
+/// first step, calls [`next_effect`](Self::next_effect) instead of [`Run::next`], and calls
 /// [`close`](Self::close) after the last step.
 ///
 /// # Examples

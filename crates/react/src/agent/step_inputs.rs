@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl ReactAgent {
-    /// Lists the tools and runs the hooks for the next request. `last` are the instructions of the
-    /// last step. They are reused if their text is unchanged, because a [`Message`] caches its
-    /// rendered text.
+    /// Lists the tools and runs the hooks for the next request. `last` contains the instructions of
+    /// the previous step. This message is reused if the text is unchanged, because a [`Message`]
+    /// caches its rendered text.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -28,7 +28,7 @@ impl ReactAgent {
         inputs.handoff_tools = Arc::clone(&self.0.transfers);
         let cx = StepContext::new(run, context, entries);
         let mut inputs = self.0.extensions.prepare(inputs, run, &cx).await?;
-        // The model of the agent already has its prices. A model that a hook has selected has none.
+        // The agent's model already has the agent's prices. A model selected by a hook does not.
         if !Arc::ptr_eq(&inputs.model, &self.0.model) {
             inputs.model = self.0.with_prices(inputs.model);
         }

@@ -27,9 +27,9 @@ pub(super) use stream_parser::StringScanner;
 /// A ReAct dialect for models without function calling. Each reply is one JSON object with a
 /// thought, a tool name and the arguments.
 ///
-/// By default, replies are constrained to a JSON schema with one alternative per tool and one for
-/// the answer, a call to [`FINISH`]. The parser also accepts common deviations: code fences, text
-/// around the object, and other key names.
+/// By default, replies are constrained to a JSON schema. The schema has one alternative per tool,
+/// and one for a call to [`FINISH`] with the answer. The parser also accepts common deviations:
+/// code fences, text around the object, and other key names.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
     is_constrained: bool,
@@ -43,7 +43,8 @@ impl Default for JsonReact {
 }
 
 impl JsonReact {
-    /// Creates a dialect that constrains each reply to a JSON schema. The model must support this.
+    /// Creates a dialect that constrains each reply to a JSON schema. The model must support JSON
+    /// schemas.
     pub fn new() -> Self {
         Self { is_constrained: true }
     }

@@ -79,7 +79,7 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The tool lists of model requests if outputs are declared: the original tools with [`FINISH`],
+/// The tool lists of model requests with declared outputs: the original tools with [`FINISH`],
 /// the original tools without [`FINISH`], and only [`FINISH`]. All three lists are cached in the
 /// original tool list.
 struct FinishTools {

@@ -148,8 +148,8 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     }
 }
 
-/// Extracts the answer from the arguments of a [`FINISH`] call, as text. Returns `None` if there is
-/// no answer or it is blank.
+/// Extracts the answer from the arguments of a [`FINISH`] call, as text. Returns `None` if the
+/// answer is missing or blank.
 ///
 /// In an object, the answer is the member [`ANSWER_KEY`] or the only member. A string is parsed
 /// first if it contains a JSON object. Any other value is itself the answer.

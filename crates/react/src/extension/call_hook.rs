@@ -9,7 +9,7 @@ use haft_core::{
 use serde_json::Value;
 
 /// The rest of a tool call: the inner hooks and the tool. Each hook that is added with
-/// [`Extension::around_calls`](super::Extension::around_calls) receives a `NextCall` as its second
+/// [`Extension::around_calls`](super::Extension::around_calls) receives a `Next` as its second
 /// argument.
 #[derive(Clone)]
 pub struct Next {

@@ -53,8 +53,8 @@ pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) 
     }
 }
 
-/// Runs `hook` in a task of its own, on the runtime for tool calls. The driver continues even if
-/// the hook panics or blocks its thread.
+/// Runs `hook` on a separate tokio task, on the runtime for tool calls. The driver therefore
+/// continues even if the hook panics or blocks its thread.
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,

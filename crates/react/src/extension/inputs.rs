@@ -47,13 +47,14 @@ pub struct StepInputs {
     pub model: Arc<dyn ChatModel>,
     /// The dialect that formats the request and parses the reply.
     pub dialect: Arc<dyn Dialect>,
-    /// The names of the tools by which the driver recognizes a hand-off. Hooks can neither rename
-    /// these tools nor give their names to other tools. Default: none.
+    /// The names of the hand-off tools. The driver recognizes a hand-off by the name of the called
+    /// tool, so hooks can neither rename these tools nor give their names to other tools. Default:
+    /// none.
     pub handoff_tools: Arc<BTreeSet<String>>,
 }
 
 impl StepInputs {
-    /// Creates inputs without instructions and overrides.
+    /// Creates inputs without instructions or overrides.
     pub fn new(tools: ToolList, model: Arc<dyn ChatModel>, dialect: Arc<dyn Dialect>) -> Self {
         Self {
             tools,
@@ -66,7 +67,7 @@ impl StepInputs {
         }
     }
 
-    /// Creates a [`Step`] that borrows these inputs, without a resolver. `now` is the current time.
+    /// Creates a [`Step`] without a resolver that borrows these inputs. `now` is the current time.
     pub fn as_step(&self, now: Timestamp) -> Step<'_> {
         Step {
             instructions: self.instructions.as_ref(),
@@ -84,8 +85,7 @@ impl StepInputs {
     }
 
     /// Returns these inputs with the changes in `request`, and with `paragraphs` appended to the
-    /// instructions. Fails if the name of a hand-off tool was changed. The error is the text for
-    /// the user.
+    /// instructions. Fails with a text for the user if a hook changed the name of a hand-off tool.
     pub(super) fn changed_by(
         self,
         request: StepRequest,
@@ -106,9 +106,9 @@ impl StepInputs {
         })
     }
 
-    /// Fails if a tool of this step has a name that the dialect of this step reserves. The tools
-    /// and the dialect of the agent were checked when it was built, but a hook may have replaced
-    /// them. The error is the text for the user.
+    /// Fails with a text for the user if a tool of this step has a name that the dialect of this
+    /// step reserves. The tools and the dialect of the agent were checked when the agent was built,
+    /// but a hook may have replaced them.
     pub(super) fn check_reserved_name(&self, run: &Run) -> Result<(), String> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(format!(

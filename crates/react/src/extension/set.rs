@@ -22,7 +22,7 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 /// [`ReactAgent`](crate::ReactAgent) has an `ExtensionSet`, and any other driver of a [`Run`] can
 /// use one:
 ///
-/// - at the construction: [`adapt_tools`](Self::adapt_tools), [`adapt_model`](Self::adapt_model),
+/// - at construction: [`adapt_tools`](Self::adapt_tools), [`adapt_model`](Self::adapt_model),
 ///   [`instructions`](Self::instructions) and [`configure`](Self::configure)
 /// - for [`Effect::Prepare`](crate::Effect::Prepare): [`prepare`](Self::prepare)
 /// - for [`Effect::Chat`](crate::Effect::Chat): [`after_reply`](Self::after_reply), before
@@ -156,16 +156,17 @@ impl ExtensionSet {
     }
 
     /// Runs the hooks for dynamic instructions and the [`prepare`](Extension::prepare) hooks.
-    /// `inputs` are the inputs of the next model request without hooks. Returns the changed inputs.
+    /// `inputs` contains the inputs of the next model request before any hook has changed them.
+    /// Returns the changed inputs.
     ///
     /// Call this method for each [`Effect::Prepare`](crate::Effect::Prepare), and before
     /// [`Run::recover`].
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout,
-    /// gives a tool a name that the dialect reserves, or changes the name of a [hand-off
-    /// tool](StepInputs::handoff_tools).
+    /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
+    /// Fails with the same error if a hook gives a tool a name that the dialect reserves, or
+    /// changes the name of a [hand-off tool](StepInputs::handoff_tools).
     pub async fn prepare(
         &self,
         inputs: StepInputs,
@@ -207,8 +208,8 @@ impl ExtensionSet {
         Ok(paragraphs)
     }
 
-    /// Runs the [`after_reply`](Extension::after_reply) hooks on `reply`, a reply to the request in
-    /// flight of `run`. Returns the changed reply, for [`Run::on_chat`].
+    /// Runs the [`after_reply`](Extension::after_reply) hooks on `reply`, the reply to the current
+    /// model request of `run`. Returns the changed reply, for [`Run::on_chat`].
     ///
     /// The hooks cannot change the usage of the reply. A reply without content is rejected if the
     /// hooks removed its calls.

@@ -132,8 +132,8 @@ impl StepRequest {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Checks that no hook has renamed a tool among `fixed`, and that no hook has given the name of
-    /// such a tool to another tool. `all` is the original tool list. The error text names the tool.
+    /// Checks that no hook has renamed a tool named in `fixed`, or has given a name in `fixed` to
+    /// another tool. `all` is the original tool list. The error text names the tool.
     pub(super) fn check_fixed_names(&self, all: &ToolList, fixed: &BTreeSet<String>) -> Result<(), String> {
         for (tool, prepared) in all.tools().iter().zip(&self.tools) {
             let name = tool.definition().name();
@@ -152,8 +152,8 @@ impl StepRequest {
         Ok(())
     }
 
-    /// Returns the tool list of the request: `all`, if no hook changed a definition, or a changed
-    /// copy. Changed copies are cached in `cached`.
+    /// Returns the tool list of the request. Returns `all` if no hook changed a definition. If a
+    /// hook changed one, returns a changed copy of `all`, which is cached in `cached`.
     pub(super) fn prepared_tools(&self, all: &ToolList, cached: &PreparedListCache) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
@@ -178,7 +178,7 @@ impl fmt::Debug for StepRequest {
     }
 }
 
-/// The maximum number of tool lists in a [`PreparedListCache`] cache.
+/// The maximum number of tool lists in a [`PreparedListCache`].
 const MAX_CACHED_LISTS: usize = 8;
 
 /// An LRU cache of tool lists that a `prepare` hook has changed. A cached list keeps its memoized

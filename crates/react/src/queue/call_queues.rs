@@ -15,12 +15,12 @@ use crate::{Run, run::RunError};
 /// pushed calls are executed only if the call that pushed them succeeds. A failed call may be
 /// repeated, and a suspended call runs again from its start: both would push the same calls again.
 ///
-/// Two more parts belong to a queue:
+/// A driver with queues also sets two values:
 ///
-/// - [`QueueHandle::closed`] in the state for listing tools. Otherwise, tools that take a
+/// - [`QueueHandle::closed`] in the state for listing tools. Without this handle, tools that take a
 ///   [`QueueHandle`] are withheld from the model.
-/// - [`QueueResolver`](super::QueueResolver) in [`Step::resolver`](crate::Step::resolver). They
-///   replace placeholders with results.
+/// - [`QueueResolver`](super::QueueResolver) in [`Step::resolver`](crate::Step::resolver). The
+///   resolver replaces placeholders with results.
 ///
 /// # Cancellation
 ///
@@ -78,9 +78,9 @@ impl CallQueues {
         Self(calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::new(&quota)))).collect())
     }
 
-    /// Returns the state for each call, by the id of the call, as needed for
+    /// Returns the state for each call, keyed by call id, as needed for
     /// [`Batch::call_states`](haft_core::pipeline::Batch::call_states). The state contains the
-    /// [`QueueHandle`] of the call, which accepts calls to `tools`. `pipeline` validates these
+    /// [`QueueHandle`] of the call, which accepts calls to `tools`. `pipeline` validates the pushed
     /// calls.
     pub fn host_states(&self, tools: &ToolList, pipeline: &Pipeline) -> BTreeMap<String, HostState> {
         let handle = |pushed| QueueHandle::new(pushed, tools.clone(), pipeline.clone());
@@ -88,10 +88,11 @@ impl CallQueues {
     }
 
     /// Closes the queue of the call that ended with `outcome`. If the call succeeded, its pushed
-    /// calls are [added](Run::add_calls) to `run`. Otherwise, they are discarded.
+    /// calls are [added](Run::add_calls) to `run`. If it failed or is suspended, they are
+    /// discarded.
     ///
-    /// Call this method before the outcome is reported to `run`. Otherwise, a run that is saved in
-    /// between loses the pushed calls.
+    /// Call this method before the outcome is reported to `run`, because a run that is saved after
+    /// the report and before this method loses the pushed calls.
     ///
     /// # Errors
     ///

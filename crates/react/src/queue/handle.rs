@@ -50,9 +50,9 @@ impl QueueHandle {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such tool or if the arguments are invalid. In these cases the error
-    /// text is written for a model. Also fails if the queue is full or closed. The source of the
-    /// error is then a [`QueueError`].
+    /// Fails if no tool has the name `tool`, or if the arguments are invalid. The text of these
+    /// errors is written for a model. Also fails if the queue is full or closed. The source of this
+    /// error is a [`QueueError`].
     pub fn push_call(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;

@@ -1,4 +1,4 @@
-//! Replaces placeholders with the results of queued calls.
+//! Replacement of placeholders with the results of queued calls.
 
 use std::collections::HashMap;
 

@@ -42,7 +42,7 @@ struct PlaceholderIndex {
     /// The indices of the messages with unresolved placeholders: the call has no result yet, or its
     /// result is too long or nested too deeply.
     unresolved: BTreeSet<usize>,
-    /// The number of messages at the start of the transcript that were read.
+    /// The number of transcript messages read so far.
     read_count: usize,
 }
 

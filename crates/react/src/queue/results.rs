@@ -66,7 +66,7 @@ impl QueuedResults {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// Returns the outcome of the call with this placeholder, or `None` if no call has it.
+    /// Returns the outcome of the call with this placeholder, or `None` if the call is unknown.
     pub fn get(&self, placeholder: &str) -> Option<&QueuedOutcome> {
         self.0.get(placeholder)
     }
@@ -165,7 +165,7 @@ impl QueuedResults {
 /// from no change to the largest change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ResultsChange {
-    /// No result was added: the messages contained none.
+    /// No result was added, because the messages contained no results.
     None,
     /// Results were added, and every earlier result is unchanged.
     Added,

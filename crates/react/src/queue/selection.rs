@@ -1,4 +1,4 @@
-//! Selects the queued calls that can be executed now.
+//! Selection of the queued calls that can be executed now.
 
 use haft_core::{ToolCall, schema::JsonText};
 

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// The routes of a [`Router`](super::Router) or of [`HandoffGroup`](crate::HandoffGroup), as data.
+/// The routes of a [`Router`](super::Router) or a [`HandoffGroup`](crate::HandoffGroup), as data.
 /// Each route leads to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
@@ -20,7 +20,7 @@ pub struct Route {
     /// The name of the route. It is also the name of the agent.
     pub name: String,
     /// The purpose of the agent in a few words. It appears in clarifying questions, in the prompt
-    /// of a [`ModelClassifier`](super::ModelClassifier), and in the hand-off tools of
+    /// of a [`ModelClassifier`](super::ModelClassifier), and in the hand-off tools of a
     /// [`HandoffGroup`](crate::HandoffGroup).
     pub description: String,
     /// Words and phrases that indicate this route, for the classifier

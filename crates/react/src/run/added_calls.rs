@@ -20,8 +20,8 @@ impl Run {
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
     /// the model.
     ///
-    /// If a tool adds calls, the driver must add them before it reports the result of the tool.
-    /// Otherwise, a run that is saved in between would lose the calls.
+    /// If a tool adds calls, the driver must add them before it reports the result of the tool,
+    /// because a run that is saved after the report and before the addition loses the calls.
     ///
     /// # Errors
     ///
@@ -53,8 +53,8 @@ impl Run {
     }
 
     /// Starts a batch of the added calls that can be executed now, and records failures for the
-    /// calls that can never be executed. Returns `false` if the run has no added calls, and `true`
-    /// if it has changed the run. The caller must then advance the run from its new state. Fails if
+    /// calls that can never be executed. Returns `false` if the run has no added calls. Returns
+    /// `true` if the run was changed: the caller must then advance it from its new state. Fails if
     /// a limit forbids the calls and ends the run.
     pub(super) fn start_added_calls(
         &mut self,

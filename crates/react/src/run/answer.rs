@@ -1,4 +1,5 @@
-//! Construction of the output and the answer of a run, also from the result of a stop tool.
+//! Construction of the output and the answer of a run. The output comes from a message of the model
+//! or from a stop tool.
 
 use std::mem;
 
@@ -35,9 +36,9 @@ impl Run {
         }
     }
 
-    /// Uses the tool result at `index` of the transcript as the output of the run. If there are
-    /// added calls, they are executed first. Always returns `None` on success, since no effect is
-    /// needed.
+    /// Uses the tool result at the transcript index `index` as the output of the run. If the run
+    /// has added calls, starts them first: the tool result is then used after these calls. Always
+    /// returns `None` on success, since no effect is needed.
     pub(super) fn stop_with_result(
         &mut self,
         index: usize,

@@ -37,9 +37,10 @@ impl Run {
         Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
     }
 
-    /// Reports the summary that [`Effect::Compact`] requested. If the request failed, or the
-    /// summary is empty or truncated, the oldest turn or step is omitted instead, up to
-    /// [`omissions`](super::ContextConfig::omissions) times in a row.
+    /// Reports the summary that [`Effect::Compact`] requested, or the error of the model. If the
+    /// request failed, or the summary is empty or truncated, the run omits the oldest turn or step.
+    /// At most [`omissions`](super::ContextConfig::omissions) turns and steps are omitted between
+    /// two replies.
     ///
     /// # Errors
     ///

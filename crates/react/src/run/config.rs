@@ -33,7 +33,7 @@ use super::{
 pub struct RunConfig {
     /// The limits of the run, for example on requests, tokens and time.
     pub limits: RunLimits,
-    /// The behaviour when the run reaches a limit. Default: the run fails.
+    /// The action of the run when it reaches a limit. Default: the run fails.
     pub limit_action: LimitAction,
     /// The schema of the structured input. The schema must describe a JSON object, and the last new
     /// message must contain [JSON content](haft_core::content::Content::json) that is valid for it.
@@ -69,8 +69,9 @@ pub struct RunConfig {
     /// exceeds the limit, so [`limit_action`](Self::limit_action) applies. `None` means no limit.
     /// Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
-    /// The maximum number of consecutive rejected replies: those that are empty, unreadable or
-    /// truncated, have the wrong form, ignore the tool choice, or fail the validation. Default: 2.
+    /// The maximum number of consecutive rejected replies. A reply is rejected if it is empty,
+    /// unreadable or truncated, has the wrong form, ignores the tool choice, or fails the
+    /// validation. Default: 2.
     pub max_output_retries: u32,
 }
 
@@ -88,7 +89,7 @@ pub enum OutputStrategy {
     Extraction,
 }
 
-/// The behaviour of a run when it reaches a limit.
+/// The action of a run when it reaches a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

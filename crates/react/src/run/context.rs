@@ -10,8 +10,8 @@ use super::{Resolver, Run, message_metadata::unsummarized_count, segments};
 /// The configuration of the context: the part of the conversation that a model request contains.
 ///
 /// Messages are omitted in whole segments: turns of earlier runs, and steps of this run. A step is
-/// a reply with calls and all messages after it, up to the next such reply. The input of this run
-/// and its last step are always sent.
+/// a reply with calls and all messages up to the next reply with calls. The input of this run and
+/// its last step are always sent.
 ///
 /// If the conversation was summarized, the latest summary is sent in place of the summarized
 /// messages. Later runs of the conversation continue from this summary.
@@ -22,8 +22,9 @@ pub struct ContextConfig {
     /// are omitted. 0 has the same effect as 1. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// The maximum number of tokens of a model request with its reply. If it is exceeded, messages
-    /// are summarized or omitted before the next request. Default: no maximum.
+    /// The maximum number of tokens in a model request and its reply together. After a request that
+    /// exceeds this maximum, messages are summarized or omitted before the next request. Default:
+    /// no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// The maximum number of times that the oldest turn or step is omitted because the context is
@@ -47,11 +48,11 @@ impl Default for ContextConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextRange {
-    /// The transcript index at which the messages of earlier runs in model requests begin. Messages
-    /// before this index are omitted or summarized.
+    /// The transcript index from which messages of earlier runs are sent in model requests.
+    /// Messages before this index are omitted or summarized.
     pub(super) earlier: usize,
-    /// The transcript index at which the steps of this run in model requests begin. Earlier steps
-    /// are hidden, omitted or summarized.
+    /// The transcript index from which steps of this run are sent in model requests. Steps before
+    /// this index are hidden, omitted or summarized.
     pub(super) steps: usize,
     /// The transcript index of the latest summary, which replaces the messages before this range.
     /// `None` if there is no summary.
@@ -71,8 +72,8 @@ pub(super) struct ContextRange {
 
 impl ContextRange {
     /// Returns the range at the start of a run whose first message has the index `first_message`.
-    /// It contains all earlier messages or, if there is a summary, the latest summary and the
-    /// messages that it does not cover.
+    /// If there is a summary, the range contains the latest summary and the messages that the
+    /// summary does not cover. Without a summary, the range contains all earlier messages.
     pub(super) fn at_start(messages: &[Arc<Message>], first_message: usize) -> Self {
         let earlier = messages.iter().take(first_message);
         let summary =
@@ -161,8 +162,8 @@ impl Run {
         true
     }
 
-    /// Returns the message index of the first turn to send, and that of the first step to send. At
-    /// most [`ContextConfig::latest`] turns and steps are sent.
+    /// Returns the message indices of the first turn and the first step to send. At most
+    /// [`ContextConfig::latest`] turns and steps are sent.
     fn latest_segment_starts(&self) -> (usize, usize) {
         let ContextRange { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };

@@ -13,8 +13,9 @@ use super::call_ids;
 ///
 /// # Errors
 ///
-/// Fails if the conversation is empty or a call has no result, because providers reject such
-/// requests. The error contains the conversation without the new messages.
+/// Fails if the conversation is empty or a call has no result, because providers reject requests
+/// with an empty conversation or an open call. The error contains the conversation without the new
+/// messages.
 pub fn append_to_conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
@@ -29,7 +30,7 @@ pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentEr
     AgentError::from(kind).with_transcript_and_usage(earlier.clone(), Usage::default())
 }
 
-/// Sets the creation time of all messages without one to the current time. Drivers call this
+/// Sets the creation time of each message to the current time if it is unset. Drivers call this
 /// function, since a run has no clock.
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();

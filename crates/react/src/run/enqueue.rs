@@ -36,7 +36,7 @@ impl Run {
     ///
     /// Messages are delivered at a step boundary, never between calls and their results, in the
     /// order in which they were enqueued. Undelivered messages are saved with the run. If a limit
-    /// allows no further request, they are not delivered, and
+    /// allows no further request, the messages stay undelivered, and
     /// [`undelivered_messages`](Self::undelivered_messages) returns them.
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
@@ -86,7 +86,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails in other states, and if the message is not a user or system message.
+    /// Fails if the run is in another state, or if the message is not a user or system message.
     pub fn append(&mut self, message: impl Into<Message>) -> Result<(), RunError> {
         let message = message.into();
         check_enqueueable(&message)?;
@@ -134,8 +134,8 @@ impl Run {
     }
 }
 
-/// Checks that `message` can be [enqueued](Run::enqueue). Only user and system messages can,
-/// because an enqueued message is inserted between two steps.
+/// Checks that `message` can be [enqueued](Run::enqueue). Only user and system messages can be
+/// enqueued, because an enqueued message is inserted between two steps.
 ///
 /// # Errors
 ///

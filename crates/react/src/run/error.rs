@@ -2,8 +2,8 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
-/// An incorrect use of a [`Run`](super::Run), for example reporting a reply although no request is
-/// in flight. The run is unchanged.
+/// An error for incorrect use of a [`Run`](super::Run), for example a reply reported while no
+/// request is in flight. The run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -63,8 +63,8 @@ pub enum RunError {
         /// The id of the call that the decision was reported for.
         id: String,
         /// The ids of the calls that wait for a decision, separated by commas, or `none` if no
-        /// batch of calls is open. If the suspended tool is an agent, the list contains the ids of
-        /// the waiting calls in the agent's run instead.
+        /// batch of calls is open. If a suspended tool is an agent, the list contains the ids of
+        /// the waiting calls in the agent's run, and not the id of the call to the agent.
         waiting: String,
     },
     /// A decision does not fit the call, for example an approval for a call that waits for input.

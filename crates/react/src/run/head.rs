@@ -107,7 +107,8 @@ impl RunData {
         self.clock.now
     }
 
-    /// Sets the tool choice to `Auto` if it requires a call, after the model has made this call.
+    /// Resets a tool choice that requires a call to `Auto`. Called after the model has made this
+    /// call.
     pub(super) fn reset_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::segments::is_from_user;
 
 /// Validates the structured input of a run against the schema `inputs`. The new messages of the run
-/// begin at index `start`. The input is the first JSON content of the last new message. Without new
-/// messages, the last message from the user is used instead.
+/// begin at index `start`. The input is the first JSON content of the last new message, or of the
+/// last message from the user if there are no new messages.
 pub(super) fn validate_input(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],
@@ -26,8 +26,8 @@ pub(super) fn validate_input(
     schema.validate(value).map_err(invalid)
 }
 
-/// Returns the first JSON content of `message`. `None` if it is not a user message or contains no
-/// JSON.
+/// Returns the first JSON content of `message`. `None` if `message` is not a user message or
+/// contains no JSON.
 fn json_content(message: &Message) -> Option<&Value> {
     let MessageBody::User { content } = message.body() else { return None };
     content.iter().find_map(|part| match part {

@@ -48,8 +48,8 @@ impl RunClock {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Sets the elapsed time to at least `limit`. When the timer of the driver ends, the clock of
-    /// the run may still show less than `limit`.
+    /// Sets the elapsed time to at least `limit`, because the clock of the run may still show less
+    /// than `limit` when the timer of the driver ends.
     fn expire(&mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.elapsed_ms = self.elapsed_ms.max(limit);
@@ -75,8 +75,9 @@ impl Run {
         reached.into_iter().flatten().next()
     }
 
-    /// Returns the remaining time of the run. `None` if the run has no time limit, and during the
-    /// final request after a limit, to which the time limit does not apply.
+    /// Returns the remaining time of the run. `None` if the run has no time limit. Also `None`
+    /// during the final request after a limit, because the time limit does not apply to this
+    /// request.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;
@@ -115,20 +116,21 @@ impl Run {
     }
 
     /// Adds `usage` to the usage of the run. The usage of the run's own model requests is already
-    /// included. This method is for other usage, for example that of an agent called as a tool.
+    /// included. Call this method for additional usage, such as the usage of an agent called as a
+    /// tool.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
     }
 
-    /// Sets the current time to `now`. Adds the time since the last step to the elapsed time if the
-    /// clock is running, and starts the clock otherwise.
+    /// Sets the current time to `now`. If the clock is running, adds the time since the last step
+    /// to the elapsed time. If the clock is stopped, starts the clock.
     pub(super) fn tick(&mut self, now: Timestamp) {
         self.head.clock.tick(now);
     }
 
     /// Applies [`RunConfig::limit_action`](super::RunConfig::limit_action) to a run that reached
-    /// `limit`: the run fails or makes a final request. If `purpose` is already that of a final
-    /// request, the run always fails.
+    /// `limit`: the run fails or makes a final request. If the request with this `purpose` is
+    /// already the final request, the run always fails.
     pub(super) fn apply_limit_action(&mut self, purpose: RequestPurpose, limit: Limit) -> Transition {
         match (self.head.config.limit_action, purpose.limit()) {
             (LimitAction::Fail, _) => {
@@ -162,8 +164,8 @@ impl Run {
         (State::ReadyToRequest { purpose }, if is_too_many { Err(error()) } else { Ok(()) })
     }
 
-    /// Returns the limit that forbids new calls, or `None` if they are allowed. `total` is the
-    /// number of all calls of the run, including the new ones.
+    /// Returns the limit that forbids new calls, or `None` if new calls are allowed. `total` is the
+    /// number of all calls of the run, including the new calls.
     pub(super) fn reached_call_limit(&self, purpose: RequestPurpose, total: u32) -> Option<Limit> {
         let RunData { config, repeated_calls, .. } = &self.head;
         let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);

@@ -31,7 +31,7 @@ pub fn hint_message(text: impl Into<String>) -> Message {
 }
 
 /// Creates a message with the summary `text` of the conversation. The summary covers all earlier
-/// messages except the last `kept` ones.
+/// messages except the `kept` messages directly before it.
 pub(super) fn summary_message(text: impl Into<String>, kept: usize) -> Message {
     let text = format!("Summary of the conversation so far:\n{}", text.into());
     with_metadata_entry(hint_message(text), SUMMARY_KEY, Value::from(kept))

@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::{Run, RunError, message_metadata, state::State};
 
-/// The text and the structured outputs of an answer, as passed to output validators. A
-/// [`RunOutput`](haft_core::RunOutput) can also be a suspended run.
+/// The text and the structured outputs of an answer, as passed to output validators. Unlike a
+/// [`RunOutput`](haft_core::RunOutput), an `Output` is never a suspended run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// The text of the output. For structured output, its JSON text.
+    /// The text of the output. If the output is structured, this is its JSON text.
     pub text: String,
     /// The structured output as a JSON object. Empty if the output is only text. The result of a
     /// stop tool can be structured even if the run declares no outputs.
@@ -84,8 +84,8 @@ impl Run {
     /// Reports the result of the validation requested by [`Effect::Check`](super::Effect::Check).
     ///
     /// A validator can change the output, but its structured data must still fit the declared
-    /// schema. The transcript keeps the original message of the model. If only the structured data
-    /// was changed, its JSON text replaces the text.
+    /// schema. The transcript keeps the original message of the model. If the validator changed
+    /// only the structured data, the new JSON text replaces the text of the output.
     ///
     /// # Errors
     ///
@@ -129,8 +129,9 @@ impl Run {
         self.head.state.finish_check(State::finishing(stop_reason, output));
     }
 
-    /// Returns `changed`, the output that a validator returned for `output`, with the original stop
-    /// reason. Fails if its structured data does not fit the declared schema.
+    /// Checks `changed`, the output that a validator returned for `output`. Returns `changed` with
+    /// the stop reason of `output`. Fails if the structured data of `changed` does not fit the
+    /// declared schema.
     fn check_changed_output(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs {

@@ -35,7 +35,7 @@ impl Run {
         let purpose = request.purpose;
         let message = reply.message;
         match reply.finish_reason {
-            // The error contains the truncated reply. The transcript does not.
+            // The error contains the truncated reply, and the transcript does not contain it.
             FinishReason::Length => return repeat_request(purpose, Err(truncated_error(message))),
             FinishReason::ContentFilter => {
                 return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered));
@@ -143,9 +143,9 @@ impl Run {
         (next, result)
     }
 
-    /// Returns the problem of each rejected reply in the transcript, starting at message index
-    /// `message`. The texts are those sent to the model. Rejected replies in the transcript are
-    /// marked as [unusable](super::is_unusable).
+    /// Returns the problem of each rejected reply from the message index `message` on, as the text
+    /// that was sent to the model. Rejected replies in the transcript are marked as
+    /// [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
@@ -154,9 +154,9 @@ impl Run {
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// Returns how often in a row the model has made its latest call, or its latest cycle of calls
-    /// such as A, B, A, B. `latest` is the number of calls in the last reply. Without a limit, the
-    /// result is always 1.
+    /// Returns the number of times in a row that the model has made its latest call, or its latest
+    /// cycle of calls such as A, B, A, B. `latest` is the number of calls in the last reply. If
+    /// `max_repeated_calls` is `None`, the result is always 1.
     ///
     /// A single reply can repeat a call more often than permitted. The result then stops at the
     /// limit, so that the model is warned before the run is stopped.

@@ -6,8 +6,8 @@ use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::St
 use crate::dialect::{Prompt, Reply};
 
 impl Run {
-    /// If there are added calls, starts them and returns `None`. Otherwise, delivers the messages
-    /// enqueued for the next request and returns [`Effect::Prepare`].
+    /// If the run has added calls, starts them and returns `None`. If it has none, delivers the
+    /// messages enqueued for the next request and returns [`Effect::Prepare`].
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.start_added_calls(step.resolver)? {
             return Ok(None);

@@ -7,8 +7,8 @@ use haft_core::{Message, message::MessageBody};
 
 use super::message_metadata::{call_results, is_hint, unsummarized_count};
 
-/// Splits the messages in `range` into steps. A step is a reply with calls and everything up to the
-/// next such reply. Messages before the first reply with calls belong to the first step.
+/// Splits the messages in `range` into steps. A step is a reply with calls and all messages up to
+/// the next reply with calls. Messages before the first reply with calls belong to the first step.
 pub(super) fn steps(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
     let calls = |index: &usize| messages.get(*index).is_some_and(|message| !message.tool_calls().is_empty());
     split(range.clone(), range.filter(calls).skip(1))

@@ -42,7 +42,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if the transcript has more or fewer messages than when `head` was created.
+    /// Fails if the number of messages in `transcript` has changed since `head` was created.
     pub fn from_head(head: RunHead, transcript: Transcript) -> Result<Self, RunError> {
         let RunHead { message_count: messages, head } = head;
         if messages != transcript.len() {
@@ -104,9 +104,9 @@ impl<'de> Deserialize<'de> for RunHead {
 struct SavedJson(Value);
 
 impl SavedJson {
-    /// Checks that `value` has the version [`Run::VERSION`]. Its other fields are not read yet,
-    /// since they may differ in other versions. The error text contains `what`, the name of the
-    /// saved data, and `fields`, the names of its other fields.
+    /// Checks that `value` has the version [`Run::VERSION`]. Does not read the other fields of
+    /// `value`, because they may differ in other versions. The error text contains `what`, the name
+    /// of the saved data, and `fields`, the names of the other fields.
     fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {

@@ -46,10 +46,10 @@ pub(super) enum State {
     ReplyReceived { request: SentRequest, reply: Box<Reply> },
     /// A batch of calls is being executed.
     CallingTools(Batch),
-    /// All calls of the batch without a result wait for a decision.
+    /// Every call of the batch that has no result waits for a decision.
     Suspended(Batch),
-    /// A call to a tool in `stop_on` succeeded. Its result, at this index of the transcript, is the
-    /// answer.
+    /// A call to a tool in `stop_on` succeeded. `result` is the transcript index of the result of
+    /// this call, which is the answer.
     StoppedByTool { result: usize },
     /// An output is being validated by the driver.
     CheckingOutput {
@@ -372,7 +372,7 @@ impl StateMachine {
         }
     }
 
-    /// Moves the batch of calls out of the state, or returns `None` if there is none. The caller
+    /// Moves the batch of calls out of the state, or returns `None` if no batch is open. The caller
     /// must call [`finish_calls`](Self::finish_calls) next.
     pub(super) fn take_calls(&mut self) -> Option<Batch> {
         self.batch()?;

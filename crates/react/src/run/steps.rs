@@ -29,7 +29,7 @@ pub fn agent_steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     steps.collect()
 }
 
-/// Returns the first result in `messages` of the call with this `id`. `None` if the call has no
+/// Returns the first result of the call with this `id` in `messages`. `None` if the call has no
 /// result. The search is short, since most results directly follow their calls.
 fn find_result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
     let mut results = messages.iter().filter_map(|message| match message.body() {

@@ -13,8 +13,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails only if the run cannot be serialized as JSON. Runs from [`new`](Self::new) or from
-    /// JSON always can.
+    /// Fails only if the run cannot be serialized as JSON. A run from [`new`](Self::new) or from
+    /// JSON can always be serialized.
     pub fn to_suspended(&self) -> Result<SuspendedRun, AgentErrorKind> {
         let checkpoint = serde_json::to_value(self).map_err(|error| unreadable_error(&error))?;
         Ok(SuspendedRun { pending: self.pending_calls(), checkpoint })

@@ -18,7 +18,8 @@ use crate::open_calls::OpenCalls;
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
     /// from `result`: the run sets the id and the name of the call, adds a warning to a repeated
-    /// call, and turns a retry request over the budget of the tool into a final failure.
+    /// call, and turns a retry request into a final failure if the retry budget of the tool is
+    /// exhausted.
     ///
     /// # Errors
     ///
@@ -163,15 +164,16 @@ impl Run {
         }
     }
 
-    /// Records a failure for each call of a reply in `calls`, and for each added call. Its message
-    /// states that `limit` was reached before the call.
+    /// Records a failure for each call in `calls`, which are the calls of one reply. Also records a
+    /// failure for each added call. The message of each failure contains `limit`.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
         self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
         self.close_added_calls(FailureKind::Denied, &why);
     }
 
-    /// Closes all open calls with a failure because of `limit`, then applies [`LimitAction`].
+    /// Closes each open call with a failure whose message contains `limit`, then applies
+    /// [`LimitAction`].
     pub(super) fn deny_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let why = format!("not run: {limit}");
         self.close_calls(FailureKind::Denied, &why);
@@ -180,7 +182,8 @@ impl Run {
     }
 
     /// Applies [`LimitAction`] after all calls were closed because of `limit`. If the next request
-    /// is already the final one, the model still gets it, with the failures of the closed calls.
+    /// is already the final request, the run still makes this request, and the model receives the
+    /// failures of the closed calls.
     pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let answers = self.head.config.limit_action == LimitAction::Answer;
         match self.head.state.state() {
@@ -199,8 +202,8 @@ impl Run {
         }
     }
 
-    /// Adds the number of new `calls` to the tool call count of the run. If a limit forbids the
-    /// calls, returns this limit and adds nothing. `None` if the calls are allowed.
+    /// Adds `calls`, the number of new calls, to the tool call count of the run. If a limit forbids
+    /// the calls, returns this limit and adds nothing. `None` if the calls are allowed.
     pub(super) fn count_calls(&mut self, purpose: RequestPurpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);

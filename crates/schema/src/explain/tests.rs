@@ -7,8 +7,7 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Validates `value`, and compares the text of its violations, as a model reads it, with
-/// `expected`.
+/// Validates `value`, and compares the displayed text of its violations with `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
@@ -95,7 +94,7 @@ fn allowed_values_are_listed() {
     );
 }
 
-/// Behaviour B16: every keyword of a schema is enforced, and has a message of its own.
+/// Behaviour B16: every keyword of a schema is enforced, and has its own message.
 #[test]
 fn every_keyword_has_a_message() {
     let cases = [

@@ -9,8 +9,8 @@ use super::super::violation::{MAX_LISTED, Violation, Violations};
 use super::super::{union_guards, wording};
 use super::{Explainer, explain};
 
-/// The similarity between an invalid value and an alternative of a union, in ascending order, as
-/// indicated by the errors of the alternative.
+/// The similarity between an invalid value and an alternative of a union, derived from the errors
+/// of the alternative. The variants are in ascending order of similarity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
     /// The lowest similarity: the value itself is invalid, for example because it has the wrong

@@ -187,9 +187,9 @@ impl<'s> SchemaGraph<'s> {
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
-    /// Calls `own` with the index of the root and of each node reachable from it, and returns the
-    /// sum of the results. A node counts once per path from the root. Returns `None` if a cycle
-    /// makes the sum infinite.
+    /// Returns the sum of the results of `own` for all nodes reachable from the root, including the
+    /// root. `own` receives the index of a node. A node counts once per path from the root. Returns
+    /// `None` if a cycle makes the sum infinite.
     pub(crate) fn sum_over_paths(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
         let counts = self
             .fold_depth_first(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own)
@@ -197,9 +197,9 @@ impl<'s> SchemaGraph<'s> {
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
-    /// Computes a count for each node: its own count plus the counts of its children. `own` returns
-    /// the own count of a node, and `combined` folds the counts of its children. Only edges
-    /// accepted by `follows` lead to children.
+    /// Computes a count for each node: the result of `own` for the index of the node, plus the
+    /// counts of its children, folded with `combined`. Only edges accepted by `follows` lead to
+    /// children.
     ///
     /// Returns the index and the count of each node, children before parents. Fails with the index
     /// of a node on a cycle.
@@ -253,8 +253,8 @@ fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &str)> {
 }
 
 /// Returns the target of the reference `text` in the document `root`, and the JSON pointer of the
-/// target. For an anchor, `#` and its name stand for the pointer. Fails if there is no target, if
-/// the target is in another document, or if the document has a nested `$id`.
+/// target. For an anchor, returns `#` and the name of the anchor in place of the pointer. Fails if
+/// there is no target, if the target is in another document, or if the document has a nested `$id`.
 fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s Value, String), SchemaFault> {
     let reference = Reference::parse(text).ok_or_else(|| SchemaFault::RemoteReference(text.to_owned()))?;
     if let Some(id) = survey.nested_id {

@@ -63,8 +63,8 @@ pub(crate) fn needs_backtracking(pattern: &str) -> bool {
     false
 }
 
-/// A counter of the states in a pattern, used by [`states`]. Its methods return the number of bytes
-/// that they consumed from the pattern.
+/// A counter of the states in a pattern, used by [`estimate_states`]. Its methods return the number
+/// of bytes that they consumed from the pattern.
 struct StateCounter {
     /// The number of states before each open group. States outside the enclosing group are not
     /// included.

@@ -132,7 +132,8 @@ pub(crate) fn drop_iteratively(value: Value) {
     }
 }
 
-/// Returns the number of items of an array, or of members of an object. 0 for all other values.
+/// Returns the number of items of an array, or of members of an object. Returns 0 for all other
+/// values.
 pub(crate) fn child_count(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.len(),

@@ -127,7 +127,7 @@ impl<'s> Flattener<'s> {
     }
 
     /// Creates a flattener that drops keywords if they cannot be merged exactly. If a keyword or a
-    /// property occurs with different values, the first is kept.
+    /// property occurs with different values, the first value is kept.
     pub(super) fn lossy(root: &'s Value) -> Self {
         Self {
             budget: Cell::new(MAX_INLINED_SUBSCHEMAS),
@@ -203,7 +203,7 @@ impl<'s> Flattener<'s> {
             )
         };
         // `additionalProperties` and similar keywords apply to all undeclared properties or items.
-        // After the merge, they would apply to a different set.
+        // After the merge, they would apply to a different set of properties or items.
         let [outside, inside] = [flat.dependent_keywords(&other), other.dependent_keywords(flat)];
         for entry in outside.iter().chain(&inside) {
             conflict(Some((&entry.at, entry.name)))?;

@@ -77,7 +77,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     if let Some(union) = flat.take_keyword("anyOf").or_else(|| flat.take_keyword("oneOf")) {
         let alternatives = alternatives(&union);
         // In Gemini's API, each alternative needs a type. Alternatives that only contain `required`
-        // have none, so their union becomes a note in the description.
+        // have no type, so their union becomes a note in the description.
         if !alternatives.iter().all(|(_, it)| has_only_required(it)) {
             return derive_any_of(inline, flat, &union, alternatives);
         }
@@ -371,9 +371,9 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
     }
 }
 
-/// Appends the alternative `part` to `each`, the list of alternatives. Alternatives must not be
-/// nested: if `part` is an `anyOf`, its alternatives are appended instead, each with the other
-/// keywords of `part`.
+/// Appends the alternative `part` to the list `each`. If `part` is an `anyOf`, appends its
+/// alternatives one by one, each with the other keywords of `part`, because alternatives must not
+/// be nested.
 fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));

@@ -12,8 +12,8 @@ use super::json_types::infer_types;
 /// levels, so deeper subschemas are reduced to their type.
 const MAX_NESTING: usize = 16;
 
-/// The maximum size of a derived schema. A subschema counts as 1, and so do 32 bytes of text in it.
-/// A schema reaches this size only by inlining the same reference targets many times.
+/// The maximum size of a derived schema. Each subschema counts as 1, and every 32 bytes of its text
+/// count as 1. A schema reaches this size only by inlining the same reference targets many times.
 const MAX_SIZE: usize = 16_000;
 
 /// A function that derives one subschema for a provider. It calls [`Inliner::derive_schema`] or

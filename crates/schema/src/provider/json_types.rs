@@ -41,8 +41,8 @@ pub(super) fn infer_types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, Schema
 }
 
 /// Returns the values in the `enum` or `const` of `flat`, or `None` if `flat` has neither. If
-/// `flat` has both, returns the `const` value if the `enum` contains it, and an empty list
-/// otherwise.
+/// `flat` has both, returns only the `const` value, or an empty list if the `enum` does not contain
+/// this value.
 pub(super) fn allowed_values<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
     match flat.keyword("const") {
@@ -64,8 +64,8 @@ pub(super) fn has_type(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Returns the JSON Schema types of `values` without duplicates. If at least one number has a
-/// fraction, all numbers count as `number`, otherwise as `integer`.
+/// Returns the JSON Schema types of `values` without duplicates. All numbers count as `number` if
+/// at least one number has a fraction, and as `integer` if no number has a fraction.
 fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let has_fraction = values.iter().any(|value| value.is_number() && !has_type(value, "integer"));

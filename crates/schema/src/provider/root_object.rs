@@ -50,8 +50,8 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
 struct RootMerger<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
-    /// The names of the properties, and for each name all distinct schemas that the alternatives
-    /// declare.
+    /// The properties: each name, with all distinct schemas that the alternatives declare for this
+    /// name.
     properties: Vec<(&'s str, Vec<&'s Value>)>,
     required: Vec<&'s str>,
     notes: DescriptionNotes,

@@ -167,9 +167,10 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Inlines `only`, the single element of the list under `key` in `schema`. A type name replaces the
-/// list. The keywords of an object are moved to `schema`, which keeps its own `description`, if
-/// any. If `schema` already has another keyword of the object, `schema` is not changed.
+/// Replaces the list under `key` in `schema` with `only`, the single element of the list. If `only`
+/// is a type name, it becomes the value of `key`. If `only` is an object, its keywords are moved to
+/// `schema`, and an existing `description` of `schema` is kept. `schema` is not changed if it
+/// already has any other keyword of the object.
 fn inline_only_alternative(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -83,8 +83,8 @@ impl Size {
     }
 }
 
-/// The state of a computation of the maximum nesting of objects and arrays in a strict schema. A
-/// recursive reference is followed once.
+/// A computation of the maximum nesting of objects and arrays in a strict schema. A recursive
+/// reference is followed once.
 struct Depth<'s> {
     root: &'s Value,
     /// The nesting of each definition in `$defs`, by the name of the definition. The value is 0

@@ -23,7 +23,7 @@ pub(super) struct Repairer<'s> {
 /// A single change that may repair a validation error.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// The replacement of the string at `pointer` by `parsed`, the JSON value that it contains.
+    /// The replacement of the string at `pointer` with `parsed`, the JSON value that it contains.
     ParseString { pointer: String, parsed: Value },
     /// The removal of the property at `pointer`, because its value is `null`.
     Drop { pointer: String },

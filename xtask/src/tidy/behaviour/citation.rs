@@ -66,8 +66,8 @@ fn prose_of(comment: &Comment<'_>) -> String {
 }
 
 /// Returns the test that `comment` documents, as `path.rs::name`. If `comment` is the documentation
-/// of the file, returns `path`. Otherwise returns `None`. `code` contains the lines after the
-/// comment.
+/// of the file, returns `path`. Returns `None` for any other comment. `code` contains the lines
+/// after the comment.
 fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<String> {
     match comment.kind {
         CommentKind::Plain => None,

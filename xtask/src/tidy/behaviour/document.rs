@@ -1,5 +1,5 @@
-//! Parses `docs/behaviour.md`. The document has a list item for each promise, and its tests are
-//! listed below it.
+//! Parses `docs/behaviour.md`. The document has a list item for each promise. The tests of the
+//! promise are listed below the item.
 //!
 //! ```text
 //! - **B12.** Invalid arguments are reported with all violations.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Hints of a tool about its own behaviour (`ToolAnnotations` in MCP). Hints are untrusted, and are
+/// Hints of a tool about its behavior (`ToolAnnotations` in MCP). Hints are untrusted, and are
 /// never sent to a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -47,7 +47,7 @@ impl Annotations {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deprecation {
-    /// The name of the tool to use instead.
+    /// The name of the replacement tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
     /// The reason for the deprecation, or advice for callers.

@@ -1,5 +1,5 @@
 /// The defects of a tool definition: at most one each for the name, the input schema and the output
-/// schema. A defect is cleared when its name or schema is replaced by a valid one.
+/// schema. A defect is cleared when the invalid name or schema is replaced with a valid one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Defects {
     pub(super) name: Option<String>,

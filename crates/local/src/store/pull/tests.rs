@@ -67,8 +67,8 @@ fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
-/// Creates an HTTP response that declares the length of `content`, but ends after `sent` bytes of
-/// it.
+/// Creates an HTTP response that declares the length of `content`, but contains only the first
+/// `sent` bytes of `content`.
 fn file_reply(content: &[u8], sent: usize) -> Vec<u8> {
     reply("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
 }

@@ -14,8 +14,8 @@ use crate::store::stamp::VerificationStamp;
 ///
 /// # Errors
 ///
-/// Fails with [`PullSourceError::WrongFile`] if they do not match. The file is removed in this
-/// case.
+/// Fails with [`PullSourceError::WrongFile`] and removes the file if its size or SHA-256 does not
+/// match.
 pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     final_path: PathBuf,

@@ -20,9 +20,9 @@ const MAX_OBJECT_STARTS: usize = 64;
 /// The accepted keys of the thought in a step. The instructions for the model specify the first
 /// key. The other keys are accepted because some models use them nevertheless.
 const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
-/// The accepted keys of the tool name in a step. The first key is that of the instructions.
+/// The accepted keys of the tool name in a step. The instructions specify the first key.
 const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
-/// The accepted keys of the arguments in a step. The first key is that of the instructions.
+/// The accepted keys of the arguments in a step. The instructions specify the first key.
 const TOOL_ARGS_KEYS: [&str; 6] =
     [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
 /// Keys whose value can be the whole step, as in `{"tool_call": {…}}`.

@@ -229,7 +229,7 @@ proptest! {
     }
 }
 
-/// Escapes all characters of `text` outside ASCII as `\uXXXX`, like some servers do.
+/// Escapes all non-ASCII characters of `text` as `\uXXXX`, as some servers do.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for char in text.chars() {

@@ -76,7 +76,7 @@ impl DeltaBuffer {
     }
 }
 
-/// The text received so far, and its last part, which was not emitted yet.
+/// The text received so far, and the end of this text that has not been emitted yet.
 #[derive(Default)]
 struct TextBuffer {
     all: String,

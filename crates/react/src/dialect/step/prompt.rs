@@ -121,8 +121,8 @@ fn append_rules(instructions: Option<&Arc<Message>>, rules: &str) -> Arc<Message
     Arc::new(Message::system(text + rules))
 }
 
-/// Returns the definitions of `tools`. A tool named [`FINISH`] is withheld, because its call would
-/// end the run.
+/// Returns the definitions of all `tools` except a tool named [`FINISH`]. That tool is withheld,
+/// because a call to it would end the run.
 fn offered_definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
     let definitions = tools.tools().iter().map(|tool| tool.definition());
     definitions.filter(|definition| {

@@ -2,8 +2,8 @@
 
 use super::super::{json::StringScanner, step::ANSWER_KEY};
 
-/// The start that arguments must have for their answer to be streamed. Whitespace in the arguments
-/// is ignored in the comparison.
+/// The prefix of arguments whose answer can be streamed. The comparison with this prefix ignores
+/// whitespace in the arguments.
 const ANSWER_PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for the arguments of a `finish` call. The scanner streams the answer if the arguments

@@ -61,7 +61,7 @@ pub(super) struct Label {
     /// `true` for a DSPy marker such as `[[ ## answer ## ]]`, and `false` for a label with a colon.
     pub(super) is_bracketed: bool,
     /// `true` if the label is bracketed or starts with a capital letter, unlike most ordinary words
-    /// and JSON keys. Inside an answer or arguments, an unmarked label is ordinary text.
+    /// and JSON keys. Inside an answer or arguments, a label that is not explicit is text.
     pub(super) is_explicit: bool,
 }
 

@@ -182,8 +182,8 @@ impl SectionParser {
         }
     }
 
-    /// Returns `true` if `label` can start a section here. If it cannot, it is content of the
-    /// current section.
+    /// Returns `true` if `label` can start a section at the current position. A label that cannot
+    /// start a section is content of the current section.
     fn can_start(&self, label: Label) -> bool {
         if self.nesting.is_open() {
             return label.is_bracketed || (label.is_explicit && label.section == Section::End);

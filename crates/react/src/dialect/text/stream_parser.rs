@@ -75,8 +75,8 @@ impl StreamParser for TextStreamParser {
     }
 }
 
-/// Trims `text`, returns the part after the first `emitted` bytes, and adds its length to
-/// `emitted`.
+/// Trims `text`, and returns the part after the first `emitted` bytes. Adds the length of this part
+/// to `emitted`.
 fn take_new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
     let new = text.trim().get(*emitted..).unwrap_or_default();
     *emitted += new.len();

@@ -55,9 +55,9 @@ fn transitions_are_unique() {
     }
 }
 
-/// A driver in another crate must be able to do everything that `ReactAgent` does. The modules
-/// that a driver uses must therefore contain nothing that is visible to the whole crate only:
-/// `pub(crate)`, or `pub(super)` in the file of a module at the crate root.
+/// A driver in another crate must be able to do everything that `ReactAgent` does. The modules that
+/// a driver uses must therefore have no items that are visible only inside this crate:
+/// `pub(crate)`, `pub(in …)`, or `pub(super)` in the file of a module at the crate root.
 #[test]
 fn modules_for_drivers_have_no_crate_private_items() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -77,8 +77,8 @@ fn modules_for_drivers_have_no_crate_private_items() {
     }
 }
 
-/// The driver of `ReactAgent` must use no other crate-private module than those of the agent
-/// itself: `open_calls` is shared by runs and queues only.
+/// The driver of `ReactAgent` must use no crate-private module except `agent` itself. In
+/// particular, it must not use `open_calls`, which only runs and queues share.
 #[test]
 fn agent_uses_public_modules_only() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent");
