@@ -28,8 +28,8 @@ pub(crate) struct ApiError {
     param: String,
     /// The retry delay in the error body. `None` if the body contains no delay.
     delay: Option<Duration>,
-    /// The server's own statement about retries: `Some(true)` if a retry can succeed, `Some(false)`
-    /// if it cannot. `None` if the response contains no statement.
+    /// The server's statement about retries: `Some(true)` if a retry can succeed, `Some(false)` if
+    /// it cannot. `None` if the response contains no statement.
     is_retryable: Option<bool>,
 }
 

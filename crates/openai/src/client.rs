@@ -72,8 +72,8 @@ trait Api: Sized + Send + Sync {
         rejection: &ApiRejection,
     ) -> Option<Self::Variant>;
 
-    /// Remembers the parameters that the request `accepted` omitted and the request `rejected`
-    /// contained. Later requests omit these parameters from the start.
+    /// Remembers the parameters that caused a rejection: the request `rejected` contained them, and
+    /// the request `accepted` omitted them. Later requests omit these parameters from the start.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
     /// Returns the HTTP body for `request`, and a function that creates the accumulator for the

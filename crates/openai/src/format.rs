@@ -51,8 +51,8 @@ pub(crate) struct EncodingOptions {
     /// `true` if the server stores reasoning. The server then accepts a reasoning item without
     /// content as a reference to the stored reasoning.
     pub(crate) server_stores_reasoning: bool,
-    /// `true` if the first call of a reply gets a fixed thought signature when it has no signature
-    /// of its own. Gemini 3 rejects a call without a signature.
+    /// `true` if a fixed thought signature is added to the first call of a reply when this call has
+    /// no signature. Gemini 3 rejects a call without a signature.
     pub(crate) needs_signatures: bool,
     /// The format of tool call ids that the server accepts.
     pub(crate) call_ids: CallIdFormat,

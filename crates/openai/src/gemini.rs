@@ -57,7 +57,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
     function_declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
-/// Encodes the tools of `list` as a single element of the list `tools` in a request.
+/// Encodes the tools of `list` as a single element of the request field `tools`, a list.
 pub fn tools(list: &ToolList) -> Value {
     function_declarations(list, tool)
 }
@@ -127,7 +127,8 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Encodes the results of all calls of one reply as the next content, in the order of the calls.
+/// Encodes the results of all calls of one reply as the next content of the conversation. The order
+/// of `results` is kept.
 ///
 /// The output of a call is sent in the field `output`. Structured output is sent as JSON, or as
 /// text if it was shortened, has a warning, or has a separate text for the model. A failure is sent

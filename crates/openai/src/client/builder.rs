@@ -84,7 +84,7 @@ impl<M> ModelBuilder<M> {
         }
     }
 
-    /// Reads settings that are not set on the builder from environment variables: the API keys of
+    /// Reads environment variables for settings that are not set on the builder: the API keys of
     /// the known providers, `OPENAI_BASE_URL` and `AZURE_OPENAI_ENDPOINT`. If neither the builder
     /// nor `OPENAI_BASE_URL` sets a server, the prefix of a model name such as
     /// `groq/llama-3.3-70b-versatile` selects the provider.
@@ -92,12 +92,13 @@ impl<M> ModelBuilder<M> {
     /// # API key
     ///
     /// The key is read from the variable of the provider, such as `GROQ_API_KEY`. The provider is
-    /// known by its name, or by the host in the base URL. `OPENAI_API_KEY` is **sent to any other
-    /// server** at [`base_url`](Self::base_url) or `OPENAI_BASE_URL`. It is also sent to a provider
-    /// that is known by its host only, if the variable of this provider is not set.
+    /// identified by its name, or by the host in the base URL. `OPENAI_API_KEY` is **sent to any
+    /// other server** at [`base_url`](Self::base_url) or `OPENAI_BASE_URL`. A provider that is
+    /// identified only by its host also receives `OPENAI_API_KEY`, if the provider's variable is
+    /// not set.
     ///
-    /// For a server that must not receive this key, call [`api_key`](Self::api_key) with the key of
-    /// the server, or with an empty text to send no key.
+    /// If a server must not receive `OPENAI_API_KEY`, call [`api_key`](Self::api_key) with the
+    /// server's key, or with an empty string to send no key.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -187,7 +188,7 @@ impl<M> ModelBuilder<M> {
     /// `max_completion_tokens`.
     ///
     /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects one of the two names,
-    /// the request is repeated with the second name, and later requests use it, too.
+    /// the request is repeated with the alternative name, and later requests use this name, too.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.uses_max_completion_tokens = Some(enabled);
@@ -235,9 +236,9 @@ impl<M> ModelBuilder<M> {
     /// `null` in place of an omitted argument. The pipeline removes the `null`, except under
     /// [`RepairPolicy::Strict`]. Do not use `OpenAiStrict` with that policy.
     ///
-    /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and sent unchanged
-    /// otherwise. If the server requires an object at the root, any other schema is wrapped in an
-    /// object, and the reply is unwrapped.
+    /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and are sent unchanged for
+    /// all other targets. If the server requires an object at the root, a schema with a different
+    /// root is wrapped in an object, and the reply is unwrapped.
     ///
     /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]

@@ -26,7 +26,8 @@ use crate::reply::ChatAccumulator;
 /// [`Timeouts`](crate::Timeouts).
 ///
 /// If the server rejects a setting as unsupported (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`), a warning is logged, and this and later requests are sent without it.
+/// `parallel_tool_calls`), a warning is logged. The request is sent again without this setting, and
+/// later requests omit it.
 ///
 /// # Examples
 ///
@@ -131,7 +132,7 @@ impl fmt::Debug for ChatCompletions {
 struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
     /// `true` if the first request sends the token limit as `max_completion_tokens` instead of
-    /// `max_tokens`. If the server rejects one name, later requests use the other name.
+    /// `max_tokens`. If the server rejects one name, later requests use the alternative name.
     newer_limit: bool,
     /// `true` if a leading `<think>` block stays in the text of a reply.
     keeps_think_tags: bool,

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::provider::{Provider, Quirks};
 
-/// The settings of a client, which apply to all its requests: the quirks of the server and the
-/// options of the user.
+/// The settings that a client applies to all its requests: the quirks of the server and the user's
+/// options.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientSettings {
     pub(super) provider: Option<Provider>,
@@ -71,7 +71,7 @@ const FAMILIES: &[ModelFamily] = &[
     openai("o1", 200_000),
     openai("o3", 200_000),
     openai("o4", 200_000),
-    // Aliases of the latest version. Names with a version are in `GEMINI`.
+    // Aliases of the latest version. Names with a version belong to the family `GEMINI`.
     gemini("gemini-flash"),
     gemini("gemini-pro-latest"),
     text_family("claude-2"),

@@ -11,7 +11,7 @@ use crate::format::{CallIdFormat, ReasoningField, ResponseSchemaOptions};
 /// The most common JSON field for reasoning.
 pub(super) const REASONING_CONTENT_FIELD: &str = "reasoning_content";
 
-/// A provider or server program with a known base URL, key variable and quirks.
+/// A provider or server program whose base URL, API key variable and quirks are known.
 ///
 /// A hosted provider is recognized by the host in the base URL. A local server must be named,
 /// either with [`provider`](crate::ModelBuilder::provider) or as a prefix of the model name for
@@ -133,7 +133,7 @@ const STANDARD_QUIRKS: Quirks = Quirks {
     needs_object_root: false,
 };
 
-/// The known providers. The sources of the quirks are the API references of the providers, and user
+/// The known providers. Their quirks are taken from the providers' API references, and from user
 /// reports of rejected requests.
 const PRESETS: &[ProviderPreset] = &[
     // Source: platform.openai.com/docs/api-reference/chat/create
@@ -328,8 +328,8 @@ impl Provider {
         self.preset()?.key_variable
     }
 
-    /// Returns the value of the attribute `gen_ai.provider.name` in OpenTelemetry's semantic
-    /// conventions.
+    /// Returns the name that OpenTelemetry's semantic conventions define for this provider, for the
+    /// attribute `gen_ai.provider.name`.
     pub(super) fn telemetry_name(self) -> &'static str {
         match self {
             Self::Azure => "azure.ai.openai",

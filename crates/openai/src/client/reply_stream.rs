@@ -63,7 +63,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Err(ModelError::EmptyResponse)
     }
 
-    /// Returns the next event, or `None` after the last one.
+    /// Returns the next event, or `None` after the last event.
     pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         self.wait_for_event().await?;
         Ok(self.events.pop_front())
@@ -98,8 +98,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Ok(!self.has_done_marker)
     }
 
-    /// Waits for more bytes and passes them to the parser. Reads a non-streamed reply to its end.
-    /// Handles the end of the connection.
+    /// Waits for more bytes and passes them to the parser. If the reply is not streamed, reads it
+    /// to its end. Handles the end of the connection.
     async fn receive(&mut self) -> Result<(), ModelError> {
         if !self.reply.is_event_stream().await? {
             let response = self.read_unstreamed().await?;
@@ -139,7 +139,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         if last.is_error {
             return process_event(last, &mut self.accumulator, &mut self.events);
         }
-        // If the last event cannot be parsed, it was truncated, and is ignored.
+        // A last event that cannot be parsed was truncated, so it is ignored.
         if let Ok(event) = A::read(last.data) {
             self.accumulator.add(event, &mut self.events)?;
         }

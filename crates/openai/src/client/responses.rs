@@ -91,12 +91,12 @@ impl ModelBuilder<Responses> {
     }
 
     /// Enables or disables the field `previous_response_id`. If `enabled` is `true`, a request
-    /// contains the id of the last stored response and only the messages after it, and the server
-    /// stores all responses, regardless of [`store`](Self::store). Default: `false`.
+    /// contains the id of the last stored response and only the messages after that response. The
+    /// server then stores all responses, regardless of [`store`](Self::store). Default: `false`.
     ///
-    /// The whole conversation is sent if it differs from the stored conversation, because messages
-    /// were omitted, summarized or changed, or came from another model. If the server rejects the
-    /// id as unknown, the whole conversation is sent within the same attempt.
+    /// The whole conversation is sent if it differs from the stored conversation. It differs if
+    /// messages were omitted, summarized or changed, or came from another model. If the server
+    /// rejects the id as unknown, the whole conversation is sent within the same attempt.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
         self.options.uses_previous_response_id = enabled;
@@ -197,8 +197,8 @@ impl ResponsesOptions {
     }
 }
 
-/// Phrases that identify the error for an unknown `previous_response_id`, from the messages of
-/// OpenAI, vLLM and others.
+/// Phrases in the error messages of OpenAI, vLLM and others that report an unknown
+/// `previous_response_id`.
 const UNKNOWN_ID_MARKERS: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 

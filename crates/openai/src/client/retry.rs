@@ -16,7 +16,8 @@ pub(super) struct RetryPolicy {
     pub(super) first_wait: Duration,
 }
 
-/// The maximum wait between attempts without jitter, unless `Retry-After` is longer.
+/// The maximum wait between two attempts, before jitter is added. A longer `Retry-After` overrides
+/// this maximum.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 impl Default for RetryPolicy {

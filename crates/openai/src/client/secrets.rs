@@ -54,8 +54,8 @@ fn message_mut(error: &mut ModelError) -> Option<&mut String> {
     }
 }
 
-/// Replaces `secret` in `text` with `[secret]`. If `text` was truncated, so that it ends with `…`,
-/// a truncated secret before the ellipsis is replaced, too.
+/// Replaces `secret` in `text` with `[secret]`. If `text` was truncated and ends with `…`, a
+/// truncated secret before the ellipsis is replaced, too.
 fn without_secret(text: &str, secret: &str) -> String {
     let text = text.replace(secret, "[secret]");
     let Some(start) = text.strip_suffix('…') else { return text };

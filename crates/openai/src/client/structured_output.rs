@@ -1,5 +1,5 @@
-//! Conversion of structured replies back to the schema of the caller, if the server received a
-//! modified schema.
+//! Conversion of structured replies back to the caller's schema, if the server received a modified
+//! schema.
 
 #[cfg(test)]
 mod tests;
@@ -59,8 +59,8 @@ impl StructuredOutput {
             .try_flatten()
     }
 
-    /// Converts the partial reply in `error` if it is [`ModelError::Truncated`]. Other errors are
-    /// returned unchanged.
+    /// Converts the partial reply in `error` if `error` is [`ModelError::Truncated`]. Returns any
+    /// other error unchanged.
     pub(crate) fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);

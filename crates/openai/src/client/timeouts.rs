@@ -25,9 +25,9 @@ pub struct Timeouts {
     /// The maximum time to establish the connection. Default: 10 s.
     pub connect: Duration,
     /// The maximum time from the start of an HTTP request, including the connection setup, to the
-    /// first byte of the body. Default: 5 min. The default is long, because without streaming, a
-    /// server sends nothing before it has generated the whole reply, and a small machine needs
-    /// minutes to process a long prompt.
+    /// first byte of the body. Default: 5 min. The default is long for two reasons. Without
+    /// streaming, a server sends nothing before it has generated the whole reply. A small machine
+    /// needs minutes to process a long prompt.
     pub first_byte: Duration,
     /// The maximum time between two chunks of a reply. Default: 2 min.
     pub idle: Duration,
@@ -92,7 +92,7 @@ impl RequestTimer {
         Self { timeouts: timeouts.clone(), started: now, attempt_started: now }
     }
 
-    /// Returns a copy of this clock for an HTTP request that starts now.
+    /// Returns a copy of this timer for an HTTP request that starts now.
     #[must_use]
     pub(super) fn for_attempt(&self) -> Self {
         Self { attempt_started: Instant::now(), ..self.clone() }
@@ -121,8 +121,8 @@ impl RequestTimer {
         })
     }
 
-    /// Returns the time that is left until the timeout of the whole request, or zero if it has
-    /// expired.
+    /// Returns the remaining time until the timeout of the whole request expires, or zero if the
+    /// timeout has expired.
     pub(super) fn remaining(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())
     }

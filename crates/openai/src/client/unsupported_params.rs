@@ -20,7 +20,7 @@ pub(super) enum OptionalParam {
     /// `stream_options`. Mistral rejects this parameter.
     StreamOptions,
     /// The name of the token limit: `max_tokens` or `max_completion_tokens`. If the server rejects
-    /// one name, the other name is used.
+    /// one of the two names, the alternative name is used.
     TokenLimitName,
     /// `stop`. Some reasoning models reject `stop` and the parameters in the next four variants.
     Stop,

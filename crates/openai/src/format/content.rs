@@ -49,8 +49,8 @@ pub(super) enum Medium<'a> {
 }
 
 impl<'a> Medium<'a> {
-    /// Returns the medium in `piece`. `None` if `piece` is text or another kind of content, or if
-    /// the model does not support the medium.
+    /// Returns the medium in `piece`. `None` if `piece` contains no medium, or if the model does
+    /// not support the medium.
     pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }

@@ -56,8 +56,8 @@ struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
-    /// A user message with the media of the tool result. `None` for other messages, and for a
-    /// result without media.
+    /// A user message with the media of the tool result. `None` if the message is not a tool
+    /// result, or if the result has no media.
     media: Option<Box<RawValue>>,
 }
 
@@ -223,7 +223,7 @@ impl<'a> WireMessage<'a> {
     }
 
     /// Encodes `reply`. The field `content` is null only if the message has calls and no text. A
-    /// refusal is sent as text if there is no other text.
+    /// refusal is sent as text if `reply` has no text.
     fn assistant(reply: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&reply.refusal, reply.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
@@ -303,8 +303,8 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns `arguments` if they are a JSON object. Otherwise wraps them in a JSON object. Empty
-/// arguments become `{}`.
+/// Returns `arguments` if they are a JSON object, or `{}` if they are empty. Any other text is
+/// wrapped in a JSON object.
 ///
 /// OpenAI accepts any text as arguments. llama.cpp, vLLM and others reject arguments that are not a
 /// JSON object, so a single malformed call would make every later request of the conversation fail.

@@ -76,9 +76,9 @@ impl ResponseSchema {
     }
 }
 
-/// Returns `schema` and `false` if its root is a plain object. Otherwise returns `true` and the
-/// schema of a wrapper object, whose only property has the schema `schema`. A schema that is too
-/// large to be wrapped is returned with `false`.
+/// Returns a schema whose root is a plain object, and `true` if `schema` was wrapped. The wrapper
+/// is an object whose only property has the schema `schema`. A schema that is too large to be
+/// wrapped is returned unchanged, with `false`.
 fn to_object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();

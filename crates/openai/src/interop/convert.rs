@@ -124,8 +124,8 @@ pub fn from_messages<'a>(
     messages.into_iter().map(|message| from_message(message, &mut names)).collect()
 }
 
-/// Converts one request message. `names` maps the call ids of earlier calls to tool names. The
-/// calls of this message are added to `names`.
+/// Converts one request message. `names` maps the ids of earlier calls to tool names. The calls of
+/// `message` are added to `names`.
 fn from_message(
     message: &ChatCompletionRequestMessage,
     names: &mut HashMap<String, String>,

@@ -74,7 +74,7 @@ pub(super) fn from_openai_error(error: OpenAIError, address: &str) -> ModelError
         }
         OpenAIError::Reqwest(error) => connection_error(error, address),
         // The cause is either a malformed reply with status 200, or a 4xx response with a body that
-        // is not in OpenAI's format. The client does not report the status in this case.
+        // is not in OpenAI's format. The error does not contain the status.
         OpenAIError::JSONDeserialize(error, body) => {
             let error_in_body =
                 serde_json::from_str(&body).ok().as_ref().and_then(ApiError::in_place_of_reply);

@@ -36,7 +36,7 @@ impl ChunkStream {
         Self { chunks, address, accumulator, events, usage_deadline: None, is_over: false }
     }
 
-    /// Returns the next event, or `None` after the last one.
+    /// Returns the next event, or `None` after the last event.
     pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         loop {
             if let Some(event) = self.events.pop_front() {

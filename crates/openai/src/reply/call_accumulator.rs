@@ -30,7 +30,7 @@ struct Call {
     name: String,
     arguments: String,
     joiner: SurrogateJoiner,
-    /// Set while the arguments `{}` are held back, because some servers send `{}` before the actual
+    /// `true` while the arguments `{}` are held back. Some servers send `{}` before the actual
     /// arguments.
     is_empty_object_held: bool,
     /// Opaque data from the server that is sent back with the call, such as Gemini's thought
@@ -314,14 +314,14 @@ impl Call {
 /// Returns the first call with incomplete JSON arguments. `None` if there is no such call.
 ///
 /// The arguments are parsed by [`JsonText`](haft_core::schema::JsonText), which keeps the value for
-/// the pipeline. Arguments that cannot be parsed may still be complete, for example if they are
-/// nested too deep, so only these are read a second time.
+/// the pipeline. Only arguments that it cannot parse are read a second time, because they may still
+/// be complete, for example if they are nested too deep.
 pub(super) fn incomplete_call(calls: &[ToolCall]) -> Option<&ToolCall> {
     calls.iter().find(|call| call.arguments.value().is_err() && !is_complete(&call.arguments))
 }
 
-/// Returns `true` if `arguments` is valid JSON or empty. Of a streamed call, only the pieces that
-/// may begin a new call or repeat the call are checked.
+/// Returns `true` if `arguments` is valid JSON or empty. During streaming, this check runs only if
+/// a piece may begin a new call or repeat a call.
 fn is_complete(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }

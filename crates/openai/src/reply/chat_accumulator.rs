@@ -70,8 +70,9 @@ impl ChatAccumulator {
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Adds the choices with index 0, or, if there are none, those with the index of the first
-    /// choice. Choices with a different index are ignored, because only one choice was requested.
+    /// Adds the choices with index 0. If no choice has index 0, adds the choices that have the same
+    /// index as the first choice. Choices with a different index are ignored, because only one
+    /// choice was requested.
     ///
     /// Gateways to Anthropic send the text and each call of a non-streamed reply as separate
     /// choices. The calls of the ignored choices are therefore added if the finish reason announces

@@ -20,8 +20,8 @@ pub(super) struct OpaqueFields {
     /// `true` if the server sent the reasoning as parts of the content, as Mistral does. The
     /// reasoning is sent back in the same form.
     has_thinking_parts: bool,
-    /// `true` if strings in `lists` and `content` may contain private-use characters in place of
-    /// lone surrogates.
+    /// `true` if strings in `lists` and `extra_content` may contain private-use characters in place
+    /// of lone surrogates.
     has_stand_ins: bool,
 }
 

@@ -292,7 +292,7 @@ impl ResponsesAccumulator {
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Returns the accumulator. Adds provider data for information without a field in the message:
+    /// Returns the accumulator, with provider data for everything that has no field in the message:
     /// the order of the items, opaque items such as encrypted reasoning, and the id of a stored
     /// response.
     fn into_accumulator(self) -> Accumulator {
@@ -325,8 +325,8 @@ impl ResponsesAccumulator {
 
 impl Item {
     /// Returns the JSON value that represents the item in `provider_data`. A message is stored with
-    /// the length of its text, a call with its id (`call`), and any other item unchanged. `None` if
-    /// the item is not complete.
+    /// the length of its text, a call with the call id `call`, and any other item unchanged. `None`
+    /// if the item is not complete.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.final_item.clone()?;
         let (key, value) = match self.kind {

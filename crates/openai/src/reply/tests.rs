@@ -82,8 +82,8 @@ fn unexpected_value() -> impl Strategy<Value = Value> {
     prop::sample::select(unexpected.to_vec())
 }
 
-/// A modification of an event at one position, which receives an unexpected value or a value from a
-/// different event.
+/// A modification of an event. The value at one position is replaced with an unexpected value, or
+/// with a value from a different event.
 #[derive(Clone, Debug)]
 enum Change {
     None,
@@ -99,8 +99,8 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Collects the JSON pointers (RFC 6901) of all positions in `value` in `places`. `at` is the
-/// pointer to `value` itself.
+/// Adds the JSON pointers (RFC 6901) of all positions in `value` to `places`. `at` is the pointer
+/// to `value` itself.
 fn pointers(value: &Value, at: &str, places: &mut Vec<String>) {
     places.push(at.to_owned());
     match value {

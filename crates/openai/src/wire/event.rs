@@ -52,7 +52,8 @@ impl ResponsesEvent {
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))
     }
 
-    /// Returns the error of the event: the `error` field, or else the fields of the event itself.
+    /// Returns the error of the event: the `error` field, or else an object with the event's
+    /// message and `code`.
     pub(crate) fn into_error_json(self) -> Value {
         let has_stand_ins = self.has_stand_ins;
         let mut error = match self.error {

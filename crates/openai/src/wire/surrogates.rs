@@ -7,8 +7,8 @@ use serde_json::Value;
 ///
 /// JavaScript strings are UTF-16. A server written in JavaScript may split a string inside a
 /// surrogate pair. The server then sends each half as a lone escape such as `"\ud83c"` (RFC 8259,
-/// section 8.2). `serde_json` rejects these escapes, so `read` replaces each by a private-use
-/// character (a stand-in).
+/// section 8.2). `serde_json` rejects these escapes, so `parse_with_stand_ins` replaces each escape
+/// with a private-use character (a stand-in).
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
     /// The high surrogate at the end of the text so far. It is held back until the next piece.

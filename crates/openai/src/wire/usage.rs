@@ -91,8 +91,8 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
     })
 }
 
-/// Returns the first count in `fields` that is present, or 0 if there is none. `None` if this count
-/// is not a non-negative integer.
+/// Returns the first count in `fields` that is present, or 0 if all are absent. `None` if the first
+/// present count is not a non-negative integer.
 fn first_count(fields: &[&LenientValue]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientValue::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),

@@ -7,8 +7,8 @@ use strsim::normalized_damerau_levenshtein;
 /// letter in five may be wrong.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// The maximum length, in characters, of an unknown time zone name for which a similar name is
-/// searched. The limit bounds the search time.
+/// The maximum length of an unknown time zone name, in characters. A similar name is not searched
+/// for a longer name, because the search would take too long.
 const MAX_NAME_CHARS: usize = 64;
 
 /// The error for an unknown time zone. Its message suggests a name, so a model can correct its

@@ -123,8 +123,8 @@ impl<M> ModelBuilder<M> {
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Selects the server by the settings of the builder. If they select no server,
-    /// `OPENAI_BASE_URL` is used, and then the prefix of the model name. The default is OpenAI. A
+    /// Selects the server by the settings of the builder, or else by `OPENAI_BASE_URL`, or else by
+    /// the prefix of the model name. If none of them selects a server, the server is OpenAI's. A
     /// prefix that selects the provider is removed from the model name.
     pub(super) fn resolve_server(&mut self) -> Result<Server, BuildError> {
         let environment = self.environment.as_ref();

@@ -48,7 +48,7 @@ pub enum BuildError {
         /// The name of the rejected header.
         name: String,
     },
-    /// A field of `extra_body` has the name of a field that haft sends itself.
+    /// An extra field of the request body has the name of a field that haft sends itself.
     #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
     ReservedField {
         /// The name of the rejected field.

@@ -201,8 +201,8 @@ fn invalid_proxy_is_rejected_and_redacted() {
     }
 }
 
-/// The proxies of plain HTTP are in `HTTP_PROXY` and `ALL_PROXY`. The connection to an HTTPS proxy
-/// is verified with the certificates of the system, even if the server has plain HTTP.
+/// `HTTP_PROXY` and `ALL_PROXY` set the proxy for plain HTTP. The TLS connection to an HTTPS proxy
+/// is verified with the system certificates, even if the server has plain HTTP.
 #[test]
 fn https_proxy_in_the_environment_needs_certificates() {
     let uses_tls = |url: &str, variables: &[(&str, &str)]| {

@@ -14,8 +14,8 @@ fn busy(retry_after: Option<Duration>) -> ModelError {
     ModelError::RateLimited { message: "slow down".into(), retry_after, permanent: false }
 }
 
-/// Runs an attempt that fails `failures` times with `error`. Returns `true` if the last attempt
-/// succeeded, the number of attempts, and the elapsed time.
+/// Runs an attempt that fails `failures` times with `error`. Returns a flag that is `true` if the
+/// last attempt succeeded, the number of attempts, and the elapsed time.
 async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError) -> (bool, u32, Duration) {
     let (attempts, started) = (Cell::new(0), Instant::now());
     let attempt = || {

@@ -80,8 +80,8 @@ impl MessageDigest {
 }
 
 impl StoredResponse {
-    /// Returns the stored response that `reply` came from. Returns `None` if there is no such
-    /// response. Also returns `None` if the calls in `reply` were changed, because the server
+    /// Returns the stored response that `reply` came from. `None` if `reply` did not come from a
+    /// stored response. Also `None` if the calls in `reply` were changed, because the server
     /// requires results for the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
         let stored = encoding.origin.data_for(reply, ITEMS_ADAPTER)?.get("stored")?;
