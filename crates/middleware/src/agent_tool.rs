@@ -171,8 +171,8 @@ impl SavedChild {
     }
 }
 
-/// Returns the task of the child run: the value of the argument `task` if it is a string and the
-/// only argument, otherwise the JSON of all `arguments`.
+/// Returns the task of the child run. The task is the value of the argument `task` if this is the
+/// only argument and a string, and the JSON of all `arguments` in any other case.
 fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object)

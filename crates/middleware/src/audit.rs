@@ -18,7 +18,7 @@ use haft_core::{
 ///
 /// # Redaction
 ///
-/// Possible secrets are replaced by `"[redacted]"`:
+/// Possible secrets are replaced with `"[redacted]"`:
 ///
 /// - members declared as `writeOnly` or with the format `password` in the tool's input schema
 /// - members listed in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
@@ -96,7 +96,7 @@ pub enum PendingReason {
     /// The call waits for decisions about suspended calls nested in it, for example the calls of an
     /// agent used as a tool.
     Nested,
-    /// The call waits for something else. This version of the crate has no variant for the reason.
+    /// The call waits for a reason without a variant in this version of the crate.
     Other,
 }
 

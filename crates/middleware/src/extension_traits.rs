@@ -12,7 +12,7 @@ use crate::{
 
 /// An extension trait that applies `tower` layers to a tool.
 pub trait ToolMiddleware: Tool {
-    /// Wraps the tool in a `tower` layer, such as a timeout, a rate limit, a retry or your own
+    /// Wraps the tool in a `tower` layer, such as a timeout, a rate limit, a retry or a custom
     /// layer.
     ///
     /// The layer wraps a service with the request type [`CallRequest`](crate::CallRequest). The
@@ -46,7 +46,8 @@ pub trait ToolMiddleware: Tool {
     /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a task,
     /// so create it in a runtime that lives as long as the tool. To call such a tool from
     /// synchronous code, use [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of that
-    /// runtime. `invoke_blocking` and `call_blocking` create a runtime of their own for each call.
+    /// runtime. `invoke_blocking` and `call_blocking` create a new runtime for each call and do not
+    /// use that runtime.
     ///
     /// # Examples
     ///
@@ -147,7 +148,7 @@ pub trait ModelMiddleware: ChatModel + Sized {
         CachedModel::new(self, cache)
     }
 
-    /// Wraps the model in a `tower` layer, such as a timeout, a rate limit, a retry or your own
+    /// Wraps the model in a `tower` layer, such as a timeout, a rate limit, a retry or a custom
     /// layer.
     ///
     /// The layer wraps a service with the request type
@@ -174,9 +175,9 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// model: the buffer spawns a task, and the rate limit uses a timer. Dropping a queued request
     /// frees its slot.
     ///
-    /// A layer cannot limit the number of tokens per minute, since the tokens of a request are
-    /// known only after the reply. A server with such a limit rejects requests with an error, which
-    /// contains the time to wait.
+    /// A layer cannot limit the number of tokens per minute, because the tokens of a request are
+    /// known only after the reply. A server with a limit on tokens rejects requests with an error
+    /// that contains the time to wait.
     ///
     /// # Examples
     ///

@@ -30,7 +30,7 @@ use haft_core::{
 ///
 /// # Replies and errors
 ///
-/// [`ChatResponse::model`] names the model that replied. The usage covers only its reply, not the
+/// [`ChatResponse::model`] names the model that replied. The usage covers only this reply, not the
 /// failed requests. If several models fail, the error is [`ModelError::AllFailed`], which contains
 /// the error of each model. If only one model was tried, its error is returned unchanged.
 ///

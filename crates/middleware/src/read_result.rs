@@ -139,8 +139,8 @@ async fn unknown_handle_error(store: &dyn ResultStore, handle: &str, cx: &ToolCo
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns a line with the position of the requested page, followed by this page of `text`. If
-/// `text` does not contain the text to find, returns a note instead. Fails if the offset exceeds
+/// Returns a line with the position of the requested page, followed by this page of `text`. Returns
+/// a note without a page if `text` does not contain the text to find. Fails if the offset exceeds
 /// the length of `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();

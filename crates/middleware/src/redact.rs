@@ -48,8 +48,8 @@ const SECRET_WORDS: &[&str] = &[
 /// Suffixes that mark a name as the name of a secret, as in `accesstoken` and `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// The suffix of members that contain a count, such as `max_tokens`. If the value of such a member
-/// is a number, it is not redacted.
+/// The suffix of members that contain a count, such as `max_tokens`. A numeric value of a member
+/// with this suffix is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
 /// Keys of members whose value may be the name of a secret, for example in
@@ -120,9 +120,9 @@ impl Redactor {
         }
     }
 
-    /// Redacts secrets in `text`, a string value. Models often send JSON inside a string, so JSON
-    /// is parsed and redacted. An invalid or truncated JSON object or array is replaced by its
-    /// length.
+    /// Redacts secrets in `text`, a string value. JSON in `text` is parsed and redacted, because
+    /// models often send JSON inside a string. An invalid or truncated JSON object or array is
+    /// replaced with its length.
     fn redact_text(&self, text: String) -> String {
         let mut start = text.trim_start().chars();
         let is_json = match start.next() {
@@ -144,7 +144,8 @@ impl Redactor {
     }
 
     /// Redacts the value if `text` is a header or a setting with the name of a secret, such as
-    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. Otherwise redacts the secrets in URLs.
+    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. Redacts the secrets in URLs if `text` is
+    /// neither.
     fn redact_line(&self, text: String) -> String {
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")

@@ -202,8 +202,8 @@ where
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolResponse::Done(output)) = (key, &outcome) {
                 let depends_on_key = !context.reads_undeclared_state();
-                // A result that violates the output schema is not cached, since the pipeline
-                // replaces it by a failure.
+                // A result that violates the output schema is not cached, because the pipeline
+                // replaces it with a failure.
                 if depends_on_key && definition.check_output(output).is_ok() {
                     cache.insert(key, output, ticket);
                 }

@@ -51,8 +51,8 @@ impl<L> Adaptor for LayerAdaptor<L>
 where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
-    /// Wraps `tool` in the layer. A recreated tool with an equal definition gets the same service.
-    /// Otherwise a rate limit, for example, would restart when the list of tools changes.
+    /// Wraps `tool` in the layer. A recreated tool with an equal definition gets the same service,
+    /// so that the state of the service, such as a rate limit, survives a change of the tool list.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
         Some(Arc::new(LayeredTool::with_shared_service(Arc::clone(tool), service)))

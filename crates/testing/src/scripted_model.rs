@@ -25,9 +25,9 @@ use haft_core::{
 /// script.
 ///
 /// A test can inspect all requests afterwards with [`requests`](Self::requests), or check each
-/// request as it arrives with [`step`](Self::reply_with). A streamed reply has its whole text in
-/// one event, unless its step was added with [`reply_chunks`](Self::reply_chunks) or
-/// [`events`](Self::reply_events).
+/// request as it arrives with [`reply_with`](Self::reply_with). A streamed reply has its whole text
+/// in one event, unless its step was added with [`reply_chunks`](Self::reply_chunks) or
+/// [`reply_events`](Self::reply_events).
 ///
 /// # Examples
 ///

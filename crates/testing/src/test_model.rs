@@ -24,8 +24,8 @@ use haft_core::{
 ///
 /// The first reply calls every tool that was not yet called in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains only one call.
-/// After all tools have been called, the model answers. With two tool choices it never answers:
-/// with `ToolChoice::Required`, it then repeats the last tool that it may call, and with
+/// After all tools have been called, the model answers. It never answers with two tool choices:
+/// with `ToolChoice::Required`, it repeats the last of the permitted tools, and with
 /// [`ToolChoice::Tool`], it calls the named tool in every reply.
 ///
 /// The answer is an example of the requested response schema. If the request has no schema, the

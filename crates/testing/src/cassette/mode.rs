@@ -31,7 +31,7 @@ impl CassetteMode {
     /// # Errors
     ///
     /// Returns an error for any value other than `replay`, `record` and `auto`. In the error,
-    /// invalid Unicode is replaced by `U+FFFD`.
+    /// invalid Unicode is replaced with `U+FFFD`.
     pub fn from_env() -> Result<Self, UnknownMode> {
         Self::from_variable(std::env::var_os(Self::ENV_VARIABLE))
     }

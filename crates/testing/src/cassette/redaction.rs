@@ -8,8 +8,8 @@ use super::exchange::RecordedReply;
 use super::recorded_error::RecordedError;
 use haft_core::model::{ChatEvent, ModelError};
 
-/// Functions that remove secrets from the texts of requests and replies. They are applied in the
-/// order of the list, before a request or reply is recorded or compared.
+/// Functions that remove secrets from the texts of requests and replies. They are applied in
+/// insertion order, before a request or reply is recorded or compared.
 #[derive(Clone, Default)]
 pub(super) struct Redaction(Vec<RedactFn>);
 

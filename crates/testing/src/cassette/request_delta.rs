@@ -1,8 +1,8 @@
 //! Stores a recorded request as its differences from an earlier request.
 //!
 //! A cassette of full requests grows with the square of the number of steps, because each request
-//! repeats the conversation. Example: 50 steps, ten tools, and results of 1 kB. The differences
-//! take 106 kB, and full requests take 2.1 MB.
+//! repeats the conversation. With 50 steps, ten tools and results of 1 kB, the differences take 106
+//! kB, and full requests take 2.1 MB.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ const MESSAGES_KEY: &str = "messages";
 /// message, and has all members of the earlier request.
 ///
 /// Returns the number (from 1) of the earlier request, and an object with the added messages and
-/// the members that changed. `None` if `request` continues none of them.
+/// the members that changed. `None` if `request` continues no earlier request.
 pub(super) fn find_delta<'v>(
     earlier: impl Iterator<Item = &'v Value>,
     request: &Value,

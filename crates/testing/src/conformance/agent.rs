@@ -125,7 +125,7 @@ impl AgentCheck {
 
     /// Runs the agent until the run ends. Checks the events and the transcript, and returns the
     /// output or the error of the run. If the run does not end within the timeout, reports a
-    /// violation of `rule` and returns `None`. `requests` is passed to [`events::check`].
+    /// violation of `rule` and returns `None`. `requests` is passed to [`events::check_events`].
     async fn stream(
         &self,
         input: RunInput,

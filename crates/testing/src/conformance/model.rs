@@ -230,8 +230,8 @@ impl ModelCheck {
         }
     }
 
-    /// Drops a request and a stream before they are complete. Reports a violation if the request
-    /// before them succeeds and the request after them fails.
+    /// Drops a request and a stream before they are complete. Reports a violation if a request
+    /// succeeds before the two are dropped and fails afterwards.
     async fn check_dropped_requests(&self, report: &mut Report) {
         let request = greeting_request();
         let before = self.check_chat(&request, report).await;

@@ -52,8 +52,8 @@ pub struct SourceCheck {
 ///
 /// - the label is not empty and does not change
 /// - tools are listed within the timeout
-/// - an unchanged source returns the same snapshot for each listing, also if listings run
-///   concurrently or if an earlier listing was dropped
+/// - an unchanged source returns the same snapshot for each listing, even if listings run
+///   concurrently or an earlier listing was dropped
 ///
 /// The source must not change its tools during the check. The tools are listed but not called. Use
 /// [`tool`](super::tool) to check a tool.
