@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Schema, reference, wording};
+use super::{Schema, json_type, reference};
 
 /// The maximum nesting of the compared schemas, in levels. Deeper subschemas are assumed to be
 /// compatible.
@@ -258,7 +258,7 @@ fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
         _ => {
-            let mut types: Vec<_> = listed_values(schema)?.into_iter().map(wording::type_name).collect();
+            let mut types: Vec<_> = listed_values(schema)?.into_iter().map(json_type).collect();
             types.dedup();
             Some(types)
         }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::{reference, union_guards};
+use super::{json_type, reference, union_guards};
 
 /// The maximum number of names, values or alternatives in a description. Longer lists are
 /// shortened.
@@ -25,7 +25,7 @@ pub(super) fn describe_schema(root: &Value, schema: &Value) -> String {
 /// Describes `value` by its type and content, for example `string "abc"`. Long values are
 /// shortened.
 pub(super) fn describe_value(value: &Value) -> String {
-    let kind = type_name(value);
+    let kind = json_type(value);
     match value {
         Value::Null => kind.to_owned(),
         Value::String(text) => format!("string {}", quoted(text)),
@@ -169,20 +169,6 @@ fn describe_type(root: &Value, keywords: &Map<String, Value>, name: &str, level:
             keywords.get("format").and_then(Value::as_str).map_or_else(|| name.to_owned(), describe_format)
         }
         _ => name.to_owned(),
-    }
-}
-
-/// Returns the name of the JSON Schema type of `value`, such as `integer`. A number with a decimal
-/// point or exponent is a `number`, even without a fraction.
-pub(super) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

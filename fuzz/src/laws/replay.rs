@@ -1,6 +1,6 @@
 //! Applies recorded repairs to the original value, to check that they result in the repaired value.
 
-use haft_core::schema::{Repair, RepairKind};
+use haft_core::schema::{Repair, RepairKind, json_type};
 use serde_json::{Value, json};
 
 /// Applies the recorded `repairs` to `value`, the original value. Returns the repaired value.
@@ -22,7 +22,7 @@ fn replay(value: &mut Value, repair: &Repair) {
         RepairKind::ReadString { spells } => {
             let text = target.as_str().unwrap_or_else(|| panic!("not a string: {repair}"));
             let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| panic!("not JSON: {repair}"));
-            assert_eq!(spells, type_of(&parsed), "{repair}");
+            assert_eq!(spells, json_type(&parsed), "{repair}");
             *target = parsed;
         }
         RepairKind::Unwrapped { key } => {
@@ -42,17 +42,5 @@ fn replay(value: &mut Value, repair: &Repair) {
             *target = json!({});
         }
         other => panic!("unknown repair: {other:?}"),
-    }
-}
-
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

@@ -1,6 +1,7 @@
 //! Adaptation of numbers and numeric bounds for the grammar engine, which parses all numbers as
 //! 64-bit floats.
 
+use haft_core::schema::json_type;
 use serde_json::{Map, Value, json};
 
 /// The largest `n` for which a 64-bit float can represent all integers from 0 to `n` exactly.
@@ -56,20 +57,8 @@ pub(super) fn contains_inexact_integer(value: &Value) -> bool {
 /// `value` is the value of the keyword. `is_enum` is `true` for `enum` and `false` for `const`.
 pub(super) fn value_types(value: &Value, is_enum: bool) -> Value {
     let values = value.as_array().filter(|_| is_enum).map_or(std::slice::from_ref(value), Vec::as_slice);
-    let mut names: Vec<_> = values.iter().map(type_name).collect();
+    let mut names: Vec<_> = values.iter().map(json_type).collect();
     names.sort_unstable();
     names.dedup();
     json!(names)
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

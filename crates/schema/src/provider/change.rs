@@ -45,8 +45,8 @@ pub enum SchemaChangeKind {
     Narrowed,
     /// The text of the keyword, such as a long `description`, was shortened.
     Shortened,
-    /// The subschema is recursive, too deep or too large. It was replaced by a schema for any value
-    /// of its type.
+    /// The subschema is recursive, too deep or too large. It was replaced with a schema for any
+    /// value of its type.
     Unexpanded,
     /// The keyword has no counterpart in strict mode. The whole schema is sent without strict mode.
     NotStrict {

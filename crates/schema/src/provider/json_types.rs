@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::change::SchemaChange;
 use super::flatten::FlatSchema;
+use crate::json_type;
 
 /// The JSON types that a schema allows, either declared by `type` or derived from other keywords.
 pub(super) struct Types<'s> {
@@ -60,7 +61,7 @@ pub(super) fn has_type(value: &Value, name: &str) -> bool {
     match name {
         "integer" => is_whole(),
         "number" => value.is_number(),
-        _ => type_name(value) == name,
+        _ => json_type(value) == name,
     }
 }
 
@@ -70,8 +71,14 @@ fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let has_fraction = values.iter().any(|value| value.is_number() && !has_type(value, "integer"));
     for value in values {
-        let kind = match type_name(value) {
-            "number" if !has_fraction => "integer",
+        let kind = match json_type(value) {
+            "number" | "integer" => {
+                if has_fraction {
+                    "number"
+                } else {
+                    "integer"
+                }
+            }
             kind => kind,
         };
         if !kinds.contains(&kind) {
@@ -79,17 +86,6 @@ fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
         }
     }
     kinds
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// Returns the only JSON Schema type that the keywords of `flat` constrain. Returns `None` if they

@@ -5,7 +5,7 @@ use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
 use super::super::validator::ERROR_BUDGET;
-use super::super::{Schema, wording};
+use super::super::{Schema, json_type};
 use super::{Repair, RepairKind};
 
 /// The maximum number of validations in the repair of one value. Each attempt to repair an
@@ -164,7 +164,7 @@ fn apply_fix(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
         Fix::ParseString { pointer, parsed } => {
             let place = value.pointer_mut(&pointer).filter(|place| place.is_string())?;
-            let spells = wording::type_name(&parsed).to_owned();
+            let spells = json_type(&parsed).to_owned();
             *place = parsed;
             Some(Repair { pointer, kind: RepairKind::ReadString { spells } })
         }
