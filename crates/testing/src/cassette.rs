@@ -5,7 +5,6 @@ mod exchange;
 mod mode;
 mod model;
 mod recorded_error;
-mod recorded_profile;
 mod redaction;
 mod request_delta;
 #[cfg(test)]
@@ -21,9 +20,8 @@ pub use mode::{CassetteMode, UnknownMode};
 pub use model::{CassetteMismatch, CassetteModel};
 
 use exchange::Exchange;
-use recorded_profile::RecordedProfile;
 
-use haft_core::call::BoxError;
+use haft_core::{call::BoxError, model::ModelProfile};
 
 /// A recorded conversation with a model: the requests and their replies.
 ///
@@ -32,7 +30,7 @@ use haft_core::call::BoxError;
 /// the differences between them are stored.
 ///
 /// Recorded requests contain no timestamps, durations or metadata, because a model does not receive
-/// them. Tool call ids in requests are replaced by numbers in the order of the calls, for example
+/// them. Tool call ids in requests are replaced with numbers in the order of the calls, for example
 /// `#1`. Requests contain no API key, because the model implementation adds it later. Remove other
 /// secrets with [`CassetteModel::with_redaction`].
 ///
@@ -45,7 +43,7 @@ use haft_core::call::BoxError;
 ///     haft_core::pipeline::MemoryResultStore::with_numbered_handles
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cassette {
-    profile: Option<RecordedProfile>,
+    profile: Option<ModelProfile>,
     exchanges: Vec<Exchange>,
 }
 

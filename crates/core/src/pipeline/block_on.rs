@@ -15,7 +15,7 @@ use crate::call::ToolError;
 
 /// The number of operations with which [`can_block_thread`] tries to exhaust the cooperative budget
 /// of a task. Tokio's budget is 128 operations per poll; a later version of tokio may increase it.
-const BUDGET_PROBES: usize = 1024;
+const PROBES: usize = 1024;
 
 /// Runs `future` on this thread until it completes.
 ///
@@ -49,6 +49,5 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
 pub fn can_block_thread() -> bool {
     // Tokio has no API for this check. But only async tasks have a cooperative budget: outside a
     // task, `consume_budget` never yields.
-    Handle::try_current().is_err()
-        || (0..BUDGET_PROBES).all(|_| coop::consume_budget().now_or_never().is_some())
+    Handle::try_current().is_err() || (0..PROBES).all(|_| coop::consume_budget().now_or_never().is_some())
 }

@@ -123,7 +123,7 @@ impl CassetteModel {
     /// model. It is not called in replay mode.
     ///
     /// The returned model does not access files. The caller reads the recorded text from a file,
-    /// and writes the text that [`recording`](Self::recorded_text) returns to that file.
+    /// and writes the text that [`recorded_text`](Self::recorded_text) returns to that file.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl CassetteModel {
     }
 
     fn new(mode: CassetteMode, cassette: Cassette, model: Option<Arc<dyn ChatModel>>) -> Self {
-        let recorded = cassette.profile.map(ModelProfile::from);
+        let recorded = cassette.profile;
         let profile = model.as_ref().map(|model| model.profile().clone()).or(recorded);
         let remaining = (1..).zip(cassette.exchanges).collect();
         let state = Mutex::new(TapeState { remaining, ..TapeState::default() });
@@ -198,7 +198,7 @@ impl CassetteModel {
     pub fn recorded_text(&self) -> Option<String> {
         let state = self.tape.lock();
         let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();
-        let cassette = Cassette { profile: Some((&self.profile).into()), exchanges: state.exchanges.clone() };
+        let cassette = Cassette { profile: Some(self.profile.clone()), exchanges: state.exchanges.clone() };
         is_new.then(|| cassette.to_string())
     }
 
@@ -275,15 +275,15 @@ impl CassetteModel {
     }
 }
 
-/// The reply to a request: either a recorded reply or an error, or the real model with the
-/// recording of its reply.
+/// The source of the reply to a request: a recorded reply or error, or a request to the real model,
+/// whose reply is recorded.
 enum ReplySource<'m> {
     Tape(ScriptedReply),
     Model(&'m dyn ChatModel, Box<ReplyRecorder>),
 }
 
-/// Returns the error message for `request`, which was not recorded. The message lists its
-/// differences from the most similar unused exchange, if there is one.
+/// Returns the error message for `request`, which was not recorded. The message lists the
+/// differences between `request` and the most similar unused exchange, if there is one.
 fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     let number = state.exchanges.len() + state.unexpected.len() + 1;
     let near =

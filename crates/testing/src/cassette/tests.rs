@@ -79,7 +79,7 @@ fn profile_is_replayed() {
         ..ModelProfile::new("audio-model")
     };
     let model = CassetteModel::record(ScriptedModel::new().with_profile(profile.clone()));
-    let cassette = Cassette { profile: Some(model.profile().into()), ..Cassette::default() };
+    let cassette = Cassette { profile: Some(model.profile().clone()), ..Cassette::default() };
     let read: Cassette = cassette.to_string().parse().unwrap();
     assert_eq!(*CassetteModel::replay(read).profile(), profile);
 }
@@ -457,8 +457,8 @@ async fn only_recording_modes_create_the_model() {
     );
 }
 
-/// A value that is not valid Unicode must be an error like any other unknown value. Otherwise the
-/// test would silently replay a cassette.
+/// A value that is not valid Unicode must be an error like any other unknown value. If it was
+/// ignored, the test would silently replay a cassette.
 #[cfg(unix)]
 #[test]
 fn mode_of_the_environment_is_validated() {
