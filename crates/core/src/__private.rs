@@ -15,8 +15,8 @@ pub use serde_json::{Value, json};
 pub use crate::{
     call::ToolError,
     tool::{
-        Annotations, Deprecation, IntoToolOutput, IntoTools, Methods, StateType, Tool, ToolContext,
-        ToolDefinition, ToolPolicy, TouchFn,
+        Annotations, Deprecation, IntoToolOutput, IntoTools, StateType, Tool, ToolContext, ToolDefinition,
+        ToolMethods, ToolPolicy, TouchFn,
     },
 };
 pub use blocking::blocking;

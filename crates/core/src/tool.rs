@@ -33,7 +33,7 @@ pub use redefined_tool::RedefinedTool;
 pub use state::{HostState, StateIdentity, StateType};
 pub use tools::IntoTools;
 #[doc(hidden)]
-pub use tools::Methods;
+pub use tools::ToolMethods;
 pub use touch::{Touch, TouchFn};
 
 /// A function that a model can call, together with its definition.

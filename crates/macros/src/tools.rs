@@ -154,7 +154,7 @@ fn expand_block(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) ->
         const _: () = {
             #(#implementations)*
 
-            impl #krate::__private::Methods for #ty {
+            impl #krate::__private::ToolMethods for #ty {
                 fn tools(shared: ::std::sync::Arc<Self>) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
                     let mut tools: ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> = ::std::vec::Vec::new();
                     #(#pushes)*
@@ -164,7 +164,7 @@ fn expand_block(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) ->
 
             impl #krate::__private::IntoTools for #ty {
                 fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
-                    <Self as #krate::__private::Methods>::tools(::std::sync::Arc::new(self))
+                    <Self as #krate::__private::ToolMethods>::tools(::std::sync::Arc::new(self))
                 }
             }
         };

@@ -207,7 +207,7 @@ fn parse_entry(entry: &Value, lookup: VariableLookup<'_>) -> Result<ServerConfig
             type_name(entry)
         ));
     };
-    let entry = EntryFields { fields, lookup };
+    let entry = EntryReader { fields, lookup };
     match (entry.expanded_text("command")?, entry.expanded_text("url")?) {
         (Some(command), None) => {
             let mut server = StdioServer::new(command);
@@ -231,12 +231,12 @@ fn parse_entry(entry: &Value, lookup: VariableLookup<'_>) -> Result<ServerConfig
 /// with the value `null` as missing.
 ///
 /// Error messages contain the key but not the value, because the value may be a secret.
-struct EntryFields<'a> {
+struct EntryReader<'a> {
     fields: &'a Map<String, Value>,
     lookup: VariableLookup<'a>,
 }
 
-impl EntryFields<'_> {
+impl EntryReader<'_> {
     fn expanded_text(&self, key: &str) -> Result<Option<String>, String> {
         let text = |value| self.expand(value, || format!("\"{key}\""));
         self.get_non_null(key).map(text).transpose()

@@ -174,16 +174,10 @@ impl SavedChild {
 /// Returns the task of the child run. The task is the value of the argument `task` if this is the
 /// only argument and a string, and the JSON of all `arguments` in any other case.
 fn task_content(arguments: Value) -> Content {
-    match arguments {
-        Value::Object(mut object)
-            if object.len() == 1 && object.get(TASK_ARGUMENT).is_some_and(Value::is_string) =>
-        {
-            match object.remove(TASK_ARGUMENT) {
-                Some(Value::String(task)) => Content::text(task),
-                _ => Content::text(""),
-            }
-        }
-        arguments => Content::json(arguments),
+    let only = arguments.as_object().filter(|object| object.len() == 1);
+    match only.and_then(|object| object.get(TASK_ARGUMENT)?.as_str()) {
+        Some(task) => Content::text(task),
+        None => Content::json(arguments),
     }
 }
 
@@ -212,14 +206,16 @@ fn tool_output(answer: RunAnswer) -> ToolOutput {
     output
 }
 
+/// Converts `error` to the error of the call. Messages for the operator of the program, which may
+/// contain addresses of servers, are only in its source, because a model reads the message.
 fn tool_error(error: AgentError) -> ToolError {
-    match *error.kind {
-        AgentErrorKind::Cancelled => ToolError::Cancelled,
-        _ => ToolError::Failed {
-            message: format!("the agent did not finish: {error}"),
-            source: Some(error.into()),
-        },
-    }
+    let message = match *error.kind {
+        AgentErrorKind::Cancelled => return ToolError::Cancelled,
+        AgentErrorKind::Model(_) => "the agent did not finish: its model failed".to_owned(),
+        AgentErrorKind::ListTools(_) => "the agent did not finish: its tools cannot be listed".to_owned(),
+        _ => format!("the agent did not finish: {error}"),
+    };
+    ToolError::Failed { message, source: Some(error.into()) }
 }
 
 /// Returns a copy of `pending` in which `id` has been applied to each call id, at all levels of

@@ -6,7 +6,7 @@ use std::{collections::HashMap, fmt};
 
 use serde_json::Value;
 
-use haft_core::{ToolDefinition, ToolName, toolset::ToolList};
+use haft_core::{ToolDefinition, ToolName, schema::reference::join_pointer, toolset::ToolList};
 
 use choices::find_choices;
 
@@ -151,7 +151,7 @@ impl Linter<'_> {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
         let mut seen = HashMap::new();
         for (name, schema) in properties {
-            let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let pointer = join_pointer(parent, name);
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
             // The description may repeat the name of the argument, unless the argument accepts any
             // text. Other types add information to the name.

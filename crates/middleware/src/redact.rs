@@ -131,7 +131,7 @@ impl Redactor {
             _ => false,
         };
         if !is_json {
-            return self.redact_line(text);
+            return text.split_inclusive('\n').map(|line| self.redact_line(line)).collect();
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
@@ -143,10 +143,12 @@ impl Redactor {
         }
     }
 
-    /// Redacts the value if `text` is a header or a setting with the name of a secret, such as
-    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. Redacts the secrets in URLs if `text` is
-    /// neither.
-    fn redact_line(&self, text: String) -> String {
+    /// Redacts the value if `line` is a header or a setting with the name of a secret, such as
+    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. Redacts the secrets in URLs if `line` is
+    /// neither. The end of the line is kept.
+    fn redact_line(&self, line: &str) -> String {
+        let text = line.trim_end_matches(['\r', '\n']);
+        let line_end = line.get(text.len()..).unwrap_or_default();
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")
             && !name.trim().contains(char::is_whitespace)
@@ -154,12 +156,12 @@ impl Redactor {
         {
             let mark = text.get(name.len()..=name.len()).unwrap_or_default();
             let space = if mark == ":" { " " } else { "" };
-            return format!("{name}{mark}{space}{REDACTED}");
+            return format!("{name}{mark}{space}{REDACTED}{line_end}");
         }
-        if !text.contains("://") {
-            return text;
+        if !line.contains("://") {
+            return line.to_owned();
         }
-        let words = text.split_inclusive(char::is_whitespace);
+        let words = line.split_inclusive(char::is_whitespace);
         words.map(|word| self.redact_url(word)).collect()
     }
 

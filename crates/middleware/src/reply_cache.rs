@@ -177,15 +177,14 @@ impl<M: ChatModel> CachedModel<M> {
 }
 
 /// Returns the parts of `request` that complete its cache key. They are sent to the server, but
-/// [`ChatRequest::to_canonical_json`] omits or replaces them: call ids, provider data, and the text
-/// of tool results with media.
+/// [`ChatRequest::to_canonical_json`] omits or replaces them: call ids and provider data.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {
             let ids: Vec<_> = reply.tool_calls.iter().map(|call| &call.id).collect();
             Some(json!([ids, reply.provider_data]))
         }
-        MessageBody::Tool(result) => Some(json!([result.call_id, result.model_text()])),
+        MessageBody::Tool(result) => Some(json!(result.call_id)),
         MessageBody::System { .. } | MessageBody::User { .. } => None,
     };
     request.messages.iter().filter_map(|message| of_message(message.body())).collect()

@@ -47,7 +47,7 @@ use serde_json::{Value, json};
 
 use crate::{
     format::provider_schema,
-    tool_json::{encode_result_content, is_image, required_string, with_description},
+    tool_json::{encode_result_content, required_string, with_description},
 };
 
 /// Encodes a tool for the Messages API. Alternatives such as `anyOf` at the root of the input
@@ -99,9 +99,17 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Va
     json!({"role": "user", "content": blocks})
 }
 
+/// Returns `true` if `piece` is an image in a format that the Messages API accepts. The API returns
+/// 400 for other formats, and a rejected image in the conversation would make all later requests
+/// fail.
+fn is_supported_image(piece: &Content) -> bool {
+    let Content::Image { media_type, .. } = piece else { return false };
+    matches!(media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+}
+
 fn tool_result(result: &ToolResult) -> Value {
-    let content = encode_result_content(result, is_image, |piece| match piece {
-        Content::Image { data, media_type } => {
+    let content = encode_result_content(result, is_supported_image, |piece| match piece {
+        Content::Image { data, media_type } if is_supported_image(piece) => {
             let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});
             json!({"type": "image", "source": source})
         }

@@ -100,15 +100,15 @@ struct Client<A> {
 impl<A: Api> Client<A> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.start_span();
-        let clock = RequestTimer::start(&self.timeouts);
+        let timer = RequestTimer::start(&self.timeouts);
         let send_and_read = || async {
-            let mut reply = self.send(request, false, &clock).await?;
+            let mut reply = self.send(request, false, &timer).await?;
             reply.read_reply().await
         };
         // The future is boxed, because `retry` and `instrument` would otherwise copy a large
         // future.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
-        let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
+        let reply = self.retry.run(&timer, attempt).instrument(span.clone()).await;
         let response = match StructuredOutput::new(request, self.defaults.quirks.response_schema_options()) {
             None => reply?,
             Some(structured) => {
@@ -123,11 +123,11 @@ impl<A: Api> Client<A> {
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let span = self.start_span();
-        let clock = RequestTimer::start(&self.timeouts);
+        let timer = RequestTimer::start(&self.timeouts);
         let reading = span.clone();
         let opening = async move {
-            let attempt = || Box::pin(self.open(request, &clock).map_err(|error| self.redact(error)));
-            let reply = self.retry.run(&clock, attempt).await?;
+            let attempt = || Box::pin(self.open(request, &timer).map_err(|error| self.redact(error)));
+            let reply = self.retry.run(&timer, attempt).await?;
             Ok(self.stream_events(reply, reading))
         };
         let events = opening.instrument(span).try_flatten_stream();
@@ -167,13 +167,13 @@ impl<A: Api> Client<A> {
         &self,
         request: &ChatRequest,
         is_streamed: bool,
-        clock: &RequestTimer,
+        timer: &RequestTimer,
     ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
         let mut variant = self.api.first_variant(is_streamed);
         let mut rejected: Option<A::Variant> = None;
         loop {
             let (body, accumulator) = A::build_request(self, request, &mut variant);
-            let rejection = match self.transport.send(&body, &clock.for_attempt()).await {
+            let rejection = match self.transport.send(&body, &timer.for_attempt()).await {
                 Ok(reply) => {
                     if let Some(rejected) = rejected {
                         self.api.remember_rejected(&variant, &rejected);
@@ -196,9 +196,9 @@ impl<A: Api> Client<A> {
     async fn open(
         &self,
         request: &ChatRequest,
-        clock: &RequestTimer,
+        timer: &RequestTimer,
     ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
-        let mut reply = self.send(request, true, clock).await?;
+        let mut reply = self.send(request, true, timer).await?;
         reply.wait_for_event().await?;
         Ok(reply)
     }

@@ -28,6 +28,8 @@ use crate::origin::Origin;
 pub(crate) use input::{Input, encode_tool_result};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
+#[cfg(feature = "async-openai")]
+pub(crate) use message::encode_message_with;
 pub use message::{encode_message, messages};
 #[cfg(feature = "client")]
 pub(crate) use response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};

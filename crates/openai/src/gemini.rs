@@ -70,7 +70,7 @@ pub fn openapi_tool(definition: &ToolDefinition) -> Value {
 }
 
 /// Encodes a list of tools like [`tools`], but uses [`openapi_tool`] for each tool.
-pub fn subset_tools(list: &ToolList) -> Value {
+pub fn openapi_tools(list: &ToolList) -> Value {
     function_declarations(list, openapi_tool)
 }
 

@@ -51,7 +51,7 @@ pub(crate) use stream_accumulator::{StreamAccumulator, decode_error};
 /// whole reply.
 pub fn decode_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
-        let reason = "it is a whole reply: use `response`, or pass its `choices[0].message`";
+        let reason = "it is a whole reply: use `decode_response`, or pass its `choices[0].message`";
         return Err(ModelError::InvalidResponse(reason.to_owned()));
     }
     let mut accumulator = ChatAccumulator::default();

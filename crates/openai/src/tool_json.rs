@@ -14,7 +14,7 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
 }
 
 /// Encodes the content of `result` as a list of parts if `is_readable` accepts at least one piece,
-/// or else as text. `form` encodes one piece as a part.
+/// or else as text. `form` encodes one piece as a part. The warnings of `result` are the last part.
 pub(crate) fn encode_result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
@@ -22,14 +22,12 @@ pub(crate) fn encode_result_content(
 ) -> Value {
     let content = result.output().map(|output| output.content.as_slice()).unwrap_or_default();
     if content.iter().any(is_readable) {
-        content.iter().map(form).collect()
+        let warnings = result.warnings.join("; ");
+        let warnings = (!warnings.is_empty()).then(|| Content::text(format!("Warning: {warnings}")));
+        content.iter().chain(&warnings).map(form).collect()
     } else {
         Value::String(result.model_text().into_owned())
     }
-}
-
-pub(crate) fn is_image(piece: &Content) -> bool {
-    matches!(piece, Content::Image { .. })
 }
 
 /// Returns the string field `key` of `part`, an encoded tool call. Returns an error if the field is

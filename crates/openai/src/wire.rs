@@ -9,7 +9,7 @@
 mod event;
 #[cfg(feature = "client")]
 mod invalid_items;
-mod lenient_string;
+mod lenient_value;
 pub(crate) mod surrogates;
 #[cfg(all(test, feature = "client"))]
 mod tests;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 #[cfg(feature = "client")]
 pub(crate) use event::ResponsesEvent;
-pub(crate) use lenient_string::{LenientObject, LenientValue};
+pub(crate) use lenient_value::{LenientObject, LenientValue};
 pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, merge_usage, parse_usage};
 use wire_calls::WireCalls;

@@ -149,7 +149,7 @@ impl<'s> Comparison<'s> {
                 consumed_types.join(" or "),
                 produced_types.unwrap_or_default().join(" or ")
             )),
-            ["object"] => self.compare_members(pair, pointer, depth),
+            ["object"] => self.compare_properties(pair, pointer, depth),
             ["array"] => {
                 let item = |schema: &'s Value| schema.get("items").filter(|it| it.is_object());
                 let pair = Pair { produced: item(produced)?, consumed: item(consumed)?, is_partial: false };
@@ -171,7 +171,7 @@ impl<'s> Comparison<'s> {
         }
     }
 
-    fn compare_members(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
+    fn compare_properties(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
         let (produced_members, consumed_members) =
             (declared_properties(produced), declared_properties(consumed));

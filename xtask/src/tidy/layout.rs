@@ -10,7 +10,7 @@ pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         let complaint =
-            check_facade(package).or_else(|| check_name(package)).or_else(|| check_arrows(package));
+            check_facade(package).or_else(|| check_name(package)).or_else(|| check_dependency_rule(package));
         if let Some(message) = complaint {
             findings.push(Finding::in_manifest(package, tree, "name", message));
         }
@@ -33,7 +33,7 @@ fn check_name(package: &Package) -> Option<String> {
     lacks_program.then(|| format!("the program of {} is called `haft`", package.name))
 }
 
-fn check_arrows(package: &Package) -> Option<String> {
+fn check_dependency_rule(package: &Package) -> Option<String> {
     let is_unknown = package.folder().starts_with("crates/") && !arrows::has_arrows(&package.name);
     is_unknown.then(|| {
         format!(

@@ -79,7 +79,12 @@ fn message_to_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value
         }
         MessageBody::Tool(result) => {
             let media = message.content().iter().any(|piece| !matches!(piece, Content::Text { .. }));
-            let content = if media { content_to_json(message.content()) } else { json!(result.model_text()) };
+            // The model text contains the warnings, and the content does not.
+            let content = match media {
+                true if result.warnings.is_empty() => content_to_json(message.content()),
+                true => json!([message.content(), result.warnings]),
+                false => json!(result.model_text()),
+            };
             json!({
                 "role": "tool",
                 "id": ids.number(&result.call_id),

@@ -209,8 +209,9 @@ impl ModelError {
         match self {
             // Another server or model may accept a request that was rejected with one of these
             // statuses: redirects (3xx), missing payment (402), unknown models or endpoints (404,
-            // 410), and unsupported methods or HTTP versions (405, 501, 505).
-            Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
+            // 410), unsupported methods (405), and conflicts and server errors that the server
+            // declares as permanent (409, 5xx with `x-should-retry: false`).
+            Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 409 | 410 | 500..),
             Self::ContextTooLong(_) => false,
             Self::AllFailed { failures } => {
                 failures.last().is_none_or(|failure| failure.error.allows_fallback())

@@ -147,10 +147,10 @@ impl Pipeline {
         if policy.sequential {
             return None;
         }
-        let Some(access) = &policy.touches else { return Some(Vec::new()) };
+        let Some(touches) = &policy.touches else { return Some(Vec::new()) };
         let touches = match batch.resumed.get(&call.id).and_then(ResumedCall::approved_arguments) {
-            Some(approved) => access.touches(approved),
-            None => self.parse_arguments(&batch.tools, call).ok().and_then(|it| access.touches(&it)),
+            Some(approved) => touches.touches(approved),
+            None => self.parse_arguments(&batch.tools, call).ok().and_then(|it| touches.touches(&it)),
         };
         if touches.is_none() {
             tracing::warn!(tool = call.name, call = call.id, "resources of a call unknown, it runs alone");

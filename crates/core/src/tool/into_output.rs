@@ -50,7 +50,7 @@ use crate::{
     note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
     note = "return any other value as `Json(value)`: its type derives `serde::Serialize` and \
             `haft_core::export::schemars::JsonSchema`",
-    note = "return bytes as `Content::blob(bytes, \"image/png\")`, with their media type, and an `Option` as `Json(option)`",
+    note = "return bytes as `Content::from_bytes(bytes, \"image/png\")`, with their media type, and an `Option` as `Json(option)`",
     note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
 pub trait IntoToolOutput {

@@ -4,7 +4,7 @@ use super::Tool;
 
 /// A type with tools in an `impl` block. The attribute `#[tools]` implements this trait.
 #[doc(hidden)]
-pub trait Methods {
+pub trait ToolMethods {
     /// Returns the tools of the `impl` block. Each tool holds a clone of `shared`.
     fn tools(shared: Arc<Self>) -> Vec<Arc<dyn Tool>>;
 }
@@ -62,7 +62,7 @@ pub trait IntoTools {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Methods> IntoTools for Arc<T> {
+impl<T: ToolMethods> IntoTools for Arc<T> {
     fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         T::tools(self)
     }

@@ -28,12 +28,12 @@ use serde_json::Value;
 /// ```
 /// use haft_core::{Tool, export::serde_json::Value, tool, tool::{TouchFn, ToolPolicy, Touch}};
 ///
-/// let access = TouchFn::new(|arguments: &Value| {
+/// let touches = TouchFn::new(|arguments: &Value| {
 ///     let path = arguments["path"].as_str().unwrap_or_default();
 ///     // `./notes.md` and `notes.md` are the same file.
 ///     vec![Touch::write(format!("file:{}", path.trim_start_matches("./")))]
 /// });
-/// let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
+/// let policy = ToolPolicy { touches: Some(touches), ..ToolPolicy::default() };
 ///
 /// // The same with the attribute:
 /// fn edited_file(arguments: &Value) -> Vec<Touch> {
@@ -68,7 +68,7 @@ impl TouchFn {
 
 impl fmt::Debug for TouchFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").finish_non_exhaustive()
+        f.debug_struct("TouchFn").finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use super::{ListContext, SourceError, ToolSource, merge::Listing};
+use super::{ListContext, SourceError, ToolSource, merge::Listing, small_lru::SmallLru};
 use crate::{
     limits,
     pipeline::{ToolList, deadline},
@@ -21,18 +21,34 @@ use crate::{
 /// The time after which a listing stops waiting for a source and uses the previous snapshot.
 const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The maximum number of callers with a stored listing. The listing of the least recently active
+/// caller is dropped first, and its background task is aborted.
+const MAX_CALLERS: usize = 256;
+
 /// A tool source whose listings have a time limit.
 ///
 /// A slow listing continues in the background, and a later listing uses its result.
 pub(super) struct BackgroundSource {
     source: Arc<dyn ToolSource>,
-    latest: Mutex<Option<CallerListing>>,
+    callers: Mutex<SmallLru<Caller, CallerListing, MAX_CALLERS>>,
 }
 
-/// The most recent listing for one caller. A caller is identified by its run and its host state.
-struct CallerListing {
+/// A caller of a source. Each run has its own listings, because a source may return different tools
+/// for each [`ListContext`].
+struct Caller {
     run_id: String,
     state: HostState,
+}
+
+impl PartialEq for Caller {
+    fn eq(&self, other: &Self) -> bool {
+        self.run_id == other.run_id && self.state.is_same(&other.state)
+    }
+}
+
+/// The most recent listing for one caller.
+#[derive(Default)]
+struct CallerListing {
     /// The snapshot of the most recent successful listing. `None` if no listing has succeeded yet.
     list: Option<ToolList>,
     /// The background task of a slow listing, if any.
@@ -41,7 +57,7 @@ struct CallerListing {
 
 impl BackgroundSource {
     pub(super) fn new(source: Arc<dyn ToolSource>) -> Self {
-        Self { source, latest: Mutex::new(None) }
+        Self { source, callers: Mutex::default() }
     }
 
     pub(super) fn label(&self) -> &str {
@@ -51,7 +67,7 @@ impl BackgroundSource {
     /// Lists the tools of the source. If the listing takes longer than [`FOREGROUND_TIMEOUT`],
     /// returns the previous snapshot for this caller, or an error if there is none.
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
-        let listing = match self.take_task(cx) {
+        let listing = match self.update(cx, |caller| caller.task.take()) {
             Some(task) if task.is_finished() => {
                 task.await.unwrap_or_else(|_panic| Err(panic_error(self.label())))
             }
@@ -72,47 +88,27 @@ impl BackgroundSource {
             }
         };
         if let Ok(list) = &listing {
-            self.update_latest(cx, |latest| latest.list = Some(list.clone()));
+            self.update(cx, |caller| caller.list = Some(list.clone()));
         }
         listing
-    }
-
-    /// Removes and returns the background task of an earlier listing for this caller. `None` if
-    /// there is no such task.
-    fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.as_mut().filter(|latest| latest.belongs_to(cx))?.task.take()
     }
 
     /// Stores `task`, so that the listing continues in the background. Returns the previous
     /// snapshot for this caller, or an error if there is none.
     fn continue_in_background(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
-        let list = self.update_latest(cx, |latest| {
-            latest.task = Some(task);
-            latest.list.clone()
+        let list = self.update(cx, |caller| {
+            caller.task = Some(task);
+            caller.list.clone()
         });
         let reason =
             format!("no listing within {} s; it continues in the background", FOREGROUND_TIMEOUT.as_secs());
         list.ok_or_else(|| SourceError::new(self.label(), reason))
     }
 
-    fn update_latest<T>(&self, cx: &ListContext, change: impl FnOnce(&mut CallerListing) -> T) -> T {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        match latest.as_mut().filter(|latest| latest.belongs_to(cx)) {
-            Some(latest) => change(latest),
-            None => change(latest.insert(CallerListing {
-                run_id: cx.run_id.clone(),
-                state: cx.state.clone(),
-                list: None,
-                task: None,
-            })),
-        }
-    }
-}
-
-impl CallerListing {
-    fn belongs_to(&self, cx: &ListContext) -> bool {
-        self.run_id == cx.run_id && self.state.is_same(&cx.state)
+    fn update<T>(&self, cx: &ListContext, change: impl FnOnce(&mut CallerListing) -> T) -> T {
+        let caller = Caller { run_id: cx.run_id.clone(), state: cx.state.clone() };
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        change(callers.get_or_insert_with(caller, |_| CallerListing::default()))
     }
 }
 

@@ -2,20 +2,19 @@
 
 use std::collections::VecDeque;
 
-/// The maximum number of entries. A small number suffices: the callers of a toolset need few
-/// different snapshots, for example one for each set of available host state.
-const CAPACITY: usize = 8;
+/// An LRU cache of at most `N` values. The most recently used value is at the front.
+///
+/// The default of eight suffices for snapshots: the callers of a toolset need few different
+/// snapshots, for example one for each set of available host state.
+pub(super) struct SmallLru<K, V, const N: usize = 8>(VecDeque<(K, V)>);
 
-/// An LRU cache of at most [`CAPACITY`] values. The most recently used value is at the front.
-pub(super) struct SmallLru<K, V>(VecDeque<(K, V)>);
-
-impl<K, V> Default for SmallLru<K, V> {
+impl<K, V, const N: usize> Default for SmallLru<K, V, N> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<K: PartialEq, V> SmallLru<K, V> {
+impl<K: PartialEq, V, const N: usize> SmallLru<K, V, N> {
     /// Returns the value of `key`. If the cache does not contain `key`, computes the value with
     /// `compute` and inserts it.
     pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
@@ -24,7 +23,7 @@ impl<K: PartialEq, V> SmallLru<K, V> {
             let value = compute(&key);
             (key, value)
         });
-        self.0.truncate(CAPACITY - 1);
+        self.0.truncate(N - 1);
         self.0.push_front(entry);
         &mut self.0[0].1
     }

@@ -92,8 +92,8 @@ const ADAPTORS: [(&str, Adapt); 12] = [
     ("renamed", |it| it.renamed([("other", "another")]).unwrap()),
 ];
 
-/// Checks that calls to `tools` run in the pipeline of [`billing`]: each call is recorded once, and
-/// arguments are not repaired.
+/// Checks that calls to `tools` run in the pipeline of [`billing_toolset`]: each call is recorded
+/// once, and arguments are not repaired.
 async fn assert_pipeline_is_kept(tools: &Toolset, log: &CallLog, name: &str) {
     let cx = ToolContext::default().with_state(Database);
     let done = tools.call_with("pay", json!({"x": 21}), &cx).await;
@@ -121,7 +121,7 @@ async fn assert_settings_are_kept(adapt: impl Fn(Toolset) -> Toolset, name: &str
     let [withheld] = diagnostics.as_slice() else { panic!("{name}: {diagnostics:?}") };
     assert!(withheld.starts_with("tool \"refund\" of billing is quarantined: "), "{name}: {withheld}");
     let own: Vec<_> = tools.static_tools().map(|tool| tool.definition().name().clone()).collect();
-    assert_eq!(own, ["pay", "refund"], "{name}: `own_tools` includes tools without state");
+    assert_eq!(own, ["pay", "refund"], "{name}: `static_tools` includes tools without state");
 
     // `check` returns an error if two tools have the same name.
     let twice = adapt(billing_toolset(&log).with_tool(doubling_tool("pay")));

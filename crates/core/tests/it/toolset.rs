@@ -235,9 +235,37 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     assert_eq!(list().await, ("add sub".to_owned(), None, 1));
     let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
     assert_eq!(tools.list(&other).await.len(), 1);
-    assert_eq!(list().await, ("add".to_owned(), still_listing, 1));
+    assert_eq!(list().await, ("add sub".to_owned(), None, 0), "another run does not drop the snapshot");
     sleep(Duration::from_secs(30)).await;
     assert_eq!(list().await, ("add".to_owned(), missing("it did not list its tools within 30 s"), 0));
+}
+
+/// Each run continues its own listing, so runs that list in turn all get the tools of a source that
+/// is always slow.
+#[tokio::test(start_paused = true)]
+async fn concurrent_runs_get_the_tools_of_a_slow_source() {
+    struct AlwaysSlow;
+    #[async_trait]
+    impl ToolSource for AlwaysSlow {
+        fn label(&self) -> &str {
+            "slow"
+        }
+
+        async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
+            sleep(Duration::from_millis(1500)).await;
+            Ok(ToolList::new("slow", [tool("sub")]))
+        }
+    }
+    let tools = Toolset::new().with_source(AlwaysSlow);
+    let runs: Vec<_> =
+        (0..20).map(|id| ListContext { run_id: format!("run {id}"), ..ListContext::default() }).collect();
+    for run in &runs {
+        assert_eq!(tools.list(run).await.len(), 0);
+    }
+    sleep(Duration::from_secs(5)).await;
+    for run in &runs {
+        assert_eq!(tools.list(run).await.len(), 1, "{}", run.run_id);
+    }
 }
 
 /// A diagnostic reports a source that panicked. It does not contain the panic message, which may

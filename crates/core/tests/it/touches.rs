@@ -210,14 +210,14 @@ async fn call_with_unknown_resources_runs_alone() {
 #[tokio::test(start_paused = true)]
 async fn function_receives_repaired_arguments() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let access = {
+    let touches = {
         let seen = Arc::clone(&seen);
         TouchFn::new(move |arguments| {
             seen.lock().unwrap().push(arguments.clone());
             Vec::new()
         })
     };
-    let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
+    let policy = ToolPolicy { touches: Some(touches), ..ToolPolicy::default() };
     let tools = ToolList::new("test", [timed_tool("wait", policy, &CallTimes::default(), Instant::now())]);
     let one = batch(tools.clone(), &[("wait", "{}")]);
     Pipeline::new().call_all(one).await;
@@ -261,12 +261,12 @@ async fn approved_arguments_replace_those_of_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn suspended_call_does_not_block_later_calls() {
-    let access = TouchFn::new(|_| vec![Touch::write("account")]);
+    let touches = TouchFn::new(|_| vec![Touch::write("account")]);
     let policy =
-        ToolPolicy { requires_approval: true, touches: Some(access.clone()), ..ToolPolicy::default() };
+        ToolPolicy { requires_approval: true, touches: Some(touches.clone()), ..ToolPolicy::default() };
     let (times, began) = (CallTimes::default(), Instant::now());
     let approve = timed_tool("approve", policy, &times, began);
-    let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
+    let policy = ToolPolicy { touches: Some(touches), ..ToolPolicy::default() };
     let tools = ToolList::new("test", [approve, timed_tool("pay", policy, &times, began)]);
     let batch = batch(tools, &[("approve", "{}"), ("pay", "{}"), ("pay", "{}")]);
     let outcomes = Pipeline::new().call_all(batch).await;
@@ -300,8 +300,8 @@ async fn dropping_the_stream_aborts_the_schedule() {
 /// at 5 ms and the second call has panicked.
 #[tokio::test(start_paused = true)]
 async fn failed_call_does_not_block_later_calls() {
-    let access = TouchFn::new(|_| vec![Touch::write("x")]);
-    let policy = || ToolPolicy { touches: Some(access.clone()), ..ToolPolicy::default() };
+    let touches = TouchFn::new(|_| vec![Touch::write("x")]);
+    let policy = || ToolPolicy { touches: Some(touches.clone()), ..ToolPolicy::default() };
     let fails = DynamicTool::new(definition("fails", policy()), |_, _| async {
         sleep(Duration::from_millis(5)).await;
         Err::<ToolResponse, _>(ToolError::failed("broken"))

@@ -25,7 +25,7 @@ pub(crate) struct ProseDecoder<'a> {
     /// as emitted, and so does text that `without_events` suppresses.
     emitted: usize,
     end: Option<ProseEnd>,
-    sends_events: bool,
+    suppresses_events: bool,
 }
 
 /// The kind of text that ended a reply before the model ended its turn.
@@ -47,13 +47,13 @@ impl<'a> ProseDecoder<'a> {
             partial_char: Vec::new(),
             emitted: 0,
             end: None,
-            sends_events: false,
+            suppresses_events: false,
         }
     }
 
     /// Disables the emission of deltas, for a text that may be discarded later.
     pub(crate) fn without_events(mut self) -> Self {
-        self.sends_events = true;
+        self.suppresses_events = true;
         self
     }
 
@@ -167,7 +167,7 @@ impl<'a> ProseDecoder<'a> {
 
     fn emit(&mut self, end: usize) {
         let from = self.emitted.max(self.text_start());
-        if !self.sends_events {
+        if !self.suppresses_events {
             self.events.send_text(self.text.get(from..end).unwrap_or_default());
         }
         self.emitted = from.max(end);

@@ -106,6 +106,7 @@ fn default_fallback_per_error() {
         rejected(400),
         rejected(404),
         rejected(422),
+        rejected(503),
         limited(false),
         limited(true),
         server_error(),
@@ -119,11 +120,12 @@ fn default_fallback_per_error() {
         ModelError::failed("worker closed"),
     ];
     let text = errors.map(|error| format!("{} {error}\n", if error.allows_fallback() { "+" } else { "-" }));
-    expect![[r"
+    expect![[r#"
         + the model's server refused the key: …
         - the model's server refused the request (status 400): …
         + the model's server refused the request (status 404): …
         - the model's server refused the request (status 422): …
+        + the model's server refused the request (status 503): …
         + the model's server is limiting requests: …
         + the model's server is limiting requests: …
         + the model's server failed (status 503): down
@@ -135,7 +137,7 @@ fn default_fallback_per_error() {
         + the model's reply cannot be read: …
         + the model cannot do this: …
         + the model failed: worker closed
-    "]]
+    "#]]
     .assert_eq(&text.concat());
 }
 

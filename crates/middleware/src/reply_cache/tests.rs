@@ -152,6 +152,16 @@ async fn key_contains_everything_that_is_sent() {
     let instructed =
         |text: &str| ChatRequest { instructions: Some(Message::system(text).into()), ..request() };
     let picture = |byte: u8| Message::user(Content::from_bytes([byte], "image/png"));
+    let picture_result = |warning: &str| {
+        let output = ToolOutput::from(Content::from_bytes([1], "image/png")).with_warning(warning);
+        ChatRequest::new([
+            Message::assistant(AssistantMessage {
+                tool_calls: vec![ToolCall::new("call_1", "draw", "{}")],
+                ..AssistantMessage::default()
+            }),
+            Message::tool(ToolResult::done("call_1", "draw", output)),
+        ])
+    };
     let requests = [
         request(),
         ChatRequest::new([Message::user("Hi"), Message::user("Hi")]),
@@ -174,6 +184,8 @@ async fn key_contains_everything_that_is_sent() {
         conversation("call_2", "42", json!("a")),
         conversation("call_1", "43", json!("a")),
         conversation("call_1", "42", json!("b")),
+        picture_result("it is one hour old"),
+        picture_result("it is two hours old"),
     ];
     let scripted =
         (0..requests.len()).fold(ScriptedModel::new(), |model, nth| model.reply_text(nth.to_string()));

@@ -241,6 +241,12 @@ async fn name_value_pairs_headers_and_urls_are_redacted() {
     .await;
     check(
         definition_named("fetch"),
+        r#"{"headers": "Accept: y\r\nAuthorization: Bearer x\r\nHost: h", "env": "HOME=/y\nDB_PASSWORD=x\n"}"#,
+        expect![[r#"{"headers":"Accept: y\r\nAuthorization: [redacted]\r\nHost: h","env":"HOME=/y\nDB_PASSWORD=[redacted]\n"}"#]],
+    )
+    .await;
+    check(
+        definition_named("fetch"),
         r#"{"url": "https://ann:x@h.example/a?api_key=x&q=y#z", "text": "see [docs](https://h.example), [todo] call Bob", "list": "[todo] call Bob", "twice": "\"{\\\"pin\\\": \\\"x\\\"}\""}"#,
         expect![[r##"{"url":"https://[redacted]@h.example/a?api_key=[redacted]&q=y#z","text":"see [docs](https://h.example), [todo] call Bob","list":"[todo] call Bob","twice":"\"{\\\"pin\\\":\\\"[redacted]\\\"}\""}"##]],
     )

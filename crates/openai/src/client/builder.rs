@@ -49,7 +49,7 @@ pub struct ModelBuilder<M> {
     sends_reasoning: Option<bool>,
     effort: Option<String>,
     extra_body: Map<String, Value>,
-    tool_schemas: Option<SchemaTarget>,
+    schema_target: Option<SchemaTarget>,
     environment: Option<Environment>,
     /// Settings of the Responses API. A builder for Chat Completions leaves the defaults unchanged.
     pub(super) options: ResponsesOptions,
@@ -76,7 +76,7 @@ impl<M> ModelBuilder<M> {
             sends_reasoning: None,
             effort: None,
             extra_body: Map::new(),
-            tool_schemas: None,
+            schema_target: None,
             environment: None,
             options: ResponsesOptions::default(),
             keeps_think_tags: false,
@@ -243,7 +243,7 @@ impl<M> ModelBuilder<M> {
     /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]
     pub fn tool_schema_target(mut self, target: SchemaTarget) -> Self {
-        self.tool_schemas = Some(target);
+        self.schema_target = Some(target);
         self
     }
 }

@@ -33,7 +33,7 @@ const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"
 /// An HTTP response whose body is read on demand.
 pub(super) struct HttpReply {
     response: Response,
-    clock: RequestTimer,
+    timer: RequestTimer,
     /// The timeout for the next read: `FirstByte` for the first read, and then `Idle`.
     phase: TimeoutPhase,
     /// Bytes that were read to detect an event stream, and that `next_chunk` has not returned yet.
@@ -42,9 +42,9 @@ pub(super) struct HttpReply {
 }
 
 impl HttpReply {
-    pub(super) fn new(response: Response, clock: RequestTimer) -> Self {
+    pub(super) fn new(response: Response, timer: RequestTimer) -> Self {
         let phase = TimeoutPhase::FirstByte;
-        Self { response, clock, phase, peeked: Vec::new(), is_event_stream: None }
+        Self { response, timer, phase, peeked: Vec::new(), is_event_stream: None }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -114,7 +114,7 @@ impl HttpReply {
     }
 
     async fn read_from_response(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
-        let read = self.clock.run(self.phase, self.response.chunk()).await?;
+        let read = self.timer.run(self.phase, self.response.chunk()).await?;
         self.phase = TimeoutPhase::Idle;
         read.map(|bytes| bytes.map(Vec::from)).map_err(|error| {
             let reason = root_cause(&error.without_url());

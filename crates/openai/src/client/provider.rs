@@ -91,7 +91,7 @@ pub(super) struct Quirks {
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
     /// Azure's limits are tighter than OpenAI's. Strict mode is also not used for servers that
     /// ignore `strict` or interpret it differently.
-    pub(super) tool_schemas: SchemaTarget,
+    pub(super) schema_target: SchemaTarget,
     /// `true` if the server accepts a user message after a tool result. If not, an assistant
     /// message is inserted between them.
     pub(super) accepts_user_after_tool: bool,
@@ -115,7 +115,7 @@ pub(super) struct Quirks {
 impl Quirks {
     /// Returns the restrictions that the server imposes on response schemas.
     pub(super) fn response_schema_options(&self) -> ResponseSchemaOptions {
-        ResponseSchemaOptions { target: self.tool_schemas, needs_object_root: self.needs_object_root }
+        ResponseSchemaOptions { target: self.schema_target, needs_object_root: self.needs_object_root }
     }
 }
 
@@ -123,7 +123,7 @@ impl Quirks {
 const STANDARD_QUIRKS: Quirks = Quirks {
     uses_max_completion_tokens: false,
     reasoning: ReasoningField::Omitted,
-    tool_schemas: SchemaTarget::OpenAi,
+    schema_target: SchemaTarget::OpenAi,
     accepts_user_after_tool: true,
     accepts_stream_options: true,
     sends_seed_as_random_seed: false,
@@ -146,7 +146,7 @@ const PRESETS: &[ProviderPreset] = &[
         domains: &["openai.com"],
         quirks: Quirks {
             uses_max_completion_tokens: true,
-            tool_schemas: SchemaTarget::OpenAiStrict,
+            schema_target: SchemaTarget::OpenAiStrict,
             needs_object_root: true,
             ..STANDARD_QUIRKS
         },
@@ -169,7 +169,7 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         key_variable: Some("GEMINI_API_KEY"),
         domains: &["googleapis.com"],
-        quirks: Quirks { tool_schemas: SchemaTarget::Gemini, ..STANDARD_QUIRKS },
+        quirks: Quirks { schema_target: SchemaTarget::Gemini, ..STANDARD_QUIRKS },
     },
     // Sources: docs.mistral.ai/api, and the error messages "Tool call id was … but must be a-z,
     // A-Z, 0-9, with a length of 9" and "Unexpected role 'user' after role 'tool'"

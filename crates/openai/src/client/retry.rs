@@ -31,7 +31,7 @@ impl RetryPolicy {
     /// or the time are used up.
     pub(super) async fn run<T, F>(
         &self,
-        clock: &RequestTimer,
+        timer: &RequestTimer,
         attempt: impl FnMut() -> F,
     ) -> Result<T, ModelError>
     where
@@ -43,7 +43,7 @@ impl RetryPolicy {
             .when(is_retryable)
             .adjust(|error, wait| {
                 let wait = wait.map(|wait| with_jitter(wait.max(error.retry_after().unwrap_or_default())));
-                wait.filter(|wait| *wait < clock.remaining())
+                wait.filter(|wait| *wait < timer.remaining())
             })
             .notify(move |error, wait| {
                 retry += 1;

@@ -29,9 +29,9 @@ pub(crate) struct StructuredOutput {
 impl StructuredOutput {
     /// Creates a converter for the reply to `request`. Returns `None` if the request has no
     /// response schema, or if its replies need no conversion.
-    pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaOptions) -> Option<Self> {
+    pub(crate) fn new(request: &ChatRequest, options: ResponseSchemaOptions) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
-        let sent = ResponseSchema::of(schema, name, profile);
+        let sent = ResponseSchema::of(schema, name, options);
         let needs_conversion = sent.is_wrapped || sent.is_strict();
         needs_conversion.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }

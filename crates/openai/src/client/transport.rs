@@ -85,11 +85,11 @@ impl Transport {
     pub(super) async fn send(
         &self,
         body: impl Serialize + Send,
-        clock: &RequestTimer,
+        timer: &RequestTimer,
     ) -> Result<HttpReply, ApiRejection> {
-        let response = clock.run(TimeoutPhase::FirstByte, self.exchange(body)).await?;
-        let response = response.map_err(|error| self.service_error(error, clock))?;
-        let reply = HttpReply::new(response, clock.clone());
+        let response = timer.run(TimeoutPhase::FirstByte, self.exchange(body)).await?;
+        let response = response.map_err(|error| self.service_error(error, timer))?;
+        let reply = HttpReply::new(response, timer.clone());
         if reply.status().is_success() {
             return Ok(reply);
         }
@@ -132,9 +132,9 @@ impl Transport {
         ApiRejection { error: error.into_error(status, retry_after), param }
     }
 
-    fn connection_error(&self, error: reqwest::Error, clock: &RequestTimer) -> ModelError {
+    fn connection_error(&self, error: reqwest::Error, timer: &RequestTimer) -> ModelError {
         if error.is_timeout() && error.is_connect() {
-            return clock.connect_timed_out();
+            return timer.connect_timed_out();
         }
         // The URL may contain credentials.
         let error = error.without_url();
@@ -144,9 +144,9 @@ impl Transport {
 
     /// Converts `error`, an error of the HTTP client or of a layer. The source of a layer's error
     /// is dropped, because it may contain the API key.
-    fn service_error(&self, error: BoxError, clock: &RequestTimer) -> ModelError {
+    fn service_error(&self, error: BoxError, timer: &RequestTimer) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
-            Ok(error) => return self.connection_error(*error, clock),
+            Ok(error) => return self.connection_error(*error, timer),
             Err(other) => other,
         };
         match error.downcast::<ModelError>() {

@@ -63,6 +63,8 @@ impl<'a> Medium<'a> {
         };
         let (kind, subtype) = media_type.split_once('/')?;
         match kind {
+            // No vision model reads SVG, and APIs reject it.
+            "image" if subtype.starts_with("svg") => None,
             "image" if encoding.sends_images => Some(Self::Image { data, media_type }),
             "audio" if encoding.sends_audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
             "application" if encoding.sends_documents && subtype == "pdf" => {
@@ -87,7 +89,7 @@ impl EncodingOptions {
         if self.media_warning.take_first() {
             tracing::warn!(
                 media_type,
-                "the model's profile does not have this medium: sending a description; set the profile, or `images(true)`"
+                "the model's profile does not have this medium: sending a description; set the profile, or `send_images(true)`"
             );
         }
         None

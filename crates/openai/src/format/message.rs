@@ -34,7 +34,12 @@ use crate::reply::CHAT_ADAPTER;
 /// assert_eq!(haft_openai::encode_message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```
 pub fn encode_message(message: &Message) -> Value {
-    json!(WireMessage::new(message, &EncodingOptions::default()))
+    encode_message_with(message, &EncodingOptions::default())
+}
+
+/// Encodes a message with the options `encoding`.
+pub(crate) fn encode_message_with(message: &Message, encoding: &EncodingOptions) -> Value {
+    json!(WireMessage::new(message, encoding))
 }
 
 /// Encodes a conversation as the `messages` field of a Chat Completions request.
@@ -96,7 +101,7 @@ impl EncodedMessages {
 
     /// Returns the encoded messages in order. The user messages with the media of tool results
     /// follow the last result of their batch.
-    fn iter(&self) -> impl Iterator<Item = &RawValue> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
             let media = batch.iter().filter_map(|cached| cached.media.as_deref());
             batch.iter().map(|cached| &*cached.message).chain(media)

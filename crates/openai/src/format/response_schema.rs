@@ -43,12 +43,12 @@ pub(crate) struct ResponseSchema {
 struct SchemaCache(Mutex<HashMap<ResponseSchemaOptions, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
-    /// Returns `schema`, encoded for `profile`. The encoded form is cached. Constraints that are
+    /// Returns `schema`, encoded for `options`. The encoded form is cached. Constraints that are
     /// lost in the conversion are logged, with `name` as the name of the schema.
-    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaOptions) -> Arc<Self> {
+    pub(crate) fn of(schema: &Schema, name: &ToolName, options: ResponseSchemaOptions) -> Arc<Self> {
         let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
+        Arc::clone(cached.entry(options).or_insert_with(|| Arc::new(Self::new(schema, name, options))))
     }
 
     /// Returns `true` if the server enforces the schema. The model then writes null instead of
@@ -57,12 +57,12 @@ impl ResponseSchema {
         self.strict.is_some()
     }
 
-    fn new(schema: &Schema, name: &ToolName, profile: ResponseSchemaOptions) -> Self {
-        let wants_object = profile.needs_object_root
-            || matches!(profile.target, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
+    fn new(schema: &Schema, name: &ToolName, options: ResponseSchemaOptions) -> Self {
+        let wants_object = options.needs_object_root
+            || matches!(options.target, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
         let (root, is_wrapped) = if wants_object { to_object_root(schema) } else { (schema.clone(), false) };
-        let converted = match profile.target {
-            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.target),
+        let converted = match options.target {
+            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(options.target),
             // Servers other than OpenAI and Google use the schema only to constrain the reply. The
             // model does not read the schema, so it needs no simplification.
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },

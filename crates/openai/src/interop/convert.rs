@@ -21,10 +21,13 @@ use haft_core::{
     usage::Usage,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::InteropError;
-use crate::format::{provider_schema, provider_schemas};
+use crate::{
+    format::{EncodedMessages, EncodingOptions, encode_message_with, provider_schema, provider_schemas},
+    origin::Origin,
+};
 
 /// Converts a tool definition to a tool of `async-openai`. The input schema is reduced to
 /// `target`, the JSON Schema subset that the server supports.
@@ -84,6 +87,12 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
     })
 }
 
+/// Returns the options for OpenAI's API, without opaque provider data: the types of `async-openai`
+/// cannot represent it.
+fn encoding() -> EncodingOptions {
+    EncodingOptions { origin: Origin::Unsupported, ..EncodingOptions::default() }
+}
+
 /// Converts a message of haft to a request message of `async-openai`. Opaque provider data is
 /// dropped.
 ///
@@ -93,10 +102,11 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
 ///
 /// Returns an error if `async-openai` cannot represent the message.
 pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, InteropError> {
-    Ok(serde_json::from_value(crate::encode_message(message))?)
+    Ok(serde_json::from_value(encode_message_with(message, &encoding()))?)
 }
 
-/// Converts the messages of haft to the `messages` field of an `async-openai` request.
+/// Converts the messages of haft to the `messages` field of an `async-openai` request. Opaque
+/// provider data is dropped.
 ///
 /// The media of a tool result are sent in an additional user message after the results of its
 /// batch.
@@ -107,7 +117,8 @@ pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, Int
 pub fn to_messages<'a>(
     messages: impl IntoIterator<Item = &'a Arc<Message>>,
 ) -> Result<Vec<ChatCompletionRequestMessage>, InteropError> {
-    crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
+    let encoded = EncodedMessages::new(messages, &Arc::new(encoding()));
+    encoded.iter().map(|message| Ok(serde_json::from_value(json!(message))?)).collect()
 }
 
 /// Converts the messages of an `async-openai` request to messages of haft. A tool message contains

@@ -20,6 +20,7 @@ use super::{convert::from_response, error::from_openai_error, stream::ChunkStrea
 use crate::{
     client::{Secrets, chat_span, profile_of, record_response, structured_output::StructuredOutput},
     format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, tools_for_target},
+    origin::Origin,
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
 };
@@ -71,8 +72,8 @@ pub struct AsyncOpenAi<C: Config> {
     client: Arc<Client<C>>,
     profile: ModelProfile,
     encoding: Arc<EncodingOptions>,
-    tool_schemas: SchemaTarget,
-    newer_limit: bool,
+    schema_target: SchemaTarget,
+    uses_max_completion_tokens: bool,
 }
 
 impl<C: Config> AsyncOpenAi<C> {
@@ -84,8 +85,8 @@ impl<C: Config> AsyncOpenAi<C> {
             client: client.into(),
             encoding: encoding_of(&profile),
             profile,
-            tool_schemas: SchemaTarget::OpenAi,
-            newer_limit: true,
+            schema_target: SchemaTarget::OpenAi,
+            uses_max_completion_tokens: true,
         }
     }
 
@@ -101,8 +102,8 @@ impl<C: Config> AsyncOpenAi<C> {
     /// Sets the JSON Schema subset that the server supports. Default: [`SchemaTarget::OpenAi`],
     /// without `strict`.
     #[must_use]
-    pub fn with_tool_schemas(mut self, target: SchemaTarget) -> Self {
-        self.tool_schemas = target;
+    pub fn with_tool_schema_target(mut self, target: SchemaTarget) -> Self {
+        self.schema_target = target;
         self
     }
 
@@ -110,14 +111,14 @@ impl<C: Config> AsyncOpenAi<C> {
     /// is `true` (the default), `max_tokens` if it is `false`.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
-        self.newer_limit = enabled;
+        self.uses_max_completion_tokens = enabled;
         self
     }
 
     /// Returns the restrictions on response schemas. The root is always an object without
     /// alternatives, because OpenAI requires it.
     fn response_schemas(&self) -> ResponseSchemaOptions {
-        ResponseSchemaOptions { target: self.tool_schemas, needs_object_root: true }
+        ResponseSchemaOptions { target: self.schema_target, needs_object_root: true }
     }
 
     fn build_request(
@@ -131,7 +132,7 @@ impl<C: Config> AsyncOpenAi<C> {
         set("model", json!(self.profile.name));
         set("messages", json!(EncodedMessages::new(request.all_messages(), &self.encoding)));
         if !request.tools.is_empty() {
-            set("tools", json!(tools_for_target(&request.tools, self.tool_schemas)));
+            set("tools", json!(tools_for_target(&request.tools, self.schema_target)));
             set(
                 "tool_choice",
                 match &request.tool_choice {
@@ -158,7 +159,7 @@ impl<C: Config> AsyncOpenAi<C> {
         set("top_p", json!(settings.top_p));
         set("seed", json!(settings.seed));
         set(
-            if self.newer_limit { "max_completion_tokens" } else { "max_tokens" },
+            if self.uses_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" },
             json!(settings.max_tokens),
         );
         if !settings.stop.is_empty() {
@@ -223,6 +224,7 @@ fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
         sends_images: images,
         sends_audio: audio,
         sends_documents: files,
+        origin: Origin::Unsupported,
         ..EncodingOptions::default()
     })
 }
@@ -277,8 +279,8 @@ impl<C: Config> Clone for AsyncOpenAi<C> {
             client: Arc::clone(&self.client),
             profile: self.profile.clone(),
             encoding: Arc::clone(&self.encoding),
-            tool_schemas: self.tool_schemas,
-            newer_limit: self.newer_limit,
+            schema_target: self.schema_target,
+            uses_max_completion_tokens: self.uses_max_completion_tokens,
         }
     }
 }

@@ -142,8 +142,7 @@ impl Accumulator {
     /// so far, the answer may still follow the finish reason.
     #[cfg(feature = "client")]
     pub(crate) fn is_answered(&self) -> bool {
-        let has_answer = !self.text.is_empty() || !self.refusal.is_empty() || !self.calls.is_empty();
-        self.is_finished() && has_answer
+        self.is_finished() && !self.has_no_answer()
     }
 
     /// Returns the message received so far.

@@ -112,6 +112,19 @@ fn messages_convert_in_both_directions() {
     assert_eq!(to_messages(back.into_iter().map(Arc::new).collect::<Vec<_>>().iter()).unwrap(), wire);
 }
 
+/// Mistral sends reasoning as content parts of the type `thinking`, and stores a mark in the
+/// provider data. async-openai has no such part.
+#[test]
+fn provider_data_without_counterpart_is_dropped() {
+    let mut reply = AssistantMessage { reasoning: Some("Easy.".to_owned()), ..AssistantMessage::from("42") };
+    let data = json!({"thinking_parts": true, "from": "https://api.mistral.ai"});
+    reply.provider_data.insert("chat_completions", data);
+    let message = Arc::new(Message::assistant(reply));
+    let wire = json!({"role": "assistant", "content": "42"});
+    assert_eq!(json!(to_message(&message).unwrap()), wire);
+    assert_eq!(json!(to_messages([&message]).unwrap()), json!([wire]));
+}
+
 #[test]
 fn message_without_counterpart_is_an_error() {
     let error = |message: ChatCompletionRequestMessage| from_messages([&message]).unwrap_err();

@@ -30,8 +30,12 @@ fn list() -> ToolList {
 
 /// Returns a successful result with text and an image, and a failed result.
 fn results() -> [ToolResult; 2] {
-    let content = vec![Content::text("a cat"), Content::from_bytes(*b"\x89PNG", "image/png")];
-    let output = ToolOutput { content, ..ToolOutput::default() };
+    let content = vec![
+        Content::text("a cat"),
+        Content::from_bytes(*b"\x89PNG", "image/png"),
+        Content::from_bytes(*b"<svg/>", "image/svg+xml"),
+    ];
+    let output = ToolOutput { content, ..ToolOutput::default() }.with_warning("from the cache");
     [ToolResult::done("a", "draw", output), ToolResult::failed("b", "ping", &ToolError::failed("no luck"))]
 }
 
@@ -42,7 +46,7 @@ fn json_of(value: impl serde::Serialize) -> String {
 #[test]
 fn anthropic_format_is_encoded_and_decoded() {
     expect![[r#"[{"name":"search_files","input_schema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping","input_schema":{"type":"object","properties":{}}}]"#]].assert_eq(&json_of(anthropic::tools(&list())));
-    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&json_of(anthropic::tool_results(&results())));
+    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"text","text":"[image/svg+xml, 6 bytes]"},{"type":"text","text":"Warning: from the cache"}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&json_of(anthropic::tool_results(&results())));
     let reply = json!({"content": [
         {"type": "text", "text": "I look."},
         {"type": "tool_use", "id": "a", "name": "ping", "input": null},
@@ -61,8 +65,8 @@ fn anthropic_format_is_encoded_and_decoded() {
 #[test]
 fn gemini_format_is_encoded_and_decoded() {
     expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::tools(&list())));
-    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"Glob pattern of file names.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::subset_tools(&list())));
-    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&json_of(gemini::tool_results(&results())));
+    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"Glob pattern of file names.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::openapi_tools(&list())));
+    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]\n[image/svg+xml, 6 bytes]\nWarning: from the cache"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&json_of(gemini::tool_results(&results())));
     let data = ToolResult::done("", "count", ToolOutput::structured(json!({"n": 3})));
     expect![[
         r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
@@ -129,7 +133,7 @@ fn gemini_schema_is_omitted_only_without_arguments() {
 #[test]
 fn responses_format_is_encoded_and_decoded() {
     expect![[r#"[{"type":"function","name":"search_files","parameters":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"strict":false,"description":"Searches files."},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]"#]].assert_eq(&json_of(responses::tools(&list())));
-    expect![[r#"[{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"a cat"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="}]},{"type":"function_call_output","call_id":"b","output":"no luck"}]"#]].assert_eq(&json_of(responses::tool_results(&results())));
+    expect![[r#"[{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"a cat"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="},{"type":"input_text","text":"[image/svg+xml, 6 bytes]"},{"type":"input_text","text":"Warning: from the cache"}]},{"type":"function_call_output","call_id":"b","output":"no luck"}]"#]].assert_eq(&json_of(responses::tool_results(&results())));
     let response = json!({"output": [
         {"type": "message", "content": [{"type": "output_text", "text": "I look."}]},
         {"type": "function_call", "call_id": "a", "name": "ping", "arguments": ""},

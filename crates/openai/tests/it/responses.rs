@@ -390,19 +390,20 @@ async fn images_and_files_are_sent_and_audio_is_described() {
             Content::from_bytes(*b"cat", "image/png"),
             Content::from_bytes(*b"doc", "application/pdf"),
             Content::from_bytes(*b"la", "audio/wav"),
+            Content::from_bytes(*b"<svg/>", "image/svg+xml"),
         ]
     };
     let call = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "draw", "not json")],
         ..AssistantMessage::default()
     };
-    let drawn = ToolOutput { content: media(), ..ToolOutput::default() };
+    let drawn = ToolOutput { content: media(), ..ToolOutput::default() }.with_warning("cached");
     let request = ChatRequest::new([
         Message::new(MessageBody::User { content: media() }),
         Message::assistant(call),
         Message::tool(ToolResult::done("a", "draw", drawn)),
     ]);
-    check(request, expect![[r#"{"model":"test-model","input":[{"role":"user","content":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]},{"type":"function_call","call_id":"a","name":"draw","arguments":"{\"malformed_arguments\":\"not json\"}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
+    check(request, expect![[r#"{"model":"test-model","input":[{"role":"user","content":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"},{"type":"input_text","text":"[image/svg+xml, 6 bytes]"}]},{"type":"function_call","call_id":"a","name":"draw","arguments":"{\"malformed_arguments\":\"not json\"}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"},{"type":"input_text","text":"[image/svg+xml, 6 bytes]"},{"type":"input_text","text":"Warning: cached"}]}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
 }
 
 /// Returns a conversation with `reply`: a user message, the reply, and the results of its calls.

@@ -23,7 +23,7 @@ const FORMATS: [(&str, &str); 5] = [
 /// Returns the schema that is derived from `root` for Gemini, and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
-    let mut flat = inline.flatten("", root);
+    let mut flat = inline.resolve("", root);
     flatten_root(&mut inline, &mut flat);
     let output = inline.emit(flat);
     (Value::Object(output), inline.into_changes())
@@ -42,7 +42,7 @@ fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
         inline.report(&union.at, union.name, SchemaChangeKind::Flattened);
         let mut required: Option<Vec<&str>> = None;
         for (at, alternative) in alternatives {
-            let mut part = inline.flatten(&at, alternative);
+            let mut part = inline.resolve(&at, alternative);
             flatten_root(inline, &mut part);
             flat.targets.extend(part.targets);
             match &mut required {
@@ -148,7 +148,7 @@ fn derive_any_of<'s>(
         let common = flat.assertions_only();
         let mut each = Vec::new();
         for (at, alternative) in others {
-            let mut part = inline.flatten(&at, alternative);
+            let mut part = inline.resolve(&at, alternative);
             inline.merge(&mut part, common.clone(), union.name);
             let mut part = inline.emit(part);
             is_nullable |= part.shift_remove("nullable").is_some();
@@ -158,7 +158,7 @@ fn derive_any_of<'s>(
         output.insert("anyOf".to_owned(), Value::Array(each));
         output
     } else if let Some((at, only)) = others.pop() {
-        let part = inline.flatten(&at, only);
+        let part = inline.resolve(&at, only);
         inline.merge(&mut flat, part, union.name);
         inline.emit(flat)
     } else {

@@ -49,7 +49,7 @@ impl<'s> Inliner<'s> {
 
     /// Derives a schema from `schema`, the subschema at the JSON pointer `at`.
     pub(super) fn derive_schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
-        let flat = self.flatten(at, schema);
+        let flat = self.resolve(at, schema);
         self.emit(flat)
     }
 
@@ -76,7 +76,7 @@ impl<'s> Inliner<'s> {
 
     /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf` and with
     /// the target of its `$ref`.
-    pub(super) fn flatten(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
+    pub(super) fn resolve(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
         let flat = self.flattener.resolve(at, schema);
         self.changes.extend(self.flattener.take_changes());
         flat.unwrap_or_else(|obstacle| {

@@ -37,7 +37,7 @@ const CHAT_MATCHES_STREAM: Rule = Rule {
 };
 const REPLY_MATCHES_SCHEMA: Rule = Rule {
     text: "a reply matches the requested schema",
-    remedy: "send the schema to the server, or set `json_schema: false` in the profile",
+    remedy: "send the schema to the server, or set `supports_json_schema: false` in the profile",
 };
 const DROP_HARMLESS: Rule = Rule {
     text: "a dropped request does not affect the next one",

@@ -90,6 +90,8 @@ impl SourceCheck {
                 format!("\"{}\" is not found", definition.name())
             });
         }
+        // One finding about snapshots is enough.
+        let mut is_reused = false;
         if let Some(again) = self.list(&mut report, LISTS_IN_TIME).await {
             if definitions(&again) != definitions(&first) {
                 report.add_finding(
@@ -97,22 +99,29 @@ impl SourceCheck {
                     format!("it has {} instead of {}", names(&again), names(&first)),
                 );
             } else {
-                report.require(SNAPSHOT_REUSED, again.snapshot_id() == first.snapshot_id(), || {
-                    format!("the second listing is another snapshot of {}", names(&again))
-                });
+                is_reused = require_snapshot(&mut report, "the second listing", &again, &first);
             }
         }
         let many =
             join_all((0..8).map(|_| with_timeout(self.timeout, self.source.tools(&self.context)))).await;
-        let got =
-            many.iter().filter(|it| matches!(it, Some(Ok(list)) if definitions(list) == definitions(&first)));
-        let got = got.count();
+        let equal: Vec<_> = many
+            .iter()
+            .filter_map(|it| it.as_ref()?.as_ref().ok())
+            .filter(|list| definitions(list) == definitions(&first))
+            .collect();
+        let got = equal.len();
         report.require(CONCURRENT_LISTINGS, got == many.len(), || format!("{got} of {} do", many.len()));
+        let other = equal.iter().find(|list| list.snapshot_id() != first.snapshot_id());
+        if let Some(other) = other.filter(|_| is_reused) {
+            is_reused = require_snapshot(&mut report, "a concurrent listing", other, &first);
+        }
         drop(self.source.tools(&self.context).now_or_never());
         if let Some(after) = self.list(&mut report, DROP_HARMLESS).await {
-            report.require(DROP_HARMLESS, definitions(&after) == definitions(&first), || {
-                format!("the next one returns {}", names(&after))
-            });
+            if definitions(&after) != definitions(&first) {
+                report.add_finding(DROP_HARMLESS, format!("the next one returns {}", names(&after)));
+            } else if is_reused {
+                require_snapshot(&mut report, "the listing after a dropped one", &after, &first);
+            }
         }
         report
     }
@@ -141,6 +150,13 @@ impl IntoFuture for SourceCheck {
     fn into_future(self) -> Self::IntoFuture {
         self.run().boxed()
     }
+}
+
+/// Returns `true` if `list` is the snapshot `first`. Reports a violation if it is another one.
+fn require_snapshot(report: &mut Report, listing: &str, list: &ToolList, first: &ToolList) -> bool {
+    let is_same = list.snapshot_id() == first.snapshot_id();
+    report.require(SNAPSHOT_REUSED, is_same, || format!("{listing} is another snapshot of {}", names(list)));
+    is_same
 }
 
 fn definitions(list: &ToolList) -> Vec<&ToolDefinition> {

@@ -17,8 +17,11 @@ use tokio_util::sync::CancellationToken;
 use super::{DEFAULT_TIMEOUT, POLL_INTERVAL, Report, Rule, wait_until, with_timeout};
 use crate::generate_example;
 use haft_core::{
-    Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, call::ToolResponse, pipeline::Batch,
-    tool::RunContext, toolset::ToolList,
+    Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
+    call::{FailureKind, ToolResponse},
+    pipeline::Batch,
+    tool::RunContext,
+    toolset::ToolList,
 };
 
 const DEFINITION_CONSTANT: Rule = Rule {
@@ -163,31 +166,20 @@ impl ToolCheck {
             Some(Err(_panic)) => {
                 return report.add_finding(NO_PANIC, format!("it panics when it is called with {arguments}"));
             }
-            Some(Ok(Err(ToolError::InvalidArguments(reason)))) => {
-                return report
-                    .add_finding(ACCEPTS_VALID_ARGUMENTS, format!("{arguments} is rejected: {reason}"));
-            }
-            Some(Ok(Err(ToolError::Fatal(reason)))) => return report.add_finding(FAILURE_NOT_FATAL, reason),
             Some(Ok(Err(error))) => {
-                return report
-                    .require(CALL_SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
+                return match error.kind() {
+                    FailureKind::InvalidArguments => report
+                        .add_finding(ACCEPTS_VALID_ARGUMENTS, format!("{arguments} is rejected: {error}")),
+                    FailureKind::Fatal => report.add_finding(FAILURE_NOT_FATAL, error.to_string()),
+                    _ => report
+                        .require(CALL_SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}")),
+                };
             }
             Some(Ok(Ok(ToolResponse::Pending(_)))) => return,
             Some(Ok(Ok(ToolResponse::Done(output)))) => output,
         };
-        match (definition.output_schema(), &output.structured) {
-            (None, _) => {}
-            (Some(_), None) => {
-                report.add_finding(
-                    RESULT_MATCHES_SCHEMA,
-                    "there is an output schema, but the result has no structured content",
-                );
-            }
-            (Some(schema), Some(value)) => {
-                if let Err(violations) = schema.validate(value) {
-                    report.add_finding(RESULT_MATCHES_SCHEMA, violations.to_string());
-                }
-            }
+        if let Err(error) = definition.check_output(&output) {
+            report.add_finding(RESULT_MATCHES_SCHEMA, error.to_string());
         }
     }
 

@@ -254,8 +254,8 @@ fn touches_are_a_function_or_a_closure() {
     fn time() {}
 
     let touches = |tool: &dyn Tool| {
-        let access = tool.definition().policy().touches.clone();
-        access.unwrap().touches(&json!({"path": "a"})).unwrap()
+        let touches = tool.definition().policy().touches.clone();
+        touches.unwrap().touches(&json!({"path": "a"})).unwrap()
     };
     assert_eq!(touches(&Edit), [Touch::write("file:a")]);
     assert_eq!(touches(&Time), [Touch::read("clock")]);

@@ -115,7 +115,7 @@ impl<M> ModelBuilder<M> {
             needs_signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_thought_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
-            origin: Origin::new(endpoint.address()),
+            origin: Origin::Server(endpoint.address().into()),
             media_warning: WarnOnce::default(),
         });
         let transport = Transport::new(endpoint, http, self.middleware);
@@ -159,7 +159,7 @@ impl<M> ModelBuilder<M> {
         }
         let key = self.find_api_key(provider);
         let variable = provider.and_then(Provider::api_key_variable);
-        if let (None, Some(_), Some(variable)) = (&key, environment, variable) {
+        if let (None, None, Some(_), Some(variable)) = (&key, &self.api_key, environment, variable) {
             return Err(BuildError::NoApiKey { base_url: address_of(&url), variable });
         }
         Ok(Server { url, provider, key: key.unwrap_or_default() })
@@ -221,7 +221,7 @@ impl<M> ModelBuilder<M> {
         let usual = Provider::quirks(provider);
         // Fine-tuned models do not support all keywords of strict schemas.
         let is_fine_tuned = self.model.starts_with("ft:");
-        let usual_schemas = if is_fine_tuned { SchemaTarget::OpenAi } else { usual.tool_schemas };
+        let usual_schemas = if is_fine_tuned { SchemaTarget::OpenAi } else { usual.schema_target };
         let quirks = Quirks {
             uses_max_completion_tokens: self
                 .uses_max_completion_tokens
@@ -234,7 +234,7 @@ impl<M> ModelBuilder<M> {
                 }
                 Some(true) => usual.reasoning,
             },
-            tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
+            schema_target: self.schema_target.unwrap_or(usual_schemas),
             ..usual
         };
         ClientSettings {

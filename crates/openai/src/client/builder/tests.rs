@@ -97,6 +97,13 @@ fn openai_requires_a_key_in_the_environment() {
     assert!(from_variables("m", &[("OPENAI_API_KEY", "sk-1")]).build().is_ok());
 }
 
+/// An empty key disables the key of the environment, for example for a gateway that adds the key.
+#[test]
+fn empty_key_means_no_key() {
+    let builder = from_variables("m", &[]).base_url("https://api.groq.com/openai/v1").api_key("");
+    assert_eq!(headers(&endpoint(&builder)).get("authorization"), None);
+}
+
 #[test]
 fn other_server_in_the_environment_needs_no_key() {
     let endpoint = endpoint(&from_variables("m", &[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
@@ -223,7 +230,7 @@ fn tools_are_strict_for_openai_or_by_option() {
     use SchemaTarget::{OpenAi, OpenAiStrict, SmallModel};
     let schemas = |mut builder: ChatCompletionsBuilder| {
         let provider = builder.resolve_server().unwrap().provider;
-        builder.client_settings(provider).quirks.tool_schemas
+        builder.client_settings(provider).quirks.schema_target
     };
     let openai = || ChatCompletions::builder("gpt-5");
     assert_eq!(schemas(openai()), OpenAiStrict);

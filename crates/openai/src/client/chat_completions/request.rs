@@ -168,7 +168,7 @@ impl<'a> ToolFields<'a> {
             ToolChoice::Required => (None, Some(WireToolChoice::Mode("required"))),
             ToolChoice::Tool(name) if !quirks.accepts_named_tool_choice => {
                 let named = request.tools.get(name.as_str()).map(|tool| tool.definition());
-                let only = named.map(|definition| vec![tool_for_target(definition, quirks.tool_schemas)]);
+                let only = named.map(|definition| vec![tool_for_target(definition, quirks.schema_target)]);
                 (only.map(ToolsField::Only), Some(WireToolChoice::Mode("required")))
             }
             ToolChoice::Tool(name) => {
@@ -178,7 +178,7 @@ impl<'a> ToolFields<'a> {
         let parallel_tool_calls = request.settings.parallel_tool_calls.filter(|_| with_parallel);
         (!request.tools.is_empty()).then(|| Self {
             tools: tools
-                .unwrap_or_else(|| ToolsField::All(tools_for_target(&request.tools, quirks.tool_schemas))),
+                .unwrap_or_else(|| ToolsField::All(tools_for_target(&request.tools, quirks.schema_target))),
             tool_choice,
             parallel_tool_calls,
         })

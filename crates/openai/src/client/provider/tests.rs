@@ -63,7 +63,7 @@ fn quirks_depend_on_the_provider() {
     );
     assert_eq!(quirks(Provider::DeepSeek).reasoning, ReasoningField::Required("reasoning_content"));
     let schemas =
-        [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).tool_schemas);
+        [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).schema_target);
     assert_eq!(schemas, [SchemaTarget::OpenAiStrict, SchemaTarget::OpenAi, SchemaTarget::Gemini]);
     assert_eq!(Provider::quirks(None), STANDARD_QUIRKS);
 }

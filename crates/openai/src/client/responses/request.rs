@@ -163,7 +163,7 @@ impl<'a> ToolFields<'a> {
             ToolChoice::Tool(name) => Some(WireChoice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
-            tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.tool_schemas),
+            tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.schema_target),
             tool_choice,
             parallel_tool_calls: request.settings.parallel_tool_calls.filter(|_| with_parallel),
         })

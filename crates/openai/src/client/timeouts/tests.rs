@@ -10,9 +10,9 @@ use super::{RequestTimer, Timeouts};
 #[tokio::test(start_paused = true)]
 async fn first_byte_timeout_counts_from_the_attempt() {
     let limit = Duration::from_secs(8);
-    let clock = RequestTimer::start(&Timeouts::default().with_first_byte(limit));
+    let timer = RequestTimer::start(&Timeouts::default().with_first_byte(limit));
     advance(Duration::from_secs(60)).await;
-    let attempt = clock.for_attempt();
+    let attempt = timer.for_attempt();
     advance(Duration::from_secs(6)).await;
     let started = Instant::now();
     let error = attempt.run(TimeoutPhase::FirstByte, pending::<()>()).await.unwrap_err();

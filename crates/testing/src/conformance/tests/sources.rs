@@ -83,6 +83,23 @@ impl ToolSource for FaultySource {
                 tokio::task::yield_now().await;
                 self.busy.store(false, Ordering::Relaxed);
             }
+            "new snapshot while busy" => {
+                let is_busy = self.busy.swap(true, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                self.busy.store(false, Ordering::Relaxed);
+                if is_busy {
+                    return Ok(ToolList::new("broken", [tool("a")]));
+                }
+            }
+            "new snapshot after a drop" if self.busy.swap(true, Ordering::Relaxed) => {
+                return Ok(ToolList::new("broken", [tool("a")]));
+            }
+            "new snapshot after a drop" => {
+                if number >= 10 {
+                    tokio::task::yield_now().await;
+                }
+                self.busy.store(false, Ordering::Relaxed);
+            }
             "new snapshot" => return Ok(ToolList::new("broken", [tool("a")])),
             "new tools" => return Ok(ToolList::new("broken", [tool(&format!("tool_{number}"))])),
             _ => {}
@@ -116,6 +133,20 @@ async fn new_snapshot_per_listing_is_found() {
         faulty("new snapshot"),
         expect![
             "an unchanged source returns the same snapshot: the second listing is another snapshot of [a]"
+        ],
+    )
+    .await;
+    check(
+        faulty("new snapshot while busy"),
+        expect![
+            "an unchanged source returns the same snapshot: a concurrent listing is another snapshot of [a]"
+        ],
+    )
+    .await;
+    check(
+        faulty("new snapshot after a drop"),
+        expect![
+            "an unchanged source returns the same snapshot: the listing after a dropped one is another snapshot of [a]"
         ],
     )
     .await;

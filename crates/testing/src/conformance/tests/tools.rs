@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::format_violations;
 use crate::conformance;
 use haft_core::{
-    Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
+    Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult,
     call::ToolResponse,
     tool::{DynamicTool, HostState, RunContext},
 };
@@ -83,7 +83,7 @@ async fn rejection_of_valid_arguments_is_found() {
     };
     check(
         tool_of(definition(), positive_only),
-        expect![[r#"arguments that match the schema are accepted: {"x":0} is rejected: x must be positive"#]],
+        expect![[r#"arguments that match the schema are accepted: {"x":0} is rejected: invalid arguments: x must be positive"#]],
     )
     .await;
     conformance::tool(tool_of(definition(), positive_only))
@@ -110,6 +110,26 @@ async fn panics_and_fatal_errors_are_found() {
     .await;
     let run = RunContext { state: HostState::new().with_value(7_u8), ..RunContext::default() };
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert_conforms();
+}
+
+/// `?` on the result of a nested call passes its failure on, with its kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_of_nested_calls_are_found() {
+    let failing_with = |error: fn() -> ToolError| {
+        tool_of(definition(), move |_, _| Ok(ToolResult::failed("id", "nested", &error()).into_output()?))
+    };
+    check(
+        failing_with(|| ToolError::Fatal("no licence".into())),
+        expect!["a failed call does not stop the run: no licence"],
+    )
+    .await;
+    check(
+        failing_with(|| ToolError::InvalidArguments("no x".into())),
+        expect![[
+            r#"arguments that match the schema are accepted: {"x":0} is rejected: invalid arguments: no x"#
+        ]],
+    )
+    .await;
 }
 
 /// A pipeline rejects invalid arguments, but other callers may pass them to the tool. The check
@@ -142,11 +162,11 @@ async fn result_that_violates_its_schema_is_found() {
     let text = |_, _| Ok(ToolOutput::structured(json!("two")));
     check(
         tool_of(definition(), text),
-        expect![[r#"a result matches the output schema: /: expected integer, received string "two""#]],
+        expect![[r#"a result matches the output schema: the call did run, but its result does not fit the tool's output schema: /: expected integer, received string "two""#]],
     )
     .await;
     let bare = |_, _| Ok("2".into());
-    check(tool_of(definition(), bare), expect!["a result matches the output schema: there is an output schema, but the result has no structured content"]).await;
+    check(tool_of(definition(), bare), expect!["a result matches the output schema: the call did run, but its result does not fit the tool's output schema: it has no structured content"]).await;
 }
 
 /// A tool that leaks a task: each call spawns an endless task and does not abort it.

@@ -77,13 +77,13 @@ impl From<Value> for LenientValue {
 
 impl<'de> Deserialize<'de> for LenientValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LenientStringVisitor)
+        deserializer.deserialize_any(LenientValueVisitor)
     }
 }
 
-struct LenientStringVisitor;
+struct LenientValueVisitor;
 
-impl<'de> Visitor<'de> for LenientStringVisitor {
+impl<'de> Visitor<'de> for LenientValueVisitor {
     type Value = LenientValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
