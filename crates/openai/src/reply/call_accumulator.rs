@@ -169,8 +169,8 @@ impl CallAccumulator {
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Replaces the arguments of a call with the final arguments in `wire`. Emits the part that was
-    /// not emitted yet. Returns the number of bytes that were added.
+    /// Replaces the arguments of a call with the final arguments in `wire`, unless these are empty.
+    /// Emits the part that was not emitted yet. Returns the number of bytes that were added.
     pub(super) fn set_final(
         &mut self,
         wire: WireCall,
@@ -182,6 +182,7 @@ impl CallAccumulator {
             call.joiner.reset();
             match piece.arguments.strip_prefix(&call.arguments) {
                 Some(rest) => piece.arguments = rest.to_owned(),
+                None if piece.arguments.is_empty() => {}
                 None => call.arguments.clear(),
             }
             // The index identifies the call. vLLM sends a different id in the final item, and the
