@@ -1,5 +1,5 @@
-//! Handles interrupts (Ctrl-C). The first interrupt cancels the command, and the second exits the
-//! process immediately.
+//! Handling of interrupts (Ctrl-C). The first interrupt cancels the command, and the second exits
+//! the process immediately.
 
 use std::process;
 

@@ -28,7 +28,7 @@ pub(crate) struct ModelOptions {
 #[derive(Clone, Debug)]
 enum ModelSpec {
     /// A local model. `None` selects the model file in `HAFT_MODEL`, or the default model if the
-    /// variable is unset.
+    /// variable is unset or empty.
     Local(Option<local::Known>),
     /// A model of an OpenAI-compatible API, selected by its name.
     OpenAi(String),

@@ -105,7 +105,7 @@ impl Arguments {
     }
 
     /// Returns the tools in `toolbox` that are listed in `--tools`, or all tools if the option is
-    /// not given. An unknown name is a usage error.
+    /// not given. Writes the warnings about the tools. An unknown name is a usage error.
     async fn select_tools(&self, toolbox: &Toolbox) -> Result<Toolset, CliError> {
         toolbox.list_and_warn().await;
         match &self.names {
@@ -153,8 +153,8 @@ async fn run_agent(
     final_output.ok_or_else(|| run_error(&AgentErrorKind::Incomplete.into()))
 }
 
-/// Serializes `event` as JSON. [`RunEvent::Done`] is serialized as the output that it contains, so
-/// the last line is `{"type":"answer",…}`.
+/// Serializes `event` as JSON. [`RunEvent::Done`] is serialized as the output that it contains,
+/// such as `{"type":"answer",…}`.
 fn event_json(event: &RunEvent) -> Result<String, CliError> {
     let json = match event {
         RunEvent::Done { output } => serde_json::to_string(output),

@@ -42,8 +42,8 @@ pub(crate) fn warn(text: &str) {
     let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), remove_control_chars(text)));
 }
 
-/// Returns `text` between the ANSI codes that start and end `style`. The other functions of this
-/// module remove these codes if the stream is not a terminal.
+/// Returns `text` between the ANSI codes that start and end `style`. `write` and `write_error`
+/// remove these codes if the stream is not a terminal.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }

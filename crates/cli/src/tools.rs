@@ -48,8 +48,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the findings of the lint for the tools in `list`. Returns `true` if there are no
-/// findings.
+/// Lints the tools in `list` and writes the findings. Returns `true` if there are none.
 fn write_findings(list: &ToolList, json: bool) -> Result<bool, CliError> {
     let findings = haft_middleware::lint(list);
     for finding in &findings {

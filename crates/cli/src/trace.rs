@@ -1,4 +1,4 @@
-//! Writes the events of a run as blocks of text, for example a thought, a call, an observation or
+//! The trace of a run: blocks of text for its events, such as a thought, a call, an observation or
 //! an answer.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     terminal::{paint, remove_control_chars},
 };
 
-/// The width, in characters, of the column with the names of blocks, such as `thought`.
+/// The width of the column for block names such as `thought`, in characters.
 const LABEL_WIDTH: usize = 13;
 /// The maximum length of an observation in the trace, in characters. Longer observations are
 /// truncated.
@@ -31,7 +31,7 @@ const OBSERVATION_STYLE: Style = AnsiColor::Green.on_default();
 const FAILED_STYLE: Style = AnsiColor::Red.on_default();
 const ANSWER_STYLE: Style = Style::new().bold();
 
-/// Writes the events of a run as text while the run is in progress.
+/// A text trace of a run, written while the run is in progress.
 pub(crate) struct Trace {
     spinner: Spinner,
     /// The reasoning of the current reply so far.

@@ -84,7 +84,8 @@ pub trait Agent: Send + Sync {
     /// # Errors
     ///
     /// Fails with the [`AgentError`] that ended the run. The error contains the transcript up to
-    /// the failure.
+    /// the failure. Fails with [`AgentErrorKind::Incomplete`] if the stream ends without
+    /// [`RunEvent::Done`].
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let mut events = self.stream(input);
         while let Some(event) = events.next().await {

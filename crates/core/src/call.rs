@@ -48,11 +48,11 @@ pub struct ToolResult {
     pub name: String,
     /// The output of the call, or its failure.
     pub outcome: Outcome,
-    /// Warnings about a successful call, for the model and for the program.
+    /// Warnings about the call. The model receives only the warnings of successful calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The corrections that made invalid arguments valid, for example `"3"` to `3`. Empty if no
-    /// correction was necessary.
+    /// The corrections that made invalid arguments valid, for example `"3"` to `3`. Empty if the
+    /// arguments needed no correction or could not be corrected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
     /// The start time of the call.
@@ -177,8 +177,7 @@ impl ToolResult {
         }
     }
 
-    /// Returns the result in the JSON format that haft uses in HTTP responses, in sessions and for
-    /// the command-line option `--json`:
+    /// Returns the result as a JSON object, as printed by `haft call --json`:
     /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
     ///
     /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Multiple

@@ -1,8 +1,9 @@
 //! The default limits of calls, runs, caches and servers. Other defaults are documented with the
 //! options that they apply to.
 //!
-//! A tool's [`ToolPolicy`](crate::tool::ToolPolicy) overrides the limits for calls to the tool.
-//! [`SchemaLimits`](crate::schema::SchemaLimits) overrides the limits for schemas.
+//! A [`ToolPolicy`](crate::tool::ToolPolicy) can override the timeout, the number of retries and
+//! the length of the result text for one tool. The limits for schemas are in
+//! [`SchemaLimits`](crate::schema::SchemaLimits).
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub const SERVER_MESSAGE_BYTES: usize = 16 << 20;
 /// The timeout of a hook of the host program, for example an output validator: one minute.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The maximum length of the text of a tool result for the model, in bytes of UTF-8: 128 KiB.
+/// The maximum length of the result text that the model receives, in bytes of UTF-8: 128 KiB.
 pub const RESULT_TEXT_BYTES: usize = 128 << 10;
 
 /// The maximum total size of the media (images, audio, blobs) in a tool result, in bytes: 16 MiB.
@@ -54,8 +55,8 @@ pub const REPLY_CALLS: usize = 4096;
 /// The maximum number of model requests per run.
 pub const RUN_REQUESTS: u32 = 50;
 
-/// The maximum number of times in a row that a model can make the same call or the same cycle of
-/// calls.
+/// The maximum number of times that a model can make the same call, or the same cycle of calls, in
+/// a row.
 pub const REPEATED_CALLS: u32 = 3;
 
 /// The maximum number of consecutive retries ([`ToolError::Retry`](crate::call::ToolError::Retry))
@@ -69,7 +70,7 @@ pub const RESULT_STORE_BYTES: usize = 256 << 20;
 
 /// The maximum number of characters that `haft_middleware::ReadResult` returns per call: 30,000.
 ///
-/// At 4 bytes per character, this is less than [`RESULT_TEXT_BYTES`].
+/// Even with 4 bytes per character, the text is shorter than [`RESULT_TEXT_BYTES`].
 pub const READ_RESULT_CHARACTERS: usize = 30_000;
 
 /// The maximum number of results in a `haft_middleware::ResultCache`, an LRU cache.
@@ -87,6 +88,6 @@ pub const REPLY_CACHE_BYTES: usize = 64 << 20;
 /// The maximum number of hand-offs per run.
 pub const HAND_OFFS: u32 = 8;
 
-/// The maximum number of calls that a pending queue accepts in total. A run also executes at most
-/// this number of added calls.
+/// The maximum number of calls that a `haft_react::PendingQueue` accepts in total. It is also the
+/// maximum number of calls that can be added to a run.
 pub const QUEUE_CALLS_TOTAL: usize = 256;

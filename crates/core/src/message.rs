@@ -80,8 +80,8 @@ pub struct AssistantMessage {
     /// The model's explanation, if it declined to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Opaque data from the provider. Later requests send it back unchanged, together with this
-    /// message.
+    /// Opaque data from the provider. Later requests to the same provider send it back unchanged,
+    /// together with this message.
     #[serde(skip_serializing_if = "ProviderData::is_empty")]
     pub provider_data: ProviderData,
 }

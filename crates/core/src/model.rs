@@ -68,16 +68,16 @@ pub trait ChatModel: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with a [`ModelError`] if the model returns no complete reply. An incomplete tool call
-    /// is never returned.
+    /// Fails with a [`ModelError`] if the request fails or the reply is truncated. A reply that
+    /// ends at the token limit is returned with [`FinishReason::Length`]. If it ends inside a tool
+    /// call, the request fails instead, so an incomplete tool call is never returned.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Sends `request` to the model and streams the reply: any number of deltas, then exactly one
+    /// Sends `request` to the model and streams the reply. The last event is
     /// [`ChatEvent::Finished`] with the complete reply.
     ///
     /// A truncated stream ends with an error instead of `Finished`. The default implementation
-    /// calls [`chat`](Self::chat). It emits one delta for the reasoning, one delta for the text,
-    /// and one delta for the arguments of each tool call.
+    /// calls [`chat`](Self::chat) and converts the reply with [`ChatResponse::into_events`].
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {

@@ -72,8 +72,8 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false` and this is the pipeline
-    /// of an inner toolset, the store of the outer pipeline is used, if there is one.
+    /// `true` if `store` was set with [`Pipeline::with_store`]. If it was not, and this is the
+    /// pipeline of an inner toolset, the store of the outer pipeline takes precedence.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
     /// `true` if the arguments and results of calls are added to their tracing spans.
@@ -148,16 +148,15 @@ impl Default for Pipeline {
     }
 }
 
-/// Details about a call, collected by the steps of the pipeline for the result and the record of
-/// the call.
+/// Details that the pipeline collects during a call, for the result and the [`CallRecord`].
 #[derive(Default)]
 struct CallDetails<'a> {
     /// The slot in which the validated arguments are stored for the [`CallRecord`]. `None` if the
     /// pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// The warning to add to the result. It is set if a person changed the arguments in the
-    /// approval.
+    /// The warning to add to the result. Set if a person changed the arguments when approving the
+    /// call.
     warning: Option<String>,
     /// `true` if the result comes from a cache and the tool did not run.
     is_cached: bool,
@@ -182,13 +181,15 @@ impl Pipeline {
         Self::default()
     }
 
-    /// Creates a pipeline that has no result store and never truncates results. Use it if a
+    /// Creates a pipeline without a result store. It does not truncate results. Use it if a
     /// program, and not a model, reads the results.
+    ///
+    /// If an inner toolset has this pipeline, the result store of the outer pipeline still applies.
     pub fn unbounded() -> Self {
         Self(Arc::default())
     }
 
-    /// Sets the policy for repairs of invalid arguments. Default: [`RepairPolicy::Default`].
+    /// Sets the policy for repairing invalid arguments. Default: [`RepairPolicy::Default`].
     #[must_use]
     pub fn with_repair(mut self, policy: RepairPolicy) -> Self {
         Arc::make_mut(&mut self.0).repair = policy;
@@ -213,12 +214,11 @@ impl Pipeline {
         self
     }
 
-    /// Enables or disables tracing of the arguments and results of calls, without redaction.
-    /// Default: `false`.
+    /// Enables or disables tracing of the arguments and results of calls. Default: disabled.
     ///
-    /// The span of a call then has the attributes `gen_ai.tool.call.arguments` and
-    /// `gen_ai.tool.call.result`. Enable tracing only if all readers of the traces are allowed to
-    /// see this data.
+    /// If enabled, the span of each call has the attribute `gen_ai.tool.call.arguments` and, once
+    /// the call has finished, `gen_ai.tool.call.result`. The data is not redacted, so enable
+    /// tracing only if all readers of the traces are allowed to see it.
     #[must_use]
     pub fn with_traced_content(mut self, traced: bool) -> Self {
         Arc::make_mut(&mut self.0).traces_content = traced;
@@ -226,7 +226,7 @@ impl Pipeline {
     }
 
     /// Returns the store for results that are too long for the model. `None` if the pipeline has no
-    /// store and never truncates results.
+    /// store. Without a store, results are not truncated.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
     }
@@ -247,7 +247,7 @@ impl Pipeline {
         parts.downcast().ok().map(Self)
     }
 
-    /// Returns a copy of this pipeline without a result store. The copy never truncates results.
+    /// Returns a copy of this pipeline without a result store. The copy does not truncate results.
     #[must_use]
     pub fn without_store(&self) -> Self {
         let mut unbounded = self.clone();
@@ -287,17 +287,16 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls to a listed tool. `own` is the pipeline of the tool's
-    /// toolset. If `own` is `None`, returns this pipeline. If `own` is set, returns `own`
-    /// [nested in](Self::nested_in) this pipeline.
+    /// Returns the pipeline for calls to a listed tool: the pipeline `own` of the tool's toolset
+    /// [nested in](Self::nested_in) this pipeline, or this pipeline if `own` is `None`.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.nested_in(self)))
     }
 
     /// Runs `call` on the task of the caller. `tools` is the list that contains the called tool.
     ///
-    /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller. To run
-    /// calls on separate tasks, use [`stream_batch`](Self::stream_batch).
+    /// A panic of the tool is caught, and the call fails. A tool that blocks its thread also blocks
+    /// the caller. To run calls on separate tasks, use [`stream_batch`](Self::stream_batch).
     ///
     /// # Cancellation
     ///

@@ -39,8 +39,8 @@ pub use touch::{Touch, TouchFn};
 /// A function that a model can call, together with its definition.
 ///
 /// A tool can be a Rust function, a tool of an MCP server, or an agent. Most tools are created with
-/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]. Implement this trait directly only if the
-/// definition is not known at compile time, for example if a server sends it.
+/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]. If the definition is known only at run time, for
+/// example because a server sends it, use [`DynamicTool`] or implement this trait.
 ///
 /// # Examples
 ///

@@ -56,7 +56,7 @@ use small_lru::SmallLru;
 ///   pipeline also receives the calls. Arguments are repaired only if both pipelines repair
 ///   arguments. Long results are saved in the result store of the inner pipeline if that store was
 ///   set explicitly, and in the store of the outer pipeline if it was not.
-/// - [`check`](Self::check) of the outer toolset also checks its tools.
+/// - [`check`](Self::check) of the outer toolset also checks the tools of the inner toolset.
 /// - Diagnostics about its tools contain its [label](Self::with_label).
 ///
 /// # Examples
@@ -85,7 +85,7 @@ pub struct Toolset {
     /// `true` if `pipeline` was set with [`with_pipeline`](Self::with_pipeline). If `false`, the
     /// pipeline of an outer toolset is used instead.
     has_own_pipeline: bool,
-    /// The cached snapshot of the tools added as values.
+    /// The cached snapshot of the [direct tools](Self::direct_tools).
     direct_list: Arc<OnceLock<ToolList>>,
     merged_cache: Arc<Mutex<SmallLru<MergeKey, MergedTools>>>,
 }
@@ -109,9 +109,11 @@ pub enum ToolsetError {
     DuplicateName {
         /// The name that both tools share.
         name: ToolName,
-        /// The position in the toolset of the first tool with this name, counted from 1.
+        /// The position of the first tool with this name among the [static
+        /// tools](Toolset::static_tools), counted from 1.
         first: usize,
-        /// The position in the toolset of the second tool with this name, counted from 1.
+        /// The position of the second tool with this name among the [static
+        /// tools](Toolset::static_tools), counted from 1.
         second: usize,
     },
     /// A tool registry already has a tool with this name.
@@ -128,8 +130,8 @@ pub enum ToolsetError {
         /// The description of the defect.
         reason: String,
     },
-    /// A tool name passed to [`Toolset::subset`], [`Toolset::without_tools`] or a tool registry
-    /// does not exist. The value is the error text, which lists the existing names.
+    /// A name passed to [`Toolset::subset`], [`Toolset::without_tools`] or a tool registry is not
+    /// the name of a tool. Contains the error text, which lists up to 30 existing names.
     #[error("{0}")]
     UnknownTool(String),
 }
@@ -184,7 +186,7 @@ impl Toolset {
         tools.into_tools().into_iter().fold(self, Self::with_tool)
     }
 
-    /// Sets the pipeline that runs all calls to the tools.
+    /// Sets the pipeline that runs all calls to the tools. Default: [`Pipeline::default`].
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         (self.pipeline, self.has_own_pipeline) = (pipeline, true);
@@ -208,7 +210,9 @@ impl Toolset {
         &self.pipeline
     }
 
-    /// Returns the tools added as values to this toolset or to inner toolsets.
+    /// Returns the static tools: the tools added with [`with_tool`](Self::with_tool) or
+    /// [`with_tools`](Self::with_tools) to this toolset or to inner toolsets. The tools of sources
+    /// are not included.
     ///
     /// All adaptors are applied except [`prepared`](Self::prepared), which needs the context of a
     /// listing.
@@ -231,7 +235,8 @@ impl Toolset {
         }
     }
 
-    /// Returns the tools added to this toolset as values, without the tools of inner toolsets.
+    /// Returns the direct tools: the tools added with [`with_tool`](Self::with_tool) or
+    /// [`with_tools`](Self::with_tools), without the tools of sources and inner toolsets.
     fn direct_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Tool(tool) => Some(Arc::clone(tool)),
@@ -239,8 +244,8 @@ impl Toolset {
         })
     }
 
-    /// Checks the [tools added as values](Self::static_tools) for duplicate names and defects. The
-    /// builder of an agent calls this method, so an explicit call is rarely needed.
+    /// Checks the [static tools](Self::static_tools) for duplicate names and defects. The builder
+    /// of an agent calls this method, so an explicit call is rarely needed.
     ///
     /// # Errors
     ///
@@ -265,7 +270,8 @@ impl Toolset {
     /// listing, the snapshot is the same, with the same [id](ToolList::snapshot_id).
     ///
     /// If a source fails, the snapshot has a diagnostic instead of the tools of this source. If a
-    /// source takes longer than one second, its previous snapshot is used until it responds. A tool
+    /// source takes longer than one second, the previous snapshot for the same run and host state
+    /// is used until the source responds. If there is none, the snapshot has a diagnostic. A tool
     /// is withheld if it has a [defect](ToolDefinition::defect), if an earlier tool has the same
     /// name, or if `cx` does not provide its declared host state.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
@@ -278,7 +284,7 @@ impl Toolset {
     }
 
     /// Returns a snapshot that contains the tool named `name`, if it exists. To save work, the
-    /// sources are listed only if the tool was not added to this toolset as a value.
+    /// sources are listed only if the tool is not a [direct tool](Self::direct_tools).
     async fn snapshot_for(&self, name: &str, cx: &ListContext) -> ToolList {
         let own = self.direct_list.get_or_init(|| self.defaults().build_list(self.direct_tools()));
         if own.get(name).is_some() { own.clone() } else { self.list_all(cx).await }
@@ -316,7 +322,7 @@ impl Toolset {
         self.get(name).await.map(|tool| tool.definition().clone())
     }
 
-    /// Calls the tool named `name` through the pipeline, like a call from an agent.
+    /// Calls the tool named `name` through the [pipeline](Self::pipeline), as an agent does.
     ///
     /// `arguments` is any serializable value. If the call is suspended, for example until it is
     /// approved, the result is a failure. To get the pending state, use [`Pipeline::call`].
@@ -346,7 +352,7 @@ impl Toolset {
 
     /// Calls a tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// Inside a task of an async runtime, blocking could deadlock, so the call fails. Use
+    /// Inside a task of a tokio runtime, blocking could deadlock, so the call fails. Use
     /// [`call`](Self::call) there. Inside `spawn_blocking`, this method works.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         block_on("call", self.call(name, arguments))

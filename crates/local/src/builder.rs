@@ -53,7 +53,7 @@ pub enum ModelEvent<'a> {
     /// An event from the download of the model file.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
-    /// A further part of the weights was loaded.
+    /// The weights are being loaded.
     Loading {
         /// The path of the model file.
         file: &'a Path,
@@ -79,8 +79,8 @@ impl LocalModelBuilder {
 
     /// Sets a callback for the events during downloading and loading.
     ///
-    /// The callback must not block, because it runs on the async runtime and on the thread of the
-    /// model.
+    /// The callback must not block: it is called on the async runtime during the download, and on
+    /// the thread of the model during loading.
     pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -150,7 +150,7 @@ impl LocalModelBuilder {
     }
 
     /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
-    /// is not set or empty, opens the [default model](KnownModel::default_model). The file of the
+    /// is unset or empty, opens the [default model](KnownModel::default_model). The file of the
     /// default model is downloaded if it is not in the store.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ pub(crate) fn has_tools_or_results(request: &ChatRequest) -> bool {
     !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
 }
 
-/// Converts the messages of `request`, which has no tools, to turns.
+/// Converts the messages of `request`, which has no tools and no tool results, to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     to_turns(request, |message| match message.body() {
         MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
@@ -66,7 +66,7 @@ pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
 }
 
 /// Merges the system turn into the first user turn, for chat templates without a system role. If
-/// the first remaining turn is not a user turn, inserts a user turn.
+/// the first remaining turn is not a user turn, the system turn becomes a user turn.
 pub(crate) fn merge_system_into_user(mut turns: Vec<Turn>) -> Vec<Turn> {
     if turns.first().is_some_and(|first| first.role == Role::System) {
         let system = turns.remove(0);
@@ -142,7 +142,7 @@ fn join_turns(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
     joined
 }
 
-/// A map from the call ids of a conversation to ids such as `call00000`, which are numbered by
+/// A map from the call ids of a conversation to ids such as `call00000`, numbered in the order of
 /// first use.
 #[derive(Default)]
 struct CallIds(HashMap<String, String>);

@@ -41,11 +41,11 @@ pub(crate) struct GenerationJob {
     pub(crate) sampler: Sampler,
     /// The maximum number of tokens to generate.
     pub(crate) max_tokens: usize,
-    /// The number of generated tokens after which the engine closes the JSON value. From then on,
-    /// it prefers tokens that lead to the end of the value.
+    /// The number of generated tokens after which the engine prefers tokens that end the JSON
+    /// value.
     pub(crate) close_after_tokens: usize,
-    /// A bias for the logits of the end-of-sequence tokens. It is added only when the first token
-    /// is sampled.
+    /// A bias for the logits of the end-of-sequence tokens. It is added only for the first token of
+    /// the output, and only if this token is sampled.
     pub(crate) eos_bias: f32,
     /// Tokens that end the generation, such as the special token that opens a tool call. The output
     /// does not contain them.
@@ -82,8 +82,7 @@ pub(crate) enum NextAction {
     Cancel,
 }
 
-/// A callback that receives the bytes of each generated token and decides on the rest of the
-/// generation.
+/// A callback that receives the bytes of each generated token and returns the [`NextAction`].
 ///
 /// It is also called with an empty slice before each forward pass, so that a long prompt can be
 /// cancelled.

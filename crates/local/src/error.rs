@@ -28,20 +28,20 @@ pub enum LoadError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The file is not a GGUF file.
+    /// The path is a directory, or the file has no valid GGUF header.
     #[error("{} is not a GGUF model file ({reason}): choose a GGUF file", path.display())]
     NotGguf {
         /// The path of the model file.
         path: PathBuf,
-        /// The error of the GGUF parser.
+        /// The error of the GGUF parser, or `it is a directory`.
         reason: String,
     },
-    /// The GGUF file is truncated or lacks a required metadata entry or tensor.
+    /// The GGUF file is truncated, or a required metadata entry or tensor is missing or invalid.
     #[error("the model file {} is damaged or incomplete: {reason}; download it again", path.display())]
     Damaged {
         /// The path of the model file.
         path: PathBuf,
-        /// A description of the metadata entry or tensor that is missing or unreadable.
+        /// A description of the metadata entry or tensor that is missing or invalid.
         reason: String,
     },
     /// The model architecture is not supported.
@@ -82,8 +82,9 @@ pub enum LoadError {
     Crashed,
 }
 
-/// An error from [`LocalModel::download`](crate::LocalModel::download) or
-/// [`LocalModel::open_default`](crate::LocalModel::open_default).
+/// An error from [`LocalModel::download`](crate::LocalModel::download), from
+/// [`LocalModel::open_default`](crate::LocalModel::open_default), or from the same methods of
+/// [`LocalModelBuilder`](crate::LocalModelBuilder).
 ///
 /// The `Debug` output is the `Display` text with all causes, because Rust prints the `Debug` output
 /// of an error that `main` returns.
@@ -106,7 +107,7 @@ pub enum OpenError {
     /// The file at the path in the environment variable `HAFT_MODEL` cannot be loaded.
     #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
     ConfiguredFile(#[source] LoadError),
-    /// The model file was downloaded, but cannot be loaded.
+    /// The downloaded file of a catalogue model cannot be loaded.
     #[error(
         "the downloaded model cannot be loaded; try again: its file is then verified, and downloaded again if it is damaged"
     )]

@@ -29,11 +29,11 @@ use crate::respond::{EventSender, ProseDecoder, ReplyWriter};
 /// The minimum number of tokens that the prompt must leave in the context window for the reply. If
 /// it leaves fewer tokens, the demonstration is removed from the prompt.
 const MIN_REPLY_TOKENS: usize = 256;
-/// A bias larger than any logit. Subtracting it from the logit of the end-of-sequence token keeps
-/// the model from ending the reply.
+/// A bias larger than any logit. Subtracting it from the logits of the end-of-sequence tokens keeps
+/// the model from ending the reply with the next token.
 const PREVENT_END_BIAS: f32 = 1e6;
 
-/// Generates the reply to `request`, which has tools.
+/// Generates the reply to `request`, which has tools or tool results.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,
@@ -135,7 +135,7 @@ impl ExampleReply<'_> {
         self.writer.generate(job)
     }
 
-    /// Appends `need`, the stated need for a call, to the reasoning of the reply.
+    /// Appends `need`, the stated need for a call, to the reasoning of the reply and emits it.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };

@@ -1,4 +1,4 @@
-//! Derivation of a schema that the grammar engine supports.
+//! Conversion of a JSON Schema to a schema that the grammar engine supports.
 //!
 //! The grammar engine does not support all of JSON Schema. The derived schema avoids unsupported
 //! features, such as some formats and integers above 2^53. It is often narrower than the original
@@ -16,15 +16,15 @@ use serde_json::{Map, Value, json};
 
 use self::formats::add_format;
 
-/// The level of detail of a derived schema, which determines the keywords in it. If the grammar
-/// engine rejects a derived schema, the schema is derived again at the next level.
+/// The level of detail of a derived schema, which determines its keywords. If the grammar engine
+/// rejects the derived schema at one level, a schema is derived at the next, less detailed level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaDetail {
     /// All keywords except [`ANNOTATION_KEYWORDS`]. Some of them may be unknown to the engine,
     /// which ignores them.
     Full,
-    /// All keywords except [`ANNOTATION_KEYWORDS`] and [`PATTERN_KEYWORDS`]. The patterns are
-    /// omitted because they may need look-around.
+    /// All keywords except [`ANNOTATION_KEYWORDS`] and [`PATTERN_KEYWORDS`]. A regular expression
+    /// may need look-around, which the engine does not support.
     Unpatterned,
     /// Only the keywords for types, properties, items, enumerations, constants, alternatives and
     /// references.
@@ -75,8 +75,8 @@ const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "
 /// worst case, their depths add up.
 const MAX_TOTAL_DEPTH: usize = 1000;
 
-/// Keywords that allow or require properties which the schema does not declare itself. A schema
-/// with one of these keywords gets no `additionalProperties: false`.
+/// Keywords that can allow or require properties outside of `properties`. A schema with one of
+/// these keywords does not get `additionalProperties: false`.
 const OPEN_OBJECT_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -194,8 +194,8 @@ impl<'a> GrammarSchemaBuilder<'a> {
         Value::String(format!("#/$defs/{name}"))
     }
 
-    /// Derives all referenced definitions, in the order of their first references. A loop is used
-    /// instead of a recursion, because a chain of references can be arbitrarily long.
+    /// Derives all referenced definitions, in the order of their first references. The function
+    /// uses a loop instead of recursion, because a chain of references can be arbitrarily long.
     fn definitions(&mut self) -> Map<String, Value> {
         let mut definitions = Map::new();
         let mut depth = 0;
@@ -228,8 +228,9 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
         && !OPEN_OBJECT_KEYWORDS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
-/// Resolves `reference`, a percent-encoded JSON pointer or an anchor, in the document `root`.
-/// Returns `None` if its target does not exist.
+/// Resolves `reference` in the document `root`. The reference must be a URI fragment (`#…`) with a
+/// percent-encoded JSON pointer or an anchor. Returns `None` for any other reference, or if the
+/// target does not exist.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
     let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;

@@ -18,14 +18,14 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// A chat model that runs in this process, loaded from a GGUF file.
 ///
 /// The model runs on its own thread and processes one request at a time. Clones of an
-/// `Arc<LocalModel>` share the thread. No tokio runtime is needed.
+/// `Arc<LocalModel>` share the thread. A tokio runtime is needed only for downloads.
 ///
 /// The keys and values of evaluated tokens are cached. Tokens at the beginning of a request are not
 /// evaluated again if the previous request began with the same tokens. Each step of an agent
 /// therefore costs only its new tokens.
 ///
-/// Tool calls and JSON replies are decoded under a grammar that is derived from their schema. They
-/// are also validated against the schema, so an invalid call is never returned. The
+/// Tool calls and JSON replies are decoded under a grammar that is derived from their schema. The
+/// result is validated against the schema, so an invalid call is never returned. The
 /// [`PromptProfile`] determines how tools are presented to the model.
 ///
 /// # Constructors
@@ -42,9 +42,8 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// The default temperature is 0 (greedy). A reply that reaches its token limit has the finish
 /// reason [`Length`] and contains no call.
 ///
-/// Without [`max_tokens`], the limit is 2,048 tokens. A JSON value longer than 1,024 tokens is then
-/// closed early: the engine prefers the tokens that lead to the shortest valid end. It does not
-/// truncate strings or numbers.
+/// Without [`max_tokens`], the limit is 2,048 tokens, and a JSON value is closed early: after 1,024
+/// tokens, the engine prefers tokens that end the value. It does not truncate strings or numbers.
 ///
 /// [`Length`]: haft_core::model::FinishReason::Length
 /// [`max_tokens`]: haft_core::model::ChatSettings::max_tokens
@@ -78,7 +77,8 @@ impl LocalModel {
     }
 
     /// Opens the model `name` of the [catalogue](crate::KnownModel::all), such as
-    /// `qwen2.5-coder-0.5b`. Its file is downloaded to the user's cache folder if it is not there.
+    /// `qwen2.5-coder-0.5b`. If its file is not in the [default store](crate::ModelStore::new), the
+    /// file is downloaded first.
     ///
     /// # Errors
     ///
@@ -89,8 +89,8 @@ impl LocalModel {
     }
 
     /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
-    /// is not set or empty, opens the [default model](crate::KnownModel::default_model). The file
-    /// of the default model is downloaded at its first use.
+    /// is unset or empty, opens the [default model](crate::KnownModel::default_model). The file of
+    /// the default model is downloaded at its first use.
     ///
     /// # Errors
     ///

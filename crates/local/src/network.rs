@@ -36,8 +36,8 @@ pub(crate) struct Network {
 
 impl Network {
     /// Reads the weights from `gguf`. Calls `progress` with the fraction of the weights loaded so
-    /// far, from 0 to 1. Fails if the shapes of the weights do not match each other or a vocabulary
-    /// of `vocabulary` tokens.
+    /// far, from 0 to 1. Fails if the shapes of the weights do not match each other, or if the
+    /// model does not compute a logit for each of the `vocabulary` tokens.
     pub(crate) fn load(
         gguf: &mut Gguf,
         vocabulary: usize,
@@ -66,8 +66,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Evaluates one token, so that matrices with incompatible shapes are detected before the first
-    /// request.
+    /// Evaluates one token and counts the logits, so that weights with incompatible shapes are
+    /// detected before the first request.
     fn check_shapes(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
         let logits = self.forward(&[0]).map_err(|error| gguf.invalid_entry("token_embd.weight", &error))?;
         self.truncate_cache(0);

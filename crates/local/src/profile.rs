@@ -25,16 +25,17 @@ pub struct PromptProfile(pub(crate) PromptStrategy);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptStrategy {
-    /// Tools are presented in the format of the chat template.
+    /// Tools are presented in the format of the chat template, or in Hermes' format if the template
+    /// does not support tools.
     Template,
-    /// Tools are presented in worked examples. Before each call, the model states what it needs the
-    /// call for.
+    /// Tools are listed as function signatures, after a demonstration of tool calls. Before each
+    /// call, the model states what it needs the call for.
     Examples(&'static ExampleProfile),
 }
 
 impl PromptProfile {
-    /// Returns the profile for the tool format of the file's chat template. If the template does
-    /// not support tools, the profile uses Hermes' format.
+    /// Returns the profile that presents tools in the format of the file's chat template. If the
+    /// template does not support tools or rejects the conversation, Hermes' format is used.
     pub const fn template() -> Self {
         Self(PromptStrategy::Template)
     }
@@ -56,7 +57,9 @@ pub(crate) struct ExampleProfile {
     /// A bias for the logits of the end-of-sequence tokens. It is added wherever the model can
     /// either make another call or end its reply.
     pub(crate) end_of_calls_bias: f32,
-    /// If `true`, the model must state each need in consecutive words of the question.
+    /// If `true`, the need for a call must be a quotation of consecutive words of the question.
+    /// After tool results, or if the question is too long or has no words left to quote, the model
+    /// uses its own words.
     pub(crate) quotes_question: bool,
     /// If `true`, the model continues an answer that does not mention all tool results. The number
     /// of continuations is at most the number of results minus one.
@@ -79,7 +82,8 @@ impl std::fmt::Debug for ExampleProfile {
 
 /// The value of [`ExampleProfile::end_of_calls_bias`] for Qwen2.5-Coder. In measurements with the
 /// 0.5B-Instruct model, the logit of another call minus the logit of the end of the reply is 9 to
-/// 16 if a part of the question still needs a call, and -10 to 3 if not.
+/// 16 if a part of the question still needs a call, and -10 to 3 if not. A bias of 5 separates the
+/// two cases.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantization.

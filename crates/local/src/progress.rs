@@ -11,8 +11,8 @@ const FETCHING_TEMPLATE: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {byt
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. If standard error is not a terminal, lines replace the bar:
-/// one line at the start of each phase, and one line per 10 % of the download.
+/// A progress bar on standard error. If standard error is not a terminal, lines are printed
+/// instead: one line at the start of each phase, and one line per 10 % of the download.
 ///
 /// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows
 /// this bar while a model is opened.
@@ -44,7 +44,7 @@ impl ModelProgressBar {
         Self(ProgressBar::no_length())
     }
 
-    /// Updates the bar after `event`, which occurred while a model was downloaded or loaded.
+    /// Updates the bar after `event`, an event of the download or the loading of a model.
     pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
@@ -52,7 +52,8 @@ impl ModelProgressBar {
         }
     }
 
-    /// Updates the bar after the download event `event`.
+    /// Updates the bar after the download event `event`. The failure of a source is printed on a
+    /// line of its own.
     pub fn on_pull_event(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {

@@ -1,8 +1,8 @@
 //! Generation of the reply to a chat request.
 //!
-//! The reply to a request without tools is text or JSON. For a request with tools, the
-//! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
-//! chat template, and [`few_shot`](crate::few_shot) uses a demonstration.
+//! The reply to a request without tools and tool results is text or JSON. For any other request,
+//! the [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of
+//! the chat template, and [`few_shot`](crate::few_shot) uses a demonstration.
 
 mod constrained_json;
 mod event_sender;
@@ -250,10 +250,11 @@ impl<'a> ReplyWriter<'a> {
         Ok(written)
     }
 
-    /// Creates a sampler with the settings of the request. `attempt` is 0 for the first attempt.
+    /// Creates a sampler with the settings of the request. `attempt` is the number of previous
+    /// attempts to generate the same JSON value.
     ///
-    /// Later attempts use a different seed, a temperature of at least 1 and no nucleus sampling,
-    /// because they would repeat the first attempt with the same settings.
+    /// Later attempts use a different seed, a temperature of at least 1 and no nucleus sampling.
+    /// With unchanged settings, greedy or seeded sampling would repeat the first attempt.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);
@@ -268,8 +269,8 @@ impl<'a> ReplyWriter<'a> {
         }
     }
 
-    /// Creates the response for a reply that reached the token limit before it had any complete
-    /// part.
+    /// Creates the response for a reply that reached the token limit. The response contains no text
+    /// and no calls.
     pub(crate) fn truncated_response(&self) -> ChatResponse {
         self.build_response(AssistantMessage::default(), FinishReason::Length)
     }

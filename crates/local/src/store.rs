@@ -44,13 +44,13 @@ pub struct ModelStore {
 pub struct NoHomeFolder;
 
 impl ModelStore {
-    /// Creates the default store of the user. Its folder is `$HAFT_CACHE/models` if the variable is
-    /// set. Otherwise, the folder is `haft/models` in the user's cache folder (`$XDG_CACHE_HOME` or
-    /// `~/.cache`).
+    /// Creates the default store of the user. If `HAFT_CACHE` is set and not empty, the folder is
+    /// `$HAFT_CACHE/models`. Otherwise, the folder is `haft/models` in the user's cache folder
+    /// (`$XDG_CACHE_HOME` or `~/.cache`).
     ///
     /// # Errors
     ///
-    /// Fails if the user has no home folder and `HAFT_CACHE` is not set.
+    /// Fails if the user has no home folder and `HAFT_CACHE` is unset or empty.
     pub fn new() -> Result<Self, NoHomeFolder> {
         let cache = match env::var_os("HAFT_CACHE").filter(|folder| !folder.is_empty()) {
             Some(folder) => PathBuf::from(folder),
@@ -74,8 +74,8 @@ impl ModelStore {
         self.folder.join(model.file_name)
     }
 
-    /// Returns the path of the file of `model` if the file was verified and has not changed since
-    /// then.
+    /// Returns the path of the file of `model` if the file was verified, and its size and
+    /// modification time have not changed since then.
     ///
     /// Returns `None` if there is no such file, or if the file was not verified, for example
     /// because the user copied it into the folder. The next download then verifies the existing
@@ -90,14 +90,14 @@ impl ModelStore {
     /// verifies the model file again.
     #[cfg(feature = "download")]
     pub(crate) fn invalidate(&self, model: &KnownModel) {
-        // Removing the stamp fails in a read-only folder. A pull could not replace the model file
-        // in this folder, either.
+        // An error is ignored. If the folder is read-only, a pull could not replace the model file
+        // either.
         let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
     }
 }
 
-/// Returns the path in the environment variable `HAFT_MODEL`, or `None` if the variable is not set
-/// or empty. The file may not exist.
+/// Returns the path in the environment variable `HAFT_MODEL`, or `None` if the variable is unset or
+/// empty. The file may not exist.
 pub fn model_file_from_env() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }

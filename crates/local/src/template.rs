@@ -19,7 +19,7 @@ use crate::LoadError;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
 
-/// The ChatML template, the most common one. It is used for files without a template.
+/// The ChatML template, for files without a chat template.
 const CHATML_TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 

@@ -20,8 +20,8 @@ const USER_DEFINED: usize = 4;
 /// The type of unused token ids in `tokenizer.ggml.token_type`.
 const UNUSED: usize = 5;
 
-/// The maximum length of a token in bytes. Longer tokens are never generated, because the trie of
-/// the grammar engine rejects them.
+/// The maximum length of a token in bytes. A longer token has no bytes in the vocabulary, because
+/// the trie of the grammar engine would reject it.
 const MAX_TOKEN_BYTES: usize = 512;
 
 /// The tokenizer of a model.
@@ -96,7 +96,8 @@ impl Tokenizer {
         self.end_tokens.iter().copied()
     }
 
-    /// Returns the bytes of `token`, or an empty slice if it is a special token.
+    /// Returns the bytes of `token`. The slice is empty for special tokens, and for tokens without
+    /// bytes or outside of the vocabulary.
     pub(crate) fn bytes(&self, token: u32) -> &[u8] {
         let trie = &self.vocabulary.trie;
         match (token as usize) < trie.vocab_size() && !trie.is_special_token(token) {
@@ -161,7 +162,7 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     true
 }
 
-/// The vocabulary, with the interface [`TokenizerEnv`] that the grammar engine requires.
+/// The vocabulary of a model. It implements [`TokenizerEnv`], which the grammar engine requires.
 struct Vocabulary {
     trie: TokTrie,
     /// The tokenizer without its Unicode normalizer. The normalizer could replace characters from a
@@ -176,8 +177,8 @@ impl TokenizerEnv for Vocabulary {
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let tokens = self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.exact, text));
-        // The tokens must have exactly the bytes that the grammar forces. The tokens of some
-        // vocabularies decode to a different text, so the fallback matches the bytes greedily.
+        // The tokens must decode to exactly `bytes`. Some vocabularies do not round-trip every
+        // text. In this case, the bytes are tokenized greedily.
         match self.trie.decode_raw(&tokens) == bytes {
             true => tokens,
             false => self.trie.greedy_tokenize(bytes),
@@ -190,8 +191,8 @@ fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
 }
 
-/// Returns the end-of-turn tokens. They are `declared`, the end-of-sequence token of the file, and
-/// the end-of-turn and end-of-message tokens of chat models.
+/// Returns the end-of-turn tokens: `declared`, which is the end-of-sequence token of the file, and
+/// the end-of-turn and end-of-message tokens, if the file has them.
 fn end_tokens(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
     let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
@@ -254,7 +255,7 @@ fn token_type(value: &Value) -> usize {
 
 /// Returns a map from the characters of byte-level BPE to the bytes that they represent. A
 /// printable byte is represented by its own character, and any other byte by a character from
-/// U+0100 on.
+/// U+0100 onwards.
 fn byte_alphabet() -> HashMap<char, u8> {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);

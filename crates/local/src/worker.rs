@@ -20,7 +20,8 @@ const QUEUE_CAPACITY: usize = 16;
 /// libraries are recursive. Memory is allocated only for the used part of the stack.
 const STACK_BYTES: usize = 64 << 20;
 
-/// A handle to the thread of a model. The thread ends when the handle is dropped.
+/// A handle to the thread of a model. After the handle is dropped, the thread processes the queued
+/// requests and ends.
 pub(crate) struct Worker {
     queue: mpsc::Sender<QueuedRequest>,
     context: usize,
@@ -33,9 +34,9 @@ struct QueuedRequest {
 
 impl Worker {
     /// Starts the thread and loads the model on it. Calls `progress` with the fraction of the
-    /// weights loaded so far, from 0 to 1. If `profile` is `None`, the thread looks up the SHA-256
-    /// of the file in the catalogue. A matching model provides the profile. If no model matches,
-    /// the profile is [`PromptProfile::template`].
+    /// weights loaded so far, from 0 to 1. If `profile` is `None`, the thread uses the profile of
+    /// the catalogue model with the SHA-256 of the file, or [`PromptProfile::template`] if there is
+    /// no such model.
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,

@@ -70,7 +70,7 @@ impl Docs {
     }
 }
 
-/// Returns `true` if `attribute` is a doc comment, written as `///` or as `#[doc = …]`.
+/// Returns `true` if `attribute` is a doc comment such as `///`, or a `#[doc = …]` attribute.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     doc_value(attribute).is_some()
 }

@@ -1,5 +1,6 @@
-//! Expansion of a tool with errors. The generated code defines the same names as for a valid tool.
-//! Uses of the tool therefore cause no follow-up errors, and code completion keeps working.
+//! Expansion of a tool with errors. If possible, the generated code defines the same public names
+//! as for a valid tool, so uses of the tool cause no follow-up errors, and code completion keeps
+//! working.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

@@ -1,5 +1,5 @@
-//! Generation of the code for a valid tool: the function, a unit struct named after the tool, and
-//! the `Tool` implementation of the struct.
+//! Generation of the code for a valid tool: the function, a unit struct that represents the tool,
+//! and the `Tool` implementation of the struct.
 
 mod definition;
 

@@ -45,7 +45,7 @@ pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
 }
 
 /// Returns `true` if `ty` contains a reference, a lifetime other than `'static`, or a `Cow` without
-/// a lifetime. For example, `&'static str` borrows, but `Cow<'static, str>` does not.
+/// a lifetime. For example, returns `true` for `&'static str`, and `false` for `Cow<'static, str>`.
 pub(crate) fn borrows(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |_lifetime| true)
 }

@@ -1,4 +1,4 @@
-//! The parameters of a tool function and the source of their values.
+//! The parameters of a tool function and the sources of their values.
 
 use syn::{
     Attribute, Error, Expr, FnArg, Ident, LitStr, Meta, MetaList, Pat, PatIdent, PatType, Result, Type,

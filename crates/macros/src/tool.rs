@@ -24,11 +24,11 @@ pub(crate) struct Tool {
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
-    /// The `impl` block of the function. `None` for a free function.
+    /// The `Self` type and the struct of a method. `None` for a free function.
     pub(crate) owner: Option<ImplType>,
 }
 
-/// The `impl` block of a tool method, and the struct that is generated for the method.
+/// The `Self` type of a tool method, and the name of the struct generated for the method.
 pub(crate) struct ImplType {
     pub(crate) ty: Type,
     /// The name of the generated struct.

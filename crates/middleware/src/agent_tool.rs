@@ -134,8 +134,8 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// A counter that adds the usage of a child run to its parent run after each model request. The
-/// usage of finished requests is therefore counted even if the child run is dropped.
+/// A counter that adds the usage of a child run to its parent run after each model request, so that
+/// the usage of finished requests is counted even if the child run is dropped.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -171,8 +171,8 @@ impl SavedChild {
     }
 }
 
-/// Returns the task of the child run. The task is the value of the argument `task` if this is the
-/// only argument and a string, and the JSON of all `arguments` in any other case.
+/// Returns the task of the child run: the value of the argument `task` if it is the only argument
+/// and a string, or else the JSON of all `arguments`.
 fn task_content(arguments: Value) -> Content {
     let only = arguments.as_object().filter(|object| object.len() == 1);
     match only.and_then(|object| object.get(TASK_ARGUMENT)?.as_str()) {

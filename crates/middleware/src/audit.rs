@@ -22,15 +22,17 @@ use haft_core::{
 ///
 /// - members declared as `writeOnly` or with the format `password` in the tool's input schema
 /// - members listed in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
-/// - members whose name is typical of secrets, in any case and style, or contains such a name:
-///   `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`,
-///   `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`,
-///   `cvv`, `ssn`, `card_number` and similar names
+/// - members whose name is typical of secrets or contains such a name, in any case and style. A
+///   short name such as `pin` is recognized only as a whole word. Typical names are `password`,
+///   `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`, `authorization`,
+///   `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`, `cvv`, `ssn`,
+///   `card_number` and similar names
 ///
-/// Secrets are also redacted in nested objects, in arrays, and in JSON inside a string. If the
-/// arguments are not a JSON object, only their length is recorded. For a call to an unknown tool,
-/// only the names of the arguments are recorded. Results and error messages are never recorded,
-/// since they may repeat arguments.
+/// Secrets are also redacted in nested objects, in arrays, in JSON inside a string, and in strings
+/// that are headers, settings or URLs, such as `DB_PASSWORD=…`. If the arguments are not a JSON
+/// object, only their length is recorded. For a call to an unknown tool, only the names of the
+/// arguments are recorded. Results and error messages are never recorded, since they may repeat
+/// arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditEntry {

@@ -257,8 +257,8 @@ impl Chain {
                 source: Some(error.into()),
             }
         })?;
-        // The chain may have been suspended by an older version of the host program, in which it
-        // had other tools.
+        // An older version of the host program, in which the chain had other tools, may have
+        // suspended the chain.
         if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
@@ -361,7 +361,8 @@ fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<Tool
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
         // The resources that later tools touch depend on their arguments, so they are unknown when
-        // the chain starts. Therefore no other call of the batch runs at the same time.
+        // the chain starts. The chain is then sequential, so that no other call of the batch runs
+        // at the same time.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

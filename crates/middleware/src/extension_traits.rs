@@ -36,7 +36,7 @@ pub trait ToolMiddleware: Tool {
     /// - Any other error that a layer returns while the tool is still running becomes
     ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.
-    /// - All other errors become [`ToolError::Failed`](haft_core::ToolError::Failed). The model
+    /// - The remaining errors become [`ToolError::Failed`](haft_core::ToolError::Failed). The model
     ///   receives their text.
     ///
     /// Apply retry layers only to [idempotent](haft_core::tool::ToolPolicy::idempotent) tools.
@@ -46,8 +46,8 @@ pub trait ToolMiddleware: Tool {
     /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a task,
     /// so create it in a runtime that lives as long as the tool. To call such a tool from
     /// synchronous code, use [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of that
-    /// runtime. `invoke_blocking` and `call_blocking` create a new runtime for each call and do not
-    /// use that runtime.
+    /// runtime. `invoke_blocking` and `call_blocking` are not suitable, because they create a new
+    /// runtime for each call.
     ///
     /// # Examples
     ///
@@ -155,7 +155,9 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// [`ChatRequest`](haft_core::model::ChatRequest) and the response type
     /// [`ChatStream`](crate::ChatStream). The wrapped service must be `Clone`, and each request
     /// uses its own clone. If a layer returns a [`ModelError`](haft_core::model::ModelError), it is
-    /// passed on unchanged.
+    /// passed on unchanged. The timeout error of `tower` or tokio becomes
+    /// [`ModelError::TimedOut`](haft_core::model::ModelError::TimedOut), and any other error
+    /// becomes [`ModelError::Failed`](haft_core::model::ModelError::Failed).
     ///
     /// # Streaming
     ///

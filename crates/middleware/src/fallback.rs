@@ -19,7 +19,7 @@ use haft_core::{
 ///
 /// Each request is sent to the first model. If it fails with an error that [allows a
 /// fallback](ModelError::allows_fallback), it is sent to the next model. An unavailable or
-/// overloaded server allows a fallback, an invalid request does not.
+/// overloaded server allows a fallback, but an invalid request does not.
 /// [`fallback_on`](Self::fallback_on) sets another condition. Each fallback is logged at the level
 /// `warn`. A model completes its own retries before the next model is tried.
 ///

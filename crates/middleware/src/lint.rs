@@ -58,8 +58,8 @@ pub struct Lint {
 pub enum LintKind {
     /// The tool or the argument has no description.
     MissingDescription,
-    /// The description only repeats the name of the tool or argument. Articles are ignored. For an
-    /// argument, this is reported only if it accepts any text.
+    /// The description only repeats the name of the tool or argument. Articles are ignored. An
+    /// argument is reported only if it accepts any string.
     DescriptionRepeatsName,
     /// An earlier tool, or an earlier argument in the same object, has the same description.
     /// Contains the name of the earlier tool or argument.
@@ -67,10 +67,10 @@ pub enum LintKind {
     /// The description is so long that a provider may truncate it. Contains the maximum number of
     /// characters.
     LongDescription(usize),
-    /// The name is vague, for example `data` or `run`. For an argument, this is reported only if it
-    /// has no description.
+    /// The name is vague, for example `data` or `run`. An argument is reported only if it has no
+    /// description.
     VagueName,
-    /// The argument accepts any text, but its description lists the allowed values, so an `enum`
+    /// The argument accepts any string, but its description lists the allowed values, so an `enum`
     /// would be better. Contains the allowed values.
     MissingEnum(Vec<String>),
 }
@@ -154,7 +154,7 @@ impl Linter<'_> {
             let pointer = join_pointer(parent, name);
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
             // The description may repeat the name of the argument, unless the argument accepts any
-            // text. Other types add information to the name.
+            // string, because other types add information to the name.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
             let text = split_words(description).join(" ");
             if !text.is_empty()

@@ -22,7 +22,7 @@ const TOOL_NAME: &str = "read_result";
 const MAX_LISTED_HANDLES: usize = 10;
 
 /// A tool that returns the full text of truncated results to the model in pages. A page starts at a
-/// given offset, or at the first occurrence of a given text.
+/// given offset, or at the first occurrence of a given text at or after this offset.
 ///
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
 /// only by the principal of the call that produced it, or, if that call has no principal, only in
@@ -140,8 +140,8 @@ async fn unknown_handle_error(store: &dyn ResultStore, handle: &str, cx: &ToolCo
 }
 
 /// Returns a line with the position of the requested page, followed by this page of `text`. Returns
-/// a note without a page if `text` does not contain the text to find. Fails if the offset exceeds
-/// the length of `text`.
+/// a note without a page if the text to find does not occur at or after the offset. Fails if the
+/// offset exceeds the length of `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {

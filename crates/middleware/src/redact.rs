@@ -58,8 +58,9 @@ const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "var
 
 /// Returns the arguments of a call for its audit record, with redacted secrets.
 ///
-/// `text` contains the arguments as received, and `value` the validated arguments, if any. If the
-/// arguments are not a JSON object, only the length of `text` is returned.
+/// `text` contains the arguments as received, and `value` the validated arguments. If `value` is
+/// `None`, `text` is parsed. If `text` is not a JSON object or exceeds [`limits::ARGUMENT_BYTES`],
+/// only its length is returned.
 pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {

@@ -37,10 +37,10 @@ use crate::ttl_lru::{InsertTicket, TtlLru};
 ///
 /// # Cached replies
 ///
-/// A cached reply has the same call ids and model name as the original reply. If it is streamed, it
-/// has as few events as possible. It also has the same usage, so it counts towards the limits of a
-/// run. However, all its input tokens are [cached tokens](Usage::cached_input_tokens), and its cost
-/// is zero.
+/// A cached reply has the same call ids and model name as the original reply. It also has the same
+/// usage, so it counts towards the limits of a run. However, all its input tokens are [cached
+/// tokens](Usage::cached_input_tokens), and its cost is zero. If a cached reply is streamed, its
+/// text is a single event.
 ///
 /// # Privacy
 ///

@@ -27,7 +27,7 @@ impl<L: Layer<ToolService>> LayerAdaptor<L> {
         Self { layer, services: Mutex::default() }
     }
 
-    /// Returns the layered service that tools with `definition` use. If there is none, creates it.
+    /// Returns the layered service for tools with `definition`, and creates it if there is none.
     /// The service does not contain a tool, because callers may have different tools with equal
     /// definitions.
     fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {

@@ -114,8 +114,9 @@ impl ApiError {
         Self::of_value(body).filter(has_message).map(Self::without_status)
     }
 
-    /// Converts an error without an HTTP status, for example an error inside a stream. The status
-    /// is derived from the `code` or `type` of the error, if possible.
+    /// Converts this error to a [`ModelError`] if it has no HTTP status, for example because it
+    /// arrived in a stream. If possible, the status is derived from the `code` or `type` of the
+    /// error.
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
@@ -130,10 +131,10 @@ impl ApiError {
         number.or_else(|| status_of_code(&self.code)).or_else(|| status_of_code(&self.kind))
     }
 
-    /// Converts an error with the HTTP status `status`. The status determines the variant of the
-    /// [`ModelError`]. If several variants are possible, the error body and the `x-should-retry`
-    /// header decide. `retry_after`, the value of the `Retry-After` header, takes precedence over a
-    /// delay in the body.
+    /// Converts this error, from a response with the HTTP status `status`, to a [`ModelError`]. The
+    /// status determines the variant. If several variants are possible, the error body and the
+    /// `x-should-retry` header decide. `retry_after`, the value of the `Retry-After` header, takes
+    /// precedence over a delay in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
@@ -181,8 +182,8 @@ impl ApiError {
     }
 
     /// Returns `true` if the request exceeds the context length of the model. OpenAI and llama.cpp
-    /// send an error code in this case. Most other servers only describe the problem in the
-    /// message.
+    /// send a specific `code` or `type` in this case. Most other servers only describe the problem
+    /// in the message.
     fn is_context_too_long(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",

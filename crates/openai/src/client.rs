@@ -54,14 +54,15 @@ trait Api: Sized + Send + Sync {
     /// The fields that this client may send in a request body. `extra_body` must not contain them.
     const BODY_FIELDS: &'static [&'static str];
 
-    /// The settings of one HTTP request, such as streaming and the parameters to omit. A rejection
-    /// by the server changes them.
+    /// The settings of one HTTP request, such as streaming and the parameters to omit. If the
+    /// server rejects the request, the next HTTP request has different settings.
     type Variant: Send + Sync;
 
     /// The accumulator that builds a reply from a body or from stream events.
     type Accumulator: StreamAccumulator;
 
-    /// Returns the variant for the first HTTP request of an attempt.
+    /// Returns the variant for the first HTTP request of an attempt. After a rejection,
+    /// [`variant_without_rejected`](Self::variant_without_rejected) returns the next variant.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
     /// Returns `variant` without the parameter that caused `rejection`, or with a replacement for
@@ -72,13 +73,14 @@ trait Api: Sized + Send + Sync {
         rejection: &ApiRejection,
     ) -> Option<Self::Variant>;
 
-    /// Remembers the parameters that caused a rejection: the request `rejected` contained them, and
-    /// the request `accepted` omitted them. Later requests omit these parameters from the start.
+    /// Remembers the parameter that caused the last rejection, so that later requests omit it from
+    /// the start. The last rejected request (`rejected`) contained this parameter, and the next
+    /// request (`accepted`) succeeded without it.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
     /// Returns the HTTP body for `request`, and a function that creates the accumulator for the
-    /// reply. Updates `variant` to match the body, for example if no stored response can be
-    /// continued.
+    /// reply. Updates `variant` to match the body, for example if the conversation does not
+    /// continue a stored response.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -209,7 +211,8 @@ impl<A: Api> Client<A> {
     }
 
     fn start_span(&self) -> Span {
-        // An unknown server is assumed to implement OpenAI's API.
+        // An unknown server is assumed to implement OpenAI's API, so the span names OpenAI as the
+        // provider.
         let provider = self.defaults.provider.unwrap_or(Provider::OpenAi);
         chat_span(provider.telemetry_name(), &self.profile.name, self.transport.endpoint().address())
     }

@@ -48,13 +48,13 @@ pub(crate) struct EncodingOptions {
     /// If `true`, PDF documents are sent to the model. Otherwise, each document is replaced by a
     /// description.
     pub(crate) sends_documents: bool,
-    /// The JSON field for the reasoning of earlier replies with tool calls.
+    /// The message field that returns the reasoning of earlier replies to the server.
     pub(crate) reasoning_field: ReasoningField,
     /// `true` if the server stores reasoning. The server then accepts a reasoning item without
     /// content as a reference to the stored reasoning.
     pub(crate) server_stores_reasoning: bool,
-    /// `true` if a fixed thought signature is added to the first call of a reply when this call has
-    /// no signature. Gemini 3 rejects a call without a signature.
+    /// `true` if the first call of each reply must have a thought signature, as Gemini 3 requires.
+    /// If the first call has none, a fixed signature is added.
     pub(crate) needs_signatures: bool,
     /// The format of tool call ids that the server accepts.
     pub(crate) call_ids: CallIdFormat,
@@ -84,8 +84,8 @@ impl PartialEq for WarnOnce {
 
 impl Eq for WarnOnce {}
 
-/// The message field in which the reasoning of earlier replies with tool calls is sent back. OpenAI
-/// has no such field, and DeepSeek requires one.
+/// The field of an assistant message that returns its reasoning to the server. It is only sent with
+/// messages that contain tool calls. OpenAI has no such field, and DeepSeek requires one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum ReasoningField {

@@ -52,12 +52,12 @@ use crate::format::provider_schema;
 use crate::tool_json::{required_string, with_description};
 
 /// Encodes a tool as a function declaration, with the unchanged schema in the field
-/// `parametersJsonSchema`.
+/// `parametersJsonSchema`. A tool without parameters is encoded without a schema.
 pub fn tool(definition: &ToolDefinition) -> Value {
     function_declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
-/// Encodes the tools of `list` as a single element of the request field `tools`, a list.
+/// Encodes the tools of `list` as a single element for the list `tools` of a request.
 pub fn tools(list: &ToolList) -> Value {
     function_declarations(list, tool)
 }
@@ -105,8 +105,9 @@ fn has_no_parameters(definition: &ToolDefinition) -> bool {
 ///
 /// # Errors
 ///
-/// Returns [`ModelError::InvalidResponse`] if `content` has no list `parts`, or if a call has no
-/// name.
+/// Returns [`ModelError::InvalidResponse`] if `content` is not an object, if its `parts` are not a
+/// list, or if a call has no name. Missing `parts` are not an error, because an empty reply has
+/// none.
 pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let parts = match content.get("parts") {
         Some(Value::Array(parts)) => parts.as_slice(),
@@ -132,7 +133,7 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
 ///
 /// The output of a call is sent in the field `output`. Structured output is sent as JSON, or as
 /// text if it was shortened, has a warning, or has a separate text for the model. A failure is sent
-/// in the field `error`. Images are replaced by a description.
+/// in the field `error`. Media are replaced by a description.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let parts: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "parts": parts})

@@ -74,8 +74,8 @@ pub fn tools(list: &ToolList) -> Vec<Value> {
 }
 
 /// Encodes a list of tools as the `tools` field of a Responses request, with `strict: true` for
-/// each tool whose schema is compatible. A warning lists the tools that are sent without `strict`.
-/// The encoded list is not cached, so keep it for later requests.
+/// each tool whose schema is compatible. A warning names up to five of the tools that are sent
+/// without `strict`. The encoded list is not cached, so keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAiStrict).into_iter();
     tools.map(|(definition, schema)| encode_tool(definition, &schema)).collect()
@@ -119,8 +119,8 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Ve
 
 /// Encodes a conversation as the `input` field of a Responses request.
 ///
-/// If [`response`] stored reasoning in a message, the reasoning is included before the calls of the
-/// message.
+/// If [`response`] stored reasoning in a message, the reasoning is included at its original
+/// position, for example before the calls of the message.
 pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     Input::new(messages, &Arc::default()).to_values()
 }
@@ -129,8 +129,8 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
 ///
 /// # Errors
 ///
-/// Returns an error if the response contains an error, is empty or malformed, or ends inside a tool
-/// call.
+/// Returns an error if the response contains an error, is empty, malformed or cancelled, or ends
+/// inside a tool call.
 pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
     decode_responses_body(response)
 }

@@ -1,4 +1,4 @@
-//! JSON encoding of tools and results, shared by all provider formats.
+//! Shared functions of the provider formats, to encode tools and results and to decode calls.
 
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(crate) fn encode_result_content(
 }
 
 /// Returns the string field `key` of `part`, an encoded tool call. Returns an error if the field is
-/// missing.
+/// missing or not a string.
 pub(crate) fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str);
     text.map(str::to_owned)

@@ -56,7 +56,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Parses a reply or a chunk. A list is accepted, too, because Gemini sends an error as a list
+    /// Parses a reply or a chunk. A list is also accepted, because Gemini sends an error as a list
     /// with one element.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
@@ -89,7 +89,7 @@ impl Completion {
     /// Removes and returns the error of a reply with HTTP status 200. `None` if there is no error,
     /// or if the field `error` is empty, as in the successful replies of some servers.
     ///
-    /// If `whole` is `true`, a body with only a `message` is an error, too.
+    /// If `whole` is `true`, a body with only a `message` is also an error.
     pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
         let mut error = self.take_any_error(whole)?;
         if self.has_stand_ins {
@@ -200,8 +200,8 @@ pub(crate) struct WireMessage {
     /// Extension fields from Gemini, such as a thought signature.
     pub(crate) extra_content: LenientValue,
     pub(crate) tool_calls: WireCalls,
-    /// The only call of the message, in the predecessor of `tool_calls`. Some servers still send
-    /// this field.
+    /// A single call, in the deprecated field that `tool_calls` has replaced. Some servers still
+    /// send this field.
     pub(crate) function_call: LenientObject<WireFunction>,
     /// The speech output of an audio model. Only its transcript is used.
     pub(crate) audio: LenientObject<WireAudio>,

@@ -35,7 +35,9 @@ pub use run_handle::{Mailbox, RunHandle};
 /// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
 /// the replies, until a reply is the answer. Cheap to clone.
 ///
-/// Needs a tokio runtime. The calls of one reply run in parallel, each on its own tokio task.
+/// Needs a tokio runtime. The calls of one reply run in parallel, each on its own tokio task,
+/// unless a tool is [sequential](haft_core::tool::ToolPolicy::sequential) or the calls
+/// [conflict](haft_core::tool::ToolPolicy::touches).
 ///
 /// # Examples
 ///
@@ -78,11 +80,11 @@ struct AgentInner {
     prices: Option<Prices>,
     /// `true` if tracing spans include the text of messages, arguments and results.
     traces_content: bool,
-    /// `true` if each run has a [`PendingQueue`](crate::PendingQueue), to which tools can push
-    /// calls.
+    /// `true` if each run has a queue, to which tools push calls through a
+    /// [`QueueHandle`](crate::QueueHandle).
     has_queue: bool,
-    /// The names of the hand-off tools. Hooks cannot rename these tools, and their calls cannot be
-    /// pushed to the queue.
+    /// The names of the hand-off tools. Hooks cannot rename these tools, and calls to them cannot
+    /// be pushed to the queue.
     transfers: Arc<BTreeSet<String>>,
 }
 
@@ -101,7 +103,7 @@ impl ReactAgent {
         ReactAgentBuilder::new(Arc::new(model))
     }
 
-    /// Runs the agent on `input` until the model answers, an error occurs, or all open calls wait
+    /// Runs the agent on `input` until it has an answer, an error occurs, or all open calls wait
     /// for a decision.
     ///
     /// # Errors
@@ -111,7 +113,7 @@ impl ReactAgent {
         Agent::run(self, input.into())
     }
 
-    /// Runs the agent on `input`, and returns a stream of the run's events. The last item is
+    /// Runs the agent on `input` and streams the events of the run. The last item is
     /// [`RunEvent::Done`] or an error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
@@ -172,7 +174,7 @@ impl ReactAgent {
     }
 
     /// Returns a stream that drives `run` until it ends or is suspended, and yields its events. The
-    /// caller keeps ownership of `run`, so it can be saved, or driven again after an error. If a
+    /// caller keeps ownership of `run`, and can save it or drive it again after an error. If a
     /// previous driver of `run` was dropped or crashed, the run is [recovered](Run::recover) first.
     ///
     /// # Cancellation

@@ -15,14 +15,16 @@ use runtime::{AgentRuntime, SharedRuntime};
 
 /// A blocking wrapper around any [`Agent`], for synchronous code.
 ///
-/// The wrapper owns two tokio runtimes: one with two threads for runs, and one with four threads
-/// for tool calls. A tool that blocks its thread therefore does not delay deadlines. The threads
-/// start with the first run, and stop when the last clone of the `BlockingAgent` and its last
-/// [`BlockingEvents`] are dropped. All runs share the runtimes and can reuse connections.
+/// The wrapper owns two tokio runtimes: one with two threads for timers and connections, and one
+/// with four threads for tool calls and hooks. A tool that blocks its thread therefore does not
+/// delay deadlines. The threads start with the first run, and stop when the last clone of the
+/// `BlockingAgent` and its last [`BlockingEvents`] are dropped. All runs share the runtimes and can
+/// reuse connections.
 ///
-/// Inside an asynchronous task, `run` and `stream` fail with [`AgentErrorKind::BlockingInRuntime`].
-/// The error names the asynchronous method to use instead. Blocking is allowed on other threads,
-/// and also in `spawn_blocking` and in a `#[tool(blocking)]`.
+/// Inside an asynchronous task, [`run`](Self::run) fails with
+/// [`AgentErrorKind::BlockingInRuntime`], and [`stream`](Self::stream) yields only this error. The
+/// error names the asynchronous method to use instead. Blocking is allowed on threads outside an
+/// asynchronous runtime, in `spawn_blocking` and in a `#[tool(blocking)]`.
 ///
 /// # Examples
 ///
@@ -63,7 +65,7 @@ impl<A: Agent> BlockingAgent<A> {
     ///
     /// Fails with the [`AgentError`] that ended the run. Fails with
     /// [`AgentErrorKind::BlockingInRuntime`] inside an asynchronous task, and with
-    /// [`AgentErrorKind::StartRuntime`] if the runtime cannot be created.
+    /// [`AgentErrorKind::StartRuntime`] if a tokio runtime cannot be created.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
         let mut input = input.into();
         let runtime = self.get_runtime("run(…).await").map_err(|kind| start_error(kind, &input))?;
@@ -73,7 +75,8 @@ impl<A: Agent> BlockingAgent<A> {
 
     /// Runs the agent and returns an iterator over the events, like [`Agent::stream`]. The last
     /// item is [`RunEvent::Done`] or an error. Each call to [`next`](Iterator::next) blocks until
-    /// the next event. The run makes progress only during these calls.
+    /// the next event. Between these calls, tool calls in progress continue, but the run does not
+    /// advance.
     ///
     /// # Cancellation
     ///

@@ -13,8 +13,8 @@ use haft_core::{
 
 use crate::run::unsummarized_count;
 
-/// The bounds of the length limit for one text in a [`record`], in bytes. Within these bounds, the
-/// limit is the size of the record divided by the number of its messages and calls.
+/// The minimum and the maximum of the length limit for one text in a [`record`], in bytes. Between
+/// them, the limit is the size of the record divided by the number of its messages and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// The target size of a [`record`] in bytes if the context window of the model is unknown.
@@ -29,11 +29,11 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
 /// Requests a summary of the messages in `part` from `model`. To perform an
-/// [`Effect::Compact`](crate::Effect::Compact), pass its messages as `part`, and report the reply
-/// with [`Run::on_compact`](crate::Run::on_compact).
+/// [`Effect::Compact`](crate::Effect::Compact), pass the messages of the effect as `part`, and
+/// report the reply with [`Run::on_compact`](crate::Run::on_compact).
 ///
 /// The request contains the messages as text. Long texts are truncated, and the oldest messages are
-/// omitted if the text would exceed the context window of `model`.
+/// omitted if necessary, so that the request fits in the context window of `model`.
 ///
 /// # Errors
 ///

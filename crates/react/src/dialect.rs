@@ -29,8 +29,8 @@ pub const FINISH: &str = "finish";
 /// A format of model requests and replies, for example native function calls or ReAct steps as
 /// JSON.
 ///
-/// The transcript is independent of the dialect. A conversation can therefore continue in a
-/// different dialect.
+/// The transcript is independent of the dialect, so a conversation can continue in a different
+/// dialect.
 ///
 /// # Examples
 ///
@@ -156,8 +156,8 @@ pub struct Prompt<'a> {
     pub settings: &'a ChatSettings,
 }
 
-/// A parser for one streamed reply. It emits the thought and the answer without the text of the
-/// format around them, such as JSON keys or labels.
+/// A parser for one streamed reply. It emits the thought and the answer, without the syntax of the
+/// reply format, such as JSON keys or labels.
 ///
 /// # Examples
 ///
@@ -216,8 +216,8 @@ impl ReplyDelta {
 /// Removes all calls to [`FINISH`] from `message`.
 ///
 /// Returns the arguments of the first [`FINISH`] call, or `None` if there is no such call or if the
-/// reply also calls other tools. The other calls are then executed, and the model can finish in a
-/// later reply.
+/// reply also calls other tools. The calls to other tools are executed, and the model can finish in
+/// a later reply.
 fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
@@ -227,8 +227,8 @@ fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
 }
 
 /// Returns the default dialect for a model: [`NativeCalls`] if the model supports function calling,
-/// [`JsonReact`] if only its replies can be constrained to a JSON schema, and [`TextReact`] if it
-/// supports neither.
+/// [`JsonReact`] if the model supports JSON schemas but not function calling, and [`TextReact`] if
+/// it supports neither.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
     match (profile.supports_native_tools, profile.supports_json_schema) {
         (true, _) => Arc::new(NativeCalls),

@@ -230,9 +230,10 @@ impl Extension {
     /// [`Reply::problem`] to a text for the model. A reply that is empty after the hook removed its
     /// tool calls is also rejected. The hook cannot change the usage.
     ///
-    /// Failed and truncated replies do not reach the hook. Streamed deltas, and tracing spans with
-    /// content, contain the original reply. If the hook fails, panics or exceeds its
-    /// [timeout](crate::ReactAgentBuilder::hook_timeout), the run ends with an error.
+    /// Failed requests and interrupted streams do not reach the hook. A reply that reached the
+    /// maximum number of tokens does, but the run then ends with an error. Streamed deltas, and
+    /// tracing spans with content, contain the original reply. If the hook fails, panics or exceeds
+    /// its [timeout](crate::ReactAgentBuilder::hook_timeout), the run ends with an error.
     pub fn after_reply<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(Reply, StepContext) -> Fut + Send + Sync + 'static,
@@ -255,9 +256,10 @@ impl Extension {
 
     /// Sets the limits of each run. By default, an extension sets no limits.
     ///
-    /// For each kind of limit, the lowest value of the agent and its extensions applies. Limits in
-    /// the input of a run replace all of these limits, including the kinds that the input leaves
-    /// unlimited. After a hand-off, the limits of the first agent still apply.
+    /// For each kind of limit, the lowest value of the agent and its extensions applies. If the
+    /// input of a run [sets limits](haft_core::RunInput::with_limits), only those apply: a limit
+    /// that the input does not set is unlimited. After a hand-off, the limits of the first agent
+    /// still apply.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
         self

@@ -29,14 +29,17 @@ use transfer::{HandoffSlot, TransferTool};
 /// A group of agents that can hand off the conversation to one another. An agent has one tool
 /// `transfer_to_NAME` for each agent to which it can hand off.
 ///
-/// - A run starts with the agent of the last hand-off in the conversation, or with the agent of the
-///   first route if there was no hand-off.
-/// - After a hand-off, the next agent continues the same run, with its conversation, limits and
-///   usage.
-/// - If a reply contains a hand-off and other calls, the other calls are executed first. If a reply
-///   contains several hand-offs, the first one is used and the others are denied.
-/// - Each agent that starts or takes over is reported as [`RunEvent::Routed`].
-///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent) is the agent that answers.
+/// - A run starts with the agent that received the last hand-off in the conversation. If there was
+///   no hand-off, or this agent is not in the group, the run starts with the agent of the first
+///   route.
+/// - After a hand-off, the next agent continues the same run, so the conversation, the limits and
+///   the usage carry over.
+/// - If a reply contains a hand-off and other calls, all calls are executed before the next agent
+///   takes over. If a reply contains several hand-offs, the first one is used and the others are
+///   denied.
+/// - [`RunEvent::Routed`] is emitted whenever an agent starts, resumes or takes over the run.
+///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent) is the name of the agent that
+///   answered.
 ///
 /// A [`Router`](crate::Router) selects an agent once, before the run. With `HandoffGroup`, the
 /// agents decide during the run.
@@ -89,14 +92,15 @@ pub enum HandoffHistory {
     Question,
 }
 
-/// An error of [`HandoffGroup::new`].
+/// An error of [`HandoffGroup::new`] or [`HandoffGroup::filtered`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
     /// The route table is invalid, or its routes do not match the agents.
     #[error(transparent)]
     InvalidTable(#[from] RouteTableError),
-    /// The hand-off tools of an agent conflict with other tools of the agent.
+    /// The hand-off tools cannot be added to an agent, for example because another tool of the
+    /// agent has the same name.
     #[error("the agent {agent:?} cannot hand off")]
     ToolConflict {
         /// The name of the agent with the conflicting tools.
@@ -128,8 +132,8 @@ impl HandoffGroup {
     ///
     /// # Errors
     ///
-    /// Fails if the routes do not match the agents, if an agent already has a tool with the name of
-    /// a hand-off tool, or if an agent declares structured inputs.
+    /// Fails if the table is invalid, if its routes do not match the agents, if the name of a
+    /// hand-off tool is already taken in an agent, or if an agent declares structured inputs.
     pub fn new(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
@@ -212,9 +216,9 @@ impl HandoffGroup {
         self.0.agents.get(name).ok_or_else(unknown)
     }
 
-    /// Resumes a suspended run, or starts a run with the agent of the last hand-off in the
-    /// conversation. If no hand-off is recorded, or the agent no longer exists, the first agent
-    /// starts. Returns the hand-off state and the run.
+    /// Resumes a suspended run, or starts a run with the agent that received the last hand-off in
+    /// the conversation. If no hand-off is recorded, or this agent is not in the group, the agent
+    /// of the first route starts. Returns the hand-off state and the run.
     fn begin(&self, mut input: RunInput) -> Result<(HandoffState, Run), AgentError> {
         let handoff = match &mut input.start {
             RunStart::New { transcript, .. } => {

@@ -1,7 +1,7 @@
 //! The calls of one batch and the execution state of each call.
 //!
-//! This module is private. [`Run`](crate::Run) and [`PendingQueue`](crate::PendingQueue) share the
-//! module, since both execute batches with the same states. A driver does not need it.
+//! This module is private, because drivers do not need it. [`Run`](crate::Run) and
+//! [`PendingQueue`](crate::PendingQueue) share it, since the calls of both have the same states.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,9 +1,9 @@
 //! A queue for tool calls from synchronous code. Pushing a call returns a placeholder at once. The
 //! calls are executed later, and their results then replace the placeholders.
 //!
-//! This module uses only public items of [`run`](crate::run).
-//! [`Run::add_calls`](crate::Run::add_calls) executes the calls in an agent. [`QueueResolver`]
-//! implements [`Resolver`](crate::run::Resolver) and inserts their results.
+//! This module extends [`run`](crate::run) only through its public items. A driver passes the
+//! queued calls to [`Run::add_calls`](crate::Run::add_calls) and executes them as part of the run.
+//! [`QueueResolver`] implements [`Resolver`](crate::run::Resolver) and inserts their results.
 
 mod call_queues;
 mod handle;
@@ -50,7 +50,7 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// A run of an agent has a queue if a tool takes a [`QueueHandle`] as state (see
 /// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can
 /// then push calls to the agent's tools. The pushed calls are executed before the next model
-/// request, and the model receives their results.
+/// request, in which their results replace the placeholders.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
@@ -86,7 +86,8 @@ pub use results::{QueuedOutcome, QueuedResults};
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     pushed: Arc<PushedCalls>,
-    /// The pushed calls that [`next_batch`](Self::next_batch) has not selected for execution yet.
+    /// The calls taken from `pushed` that [`next_batch`](Self::next_batch) has not selected for
+    /// execution yet.
     waiting: Vec<ToolCall>,
     /// The calls that [`next_batch`](Self::next_batch) selected for execution, with their results
     /// so far.
@@ -120,9 +121,12 @@ impl PendingQueue {
     ///
     /// # Cancellation
     ///
-    /// If the token of `run` is cancelled, every call gets a result. If the future is dropped, the
-    /// next execution repeats the interrupted calls to idempotent tools and marks the other
-    /// interrupted calls as unconfirmed.
+    /// If the token of `run` is cancelled, the calls in progress are cancelled and no further calls
+    /// are started. Suspended calls may then still wait for a decision. [`cancel`](Self::cancel)
+    /// also ends these calls.
+    ///
+    /// If the future is dropped, the next execution repeats the interrupted calls to idempotent
+    /// tools and marks the other interrupted calls as unconfirmed.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
         let list = tools.list(&list_context(&run)).await;
         self.recover(&list);
@@ -275,7 +279,8 @@ impl PendingQueue {
     /// results.
     ///
     /// If a conversation contains this message, an agent replaces the placeholders in all messages
-    /// of the conversation, including earlier messages.
+    /// that it sends to the model, including earlier messages. Placeholders in tool calls are not
+    /// replaced.
     pub fn results_message(&self) -> Option<Message> {
         self.results().results_message()
     }

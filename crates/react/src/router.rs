@@ -188,9 +188,9 @@ impl Router {
         Agent::stream(self, input.into())
     }
 
-    /// Selects the agent of the chosen route. Without a route, selects the fallback agent, or a
-    /// clarifying question if there is no fallback agent. Returns the event that reports the
-    /// decision, and the [`Dispatch`].
+    /// Selects the agent of the chosen route. If no route was chosen or the route is unknown,
+    /// selects the fallback agent, or a clarifying question if there is no fallback agent. Returns
+    /// the event that reports the decision, and the [`Dispatch`].
     fn dispatch(
         &self,
         choice: RouteChoice,
@@ -211,7 +211,7 @@ impl Router {
     }
 
     /// Replaces the checkpoint of the router in `suspended` with the checkpoint of the selected
-    /// agent. Returns the name of the route, or `None` for the fallback agent, and the usage of the
+    /// agent. Returns the name of the route (`None` for the fallback agent) and the usage of the
     /// classifier.
     fn restore_route(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =

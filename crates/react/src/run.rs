@@ -64,17 +64,18 @@ pub use steps::{agent_steps, reasoning_or_text};
 /// A run of an agent, as a serializable sans-I/O state machine.
 ///
 /// [`next`](Self::next) returns the next [`Effect`]. The driver performs the effect and reports its
-/// outcome with the method named in the documentation of the effect. A run contains no clock, no
-/// randomness and no handles: inputs that cannot be serialized are passed to `next` as a [`Step`].
-/// A run can therefore be saved between any two steps, moved to another process, replayed, or
-/// driven by code without an async runtime.
+/// outcome with the method named in the documentation of the effect. A run does not read the system
+/// clock, generate random numbers or hold handles. The current time, and inputs that cannot be
+/// serialized, are passed to `next` as a [`Step`]. A run can therefore be saved between any two
+/// steps, moved to another process, replayed, or driven by code without an async runtime.
 ///
 /// # Errors
 ///
-/// After an error of [`next`](Self::next), the driver should stop. Every call in the transcript
-/// then has a result, unless the error is [`AgentErrorKind::UnexpectedOutcome`]. The run remains
-/// valid: `next` can be called again, for example with a higher limit, or when the model server is
-/// available again.
+/// After an error of [`next`](Self::next) or [`on_chat`](Self::on_chat), the driver should stop.
+/// Every call in the transcript then has a result, unless the error is
+/// [`AgentErrorKind::UnexpectedOutcome`]. Unless the run was cancelled, it remains valid: `next`
+/// can be called again, for example after a limit was raised, or when the model server is available
+/// again.
 ///
 /// # Examples
 ///
@@ -125,8 +126,9 @@ pub struct Run {
 impl Run {
     /// Starts a new run, or resumes the suspended run in `input` with its decisions.
     ///
-    /// Limits, tool choice and `stop_on` of `input` override those of `config`. This function does
-    /// not use the context of `input`, which is for the driver.
+    /// The limits, the tool choice and the stop tools in `input` override those in `config`. A
+    /// resumed run keeps its saved configuration and ignores `config`. The context in `input` is
+    /// not used here, because it is for the driver.
     ///
     /// # Errors
     ///
@@ -170,8 +172,8 @@ impl Run {
     }
 
     /// Returns the conversation so far. The results of a batch are appended together, after every
-    /// call of the batch has a result. A message with an output is appended after the output is
-    /// validated.
+    /// call of the batch has a result. If the run [validates outputs](RunConfig::check_outputs), a
+    /// message with an output is appended only after the validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -204,9 +206,9 @@ impl Run {
         self.head.requests
     }
 
-    /// Returns the index of the current step, starting at 0. While calls are open, this is the step
-    /// of the request that led to the calls. At all other times, it is the step of the next
-    /// request.
+    /// Returns the index of the current step, counted from 0. While calls are open, this is the
+    /// step of the last request. At all other times, even while a request is in flight, this is the
+    /// step of the next request.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
@@ -216,8 +218,8 @@ impl Run {
         &self.head.config
     }
 
-    /// Returns the output schema, or `None` if the next reply cannot contain the answer as
-    /// structured data. Pass the schema to [`Dialect::parse_reply`](crate::Dialect::parse_reply)
+    /// Returns the output schema for the next reply, or `None` if that reply cannot contain the
+    /// structured answer. Pass the schema to [`Dialect::parse_reply`](crate::Dialect::parse_reply)
     /// and [`Dialect::stream_parser`](crate::Dialect::stream_parser).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
@@ -246,8 +248,9 @@ impl Run {
     /// # Errors
     ///
     /// Fails if the run cannot continue, for example because of a limit. Fails with
-    /// [`AgentErrorKind::UnexpectedOutcome`] if the driver has not reported the outcome of the
-    /// previous effect.
+    /// [`AgentErrorKind::UnexpectedOutcome`] if the outcome of an [`Effect::Chat`] or of a call in
+    /// an [`Effect::Call`] is not reported yet. If the outcome of another effect is not reported,
+    /// `next` returns the same effect again.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -257,8 +260,8 @@ impl Run {
         }
     }
 
-    /// Makes at most one state transition. Returns the next effect, or `None` if the run needs no
-    /// effect in its new state. The caller then calls `advance` again.
+    /// Processes the current state. Returns the next effect, or `None` if `advance` must be called
+    /// again because the run needs no effect at this point.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
@@ -316,9 +319,11 @@ impl Run {
     /// Prepares this run for a new driver, after the previous driver was dropped or its process
     /// crashed. `tools` are the tools of the [`Step`] for the next call to [`next`](Self::next).
     ///
-    /// A model request in flight is repeated. [Interrupted calls](Self::interrupted_calls) to
-    /// idempotent tools are repeated, too. All other interrupted calls get an
-    /// [unconfirmed](FailureKind::Unconfirmed) failure.
+    /// A model request in flight is repeated, and so are [interrupted
+    /// calls](Self::interrupted_calls) to idempotent tools. All other interrupted calls get an
+    /// [unconfirmed](FailureKind::Unconfirmed) failure. If the run is at a step boundary, or a
+    /// model request is in flight, `next` then builds the request without returning
+    /// [`Effect::Prepare`] first.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
         self.head.clock.stop();

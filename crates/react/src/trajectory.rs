@@ -17,12 +17,12 @@ use crate::{
     run::{agent_steps, is_enqueued, is_from_user, is_unusable},
 };
 
-/// The text of the observation in the step that contains the answer. It is the same as in DSPy.
+/// The observation in the step that contains the answer, with the same text as in DSPy.
 const COMPLETED_OBSERVATION: &str = "Completed.";
 
 /// A ReAct trajectory. It has one step per tool call, and a last step for the answer.
 ///
-/// It is serialized as a flat JSON object, as in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
+/// The JSON form is a flat object, as in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
 /// `observation_0`, `thought_1` and so on.
 ///
 /// # Examples
@@ -65,7 +65,8 @@ pub struct Trajectory {
 /// A step of a [`Trajectory`]: a tool call or the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
-    /// The reasoning or text before the tool call or the answer. May be empty.
+    /// The reasoning of the reply. If a reply with a tool call has no reasoning, this is its text.
+    /// May be empty.
     pub thought: String,
     /// The name of the called tool, or [`FINISH`] in the step that contains the answer.
     pub tool_name: String,
@@ -78,8 +79,9 @@ pub struct TrajectoryStep {
 }
 
 impl Trajectory {
-    /// Returns the trajectory of the last run in `transcript`. An unfinished run has no step for
-    /// the answer.
+    /// Returns the trajectory of the last run in `transcript`. There is no step for the answer if
+    /// the run is unfinished, if the model refused to answer, or if the answer is the result of a
+    /// stop tool.
     pub fn from_transcript(transcript: &Transcript) -> Self {
         let results = QueuedResults::from_transcript(transcript);
         let resolved = |message: &Arc<Message>| {
@@ -97,8 +99,8 @@ impl Trajectory {
     }
 }
 
-/// Returns the messages of the last run in a conversation, starting with the input of the run.
-/// Messages that the user enqueued during the run are not its input.
+/// Returns the messages of the last run in a conversation, starting with the last user message of
+/// its input. Messages that the user enqueued during the run are not its input.
 fn last_run_messages(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages
         .iter()

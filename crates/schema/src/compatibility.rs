@@ -11,8 +11,8 @@ const MAX_DEPTH: usize = 16;
 /// The maximum number of compared pairs of subschemas. Further pairs are assumed to be compatible.
 const MAX_PAIRS: usize = 2_000;
 
-/// A location where no value of a producer's schema can be valid for the schema of its consumer,
-/// found by [`Schema::find_incompatibility`].
+/// A location where no produced value can be valid for the schema of the consumer, found by
+/// [`Schema::find_incompatibility`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incompatibility {
     /// The JSON pointer of the location in the consumed value, such as `/x`. The pointer of the
@@ -99,7 +99,7 @@ impl<'s> Comparison<'s> {
     }
 
     /// Compares the branches of `anyOf`, `oneOf` and `allOf`. For `anyOf` and `oneOf`, one
-    /// compatible branch is enough; for `allOf`, all branches must be compatible. Returns the first
+    /// compatible branch is enough. For `allOf`, all branches must be compatible. Returns the first
     /// incompatibility, or `None` if there is none.
     fn compare_branches(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
@@ -251,8 +251,8 @@ fn listed_values(schema: &Value) -> Option<Vec<&Value>> {
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
-/// Returns the names of the JSON types that the `type`, `const` or `enum` of `schema` allows, or
-/// `None` if `schema` has none of these keywords.
+/// Returns the names of the JSON types that the `type` of `schema` allows. Without `type`, returns
+/// the types of the values in `const` or `enum`, or `None` if `schema` has none of these keywords.
 fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),

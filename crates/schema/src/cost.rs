@@ -30,7 +30,7 @@ const VALUE_READING_KEYWORDS: [&str; 7] =
 pub(super) struct ValidationCost {
     /// The cost of a visit to the subschema, independent of the size of the value.
     fixed: u64,
-    /// The cost per unit of [`value_size`] of the value.
+    /// The cost per unit of the value's [`value_size`].
     per_unit: u64,
     /// The number of regular expressions in the subschema that need backtracking.
     backtracking_patterns: u64,
@@ -70,8 +70,8 @@ impl ValidationCost {
         }
     }
 
-    /// Returns the cost per unit of [`value_size`] of the value. Returns `None` if the cost does
-    /// not grow linearly with the value, for example because of `uniqueItems`.
+    /// Returns the cost per unit of the value's [`value_size`]. Returns `None` if the cost does not
+    /// grow linearly with this size, for example because of `uniqueItems`.
     pub(super) fn cost_per_unit(&self) -> Option<u64> {
         let is_linear = self.backtracking_patterns == 0 && !self.compares_items && !self.reevaluates;
         is_linear.then(|| self.fixed.saturating_add(self.per_unit))
@@ -108,7 +108,7 @@ thread_local! {
     static REMAINING_BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `check` with the given `budget`. The function `check` subtracts its costs with [`spend`].
+/// Runs `check` with the given `budget`, from which `check` subtracts its costs with [`spend`].
 /// Returns the result of `check`, or `None` if the budget is used up.
 pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
     REMAINING_BUDGET.set(budget);

@@ -27,8 +27,8 @@ pub struct EmbeddedSchema {
 }
 
 impl Schema {
-    /// Returns a copy of the schema with rewritten references, for the location `place` in a larger
-    /// document, such as `#/$defs/tree`.
+    /// Returns a copy of the schema with its references rewritten for the location `place` in a
+    /// larger document, such as `#/$defs/tree`.
     ///
     /// References must be rewritten because a JSON pointer reference starts at the root of the
     /// document (JSON Schema Core 2020-12, section 8.2.3).

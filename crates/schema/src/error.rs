@@ -61,7 +61,7 @@ pub enum SchemaFault {
     /// The schema is invalid according to the meta-schema of its dialect. Contains the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The root of a tool's parameter schema does not allow objects.
+    /// The root of a tool's parameter schema is a boolean, or its `type` does not allow objects.
     #[error("the arguments of a tool must be an object")]
     NotAnObject,
 }
@@ -71,7 +71,8 @@ impl SchemaError {
         Self { pointer: pointer.into(), fault }
     }
 
-    /// Returns the JSON pointer of the faulty subschema. The pointer of the root is empty.
+    /// Returns the JSON pointer of the faulty subschema. The pointer is empty for the root, and for
+    /// faults of the whole document such as [`TooLarge`](SchemaFault::TooLarge).
     pub fn pointer(&self) -> &str {
         &self.pointer
     }

@@ -16,8 +16,8 @@ use super::{reference, union_guards, wording};
 /// The minimum Jaro-Winkler similarity, from 0 to 1, at which a declared property is suggested in
 /// place of an unknown property.
 const MIN_SIMILARITY: f64 = 0.8;
-/// The maximum length of an unknown or declared property name in the search for similar names, in
-/// bytes. The cost of a comparison is quadratic in the length.
+/// The maximum length of a property name in the search for similar names, in bytes. The cost of a
+/// comparison is quadratic in the length.
 const MAX_COMPARED_BYTES: usize = 64;
 /// The maximum nesting of `allOf`, `anyOf` and `oneOf` in the search for declared properties.
 const MAX_LEVELS: usize = 8;
@@ -47,8 +47,8 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         omitted += found.omitted_count();
         violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
-    // `errors` may be empty for an invalid value: `is_valid` and `iter_errors` of the `jsonschema`
-    // crate disagree if a subschema declares another dialect than the root.
+    // `errors` may be empty for an invalid value, because `is_valid` and `iter_errors` of the
+    // `jsonschema` crate disagree if a subschema and the root declare different dialects.
     if violations.is_empty() {
         violations.push(unspecified_violation(value));
     }
@@ -79,7 +79,7 @@ struct Explainer<'s> {
 }
 
 impl Explainer<'_> {
-    /// Returns the number of violations that `error` is converted to: the number of unknown
+    /// Estimates the number of violations for `error` without converting it: the number of unknown
     /// properties, or 1 for any other error.
     fn violation_count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
@@ -236,8 +236,8 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the subschema of the property `name`, if the schema with the failed keyword of
-    /// `error` declares this property. Returns `None` if it does not.
+    /// Returns the subschema of the property `name` from the schema with the failed keyword of
+    /// `error`. Returns `None` if this schema does not declare the property.
     fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];

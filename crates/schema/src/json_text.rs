@@ -8,8 +8,8 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// A text that should be JSON, such as the arguments of a tool call. The text is kept as received,
-/// and parsed at most once, at the first use of its value.
+/// Text that should be JSON, such as the arguments of a tool call. The text is kept as received. It
+/// is parsed at most once, when its value is first used.
 ///
 /// Clones share the text and the parsed value. Equality, hash and serialization use the text.
 ///
@@ -34,7 +34,7 @@ struct Inner {
     value: OnceLock<Result<Arc<Value>, NotJson>>,
 }
 
-/// The error that [`JsonText::value`] returns for a text that cannot be parsed as JSON.
+/// The error that [`JsonText::value`] returns for text that cannot be parsed as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON: {0}")]
 pub struct NotJson(String);
@@ -49,13 +49,13 @@ impl JsonText {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not valid JSON, or is nested deeper than 128 levels, the
+    /// Returns an error if the text is not valid JSON, or is nested deeper than 127 levels, the
     /// limit of `serde_json`.
     pub fn value(&self) -> Result<&Value, NotJson> {
         self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
     }
 
-    /// Returns the parsed JSON value. A text that is not valid JSON is returned as a JSON string.
+    /// Returns the parsed JSON value. Text that is not valid JSON is returned as a JSON string.
     pub fn value_or_string(&self) -> Arc<Value> {
         self.parsed().clone().unwrap_or_else(|_| Arc::new(Value::from(self.as_str())))
     }
@@ -85,7 +85,7 @@ impl From<&String> for JsonText {
 }
 
 /// Uses the compact JSON of the value as the text. The text is not parsed again, so
-/// [`JsonText::value`] succeeds even for a value nested deeper than 128 levels.
+/// [`JsonText::value`] succeeds even for a value nested deeper than 127 levels.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))

@@ -20,7 +20,7 @@ pub(super) use self::survey::{child_count, drop_iteratively, exceeds_size};
 use super::error::{SchemaError, SchemaFault};
 
 /// The maximum nesting of objects and arrays in a valid value: 100 levels. The parser of
-/// `serde_json` accepts 128 levels, so each valid value can be parsed again from its JSON text.
+/// `serde_json` accepts 127 levels, so each valid value can be parsed again from its JSON text.
 pub const MAX_VALUE_DEPTH: usize = 100;
 
 /// Limits for a schema, checked before it is compiled.

@@ -27,8 +27,8 @@ pub enum SchemaTarget {
     ///
     /// All of JSON Schema is allowed below the root. The root must have the type `object`, and must
     /// not contain `anyOf`, `oneOf`, `allOf`, `enum`, `const` or `not`. OpenAI does not document
-    /// this rule. Its source is an
-    /// [error response](https://github.com/langchain-ai/langchainjs/issues/9804) of the API.
+    /// this rule. The source is an [error
+    /// response](https://github.com/langchain-ai/langchainjs/issues/9804) of the API.
     OpenAi,
     /// OpenAI's Structured Outputs (`strict: true`): the arguments written by the model are always
     /// valid for the derived schema.
@@ -38,16 +38,17 @@ pub enum SchemaTarget {
     /// - Objects are closed, and all their properties are required. An optional property becomes
     ///   nullable. [`repair`](super::repair()) removes the `null` from the arguments again, and so
     ///   does a pipeline without [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
-    /// - The only combinators are `anyOf`, except at the root, and `$ref` into `$defs`. References
-    ///   may be recursive.
+    /// - The only combinators are `anyOf`, which is not allowed at the root, and `$ref` to the root
+    ///   or into `$defs`. References may be recursive.
     /// - The supported constraints are `enum` and `const`; `pattern` and nine values of `format`
     ///   for strings; bounds and `multipleOf` for numbers; `minItems` and `maxItems` for arrays.
     /// - A schema has at most 5,000 properties, 10 levels, 1,000 enum values, and 120,000
-    ///   characters in names and enum values.
+    ///   characters in names and enum values. An enum with more than 250 values has at most 15,000
+    ///   characters.
     ///
-    /// Other constraints are moved to the `description`. Some constraints cannot be dropped, for
-    /// example in a map with arbitrary keys. A schema with a constraint of this kind is derived for
-    /// [`OpenAi`](SchemaTarget::OpenAi) instead.
+    /// Other constraints are moved to the `description` if they are short, and dropped if they are
+    /// long. A schema that has no strict form, for example because it is a map with arbitrary keys,
+    /// is derived for [`OpenAi`](SchemaTarget::OpenAi) instead.
     ///
     /// [supported]:
     ///     https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
@@ -56,8 +57,8 @@ pub enum SchemaTarget {
     /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function,
     /// directly or through a gateway. Gemini rejects a request with any other keyword.
     ///
-    /// - A schema has either a single `type`, optionally with `nullable`, or `anyOf` with
-    ///   annotations only. The root is an object.
+    /// - A schema has either a single `type` or an `anyOf` with annotations only, and may be
+    ///   `nullable`. The root is an object.
     /// - References are replaced with their targets. A recursive reference becomes a schema for any
     ///   value of the target's type.
     /// - The supported constraints are `enum` of non-empty strings; four formats of numbers, and

@@ -42,9 +42,8 @@ pub(crate) fn root_target(root: &Value) -> String {
     steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
 }
 
-/// Returns an iterator over the targets of a chain of references: the target of the `$ref` of
-/// `schema`, the target of this target's `$ref`, and so on. Each item consists of the JSON pointer
-/// of a target and the target itself.
+/// Returns an iterator over the targets in the chain of references that starts with the `$ref` of
+/// `schema`. Each item consists of the JSON pointer of a target and the target itself.
 fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String, &'s Value)> {
     let next = move |schema: &Value| {
         let reference = schema.get("$ref").and_then(Value::as_str).and_then(Reference::parse);

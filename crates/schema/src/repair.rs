@@ -17,7 +17,8 @@ use super::error::PointerDisplay;
 /// `{"arguments": {"x": 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// The maximum number of nested wrapper objects, such as `{"args": …}`, that a repair removes.
+/// The maximum number of nested layers, such as `{"args": …}` or a string with a JSON object, that
+/// a repair removes from around the arguments.
 const MAX_WRAPPERS: usize = 4;
 
 /// The treatment of arguments that are invalid for the schema of a tool.
@@ -35,8 +36,8 @@ pub enum RepairPolicy {
 
 /// A change made to invalid arguments to make them valid.
 ///
-/// A repair contains the location and the kind of the change, but not the value: repairs are
-/// logged, and arguments may be secret.
+/// A repair contains the location and the kind of the change, but not the value, because repairs
+/// are logged, and arguments may be secret.
 ///
 /// # Examples
 ///
@@ -78,12 +79,12 @@ pub enum RepairKind {
     },
     /// An optional property with the value `null` was removed.
     DroppedNull,
-    /// Empty arguments (an empty text or `null`) were replaced with `{}`.
+    /// Empty arguments (`null` or a blank string) were replaced with `{}`.
     NoArguments,
 }
 
 impl Repair {
-    /// Creates the [`Repair`] that records the replacement of an empty text with `{}`.
+    /// Creates the [`Repair`] that records the replacement of empty arguments with `{}`.
     pub fn no_arguments() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }

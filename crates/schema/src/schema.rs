@@ -19,7 +19,7 @@ use crate::{arguments, derive, explain, reference};
 /// A JSON Schema with its compiled validator.
 ///
 /// Clones share the schema and the validator, so cloning is cheap. Two schemas are equal if their
-/// JSON is equal; the order of keys is ignored.
+/// JSON is equal, regardless of the order of keys.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ pub struct Schema(pub(crate) Arc<Inner>);
 pub struct Property<'s> {
     /// The name of the property.
     pub name: &'s str,
-    /// The subschema of the property. Each `$ref` in it refers to the document of the whole schema.
+    /// The subschema of the property. Its references are resolved against the whole schema.
     pub schema: &'s Value,
     /// `true` if the `required` keyword of the schema lists the property.
     pub is_required: bool,
@@ -55,7 +55,7 @@ pub struct Property<'s> {
 pub(crate) struct Inner {
     value: Value,
     pub(crate) validator: SchemaValidator,
-    /// `true` if valid objects contain only declared properties, even without
+    /// `true` if the described objects contain only declared properties, even without
     /// `additionalProperties: false`. [`Schema::from_output_type`] sets this flag, because a Rust
     /// type serializes only its fields.
     pub(crate) is_closed: bool,
@@ -84,6 +84,7 @@ impl Schema {
     ///
     /// - exceeds a limit,
     /// - contains a reference to another document, or a reference without a target,
+    /// - defines an anchor twice, or contains a nested `$id` together with references,
     /// - recurses infinitely for one value, as in `{"$ref": "#"}`,
     /// - declares an unknown dialect in `$schema`, or
     /// - is not a valid JSON Schema.
@@ -150,15 +151,15 @@ impl Schema {
 
     /// Creates the schema of a tool's arguments, which are always a JSON object.
     ///
-    /// Sets the type of the root to `object`. Adds empty `properties` to a root without
-    /// `properties`, `$ref`, `allOf`, `anyOf` and `oneOf`. A draft-07 `$ref` at the root is moved
-    /// into an `allOf` if its target does not have the type `object`.
+    /// Sets the type of the root to `object`. Adds empty `properties` if the root has none of the
+    /// keywords `properties`, `$ref`, `allOf`, `anyOf` and `oneOf`. A draft-07 `$ref` at the root
+    /// is moved into an `allOf` if its target does not declare the type `object`.
     ///
     /// # Errors
     ///
     /// The same errors as [`Schema::new`], and
-    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root does not allow
-    /// objects.
+    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root is a boolean, or
+    /// if its `type` does not allow objects.
     pub fn for_arguments(value: Value) -> Result<Self, SchemaError> {
         Self::new(value)?.into_arguments()
     }
@@ -168,8 +169,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root does not
-    /// allow objects.
+    /// Returns [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root is a
+    /// boolean, or if its `type` does not allow objects.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
         match arguments::to_object_root(self.as_value(), self.0.validator.draft())? {
             Some(value) => self.with_root(value),
@@ -202,9 +203,9 @@ impl Schema {
     /// # Errors
     ///
     /// Returns up to 20 violations, and the number of further violations. Only the first error is
-    /// reported if the value contains more than 10,000 nested values, or if listing all errors
-    /// would take too long. A value that is nested too deep, or is too expensive to check, has a
-    /// single violation.
+    /// reported if the value contains more than 10,000 nested values, or if a list of all errors
+    /// could take too much memory. The list has a single violation if the value is nested too deep,
+    /// if it is too expensive to check, or if its errors are too expensive to list.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
             return Err(Violations::new(
@@ -247,8 +248,8 @@ impl Schema {
     }
 
     /// Returns a value computed from this schema, such as its encoding for a provider. The first
-    /// call for a type `T` computes the value with `compute`. Later calls, also on clones of the
-    /// schema, return the stored value (see [`TypeMemo`] for exceptions).
+    /// call for a type `T` computes the value with `compute`. Later calls, including calls on
+    /// clones of the schema, return the stored value (see [`TypeMemo`] for exceptions).
     pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| compute(self))
     }

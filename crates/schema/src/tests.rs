@@ -139,7 +139,7 @@ fn references_within_the_document_are_followed() {
     assert!(encoded.is_valid(&json!(["a"])));
 }
 
-/// A value nested deeper than 100 levels must be invalid. This limit is below the 128 levels of
+/// A value nested deeper than 100 levels must be invalid. This limit is below the 127 levels of
 /// `serde_json`, so each valid value can be parsed again from its JSON text.
 #[test]
 fn value_deeper_than_100_levels_is_invalid() {

@@ -1,7 +1,7 @@
 //! Guards for the alternatives of unions (`anyOf` and `oneOf`). A guard rejects a wrong alternative
 //! early.
 //!
-//! The validator lists the errors of every alternative of a union, also in nested unions. For a
+//! The validator lists the errors of every alternative of a union, including nested unions. For a
 //! tree of tagged alternatives, the number of errors is exponential in the depth: eight levels of
 //! five alternatives take half a minute. With a guard, an alternative is evaluated only if the
 //! value matches the signature of the alternative, for example its tag. The set of valid values

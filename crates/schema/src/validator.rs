@@ -34,7 +34,7 @@ const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 /// The budget for listing the errors of a value, in the unit of [`ValidationCost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
-/// A validator for the values of a schema.
+/// A validator that checks values against a schema.
 pub(super) enum SchemaValidator {
     /// A validator that accepts every object, for tools without arguments. It needs no compilation,
     /// so its creation cannot fail.

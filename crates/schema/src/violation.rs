@@ -52,8 +52,8 @@ impl Violation {
     }
 
     /// Creates the violation for the undeclared property `name` of the object at `pointer`.
-    /// `suggestion` is the most similar declared name, and `known` is a text that lists all
-    /// declared names.
+    /// `suggestion` is the most similar declared name, and `known` lists the declared names as
+    /// text.
     pub(super) fn unknown_property(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
         let hint = suggestion
             .map(|suggestion| format!(", did you mean {}?", wording::quoted(suggestion)))

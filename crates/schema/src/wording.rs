@@ -62,7 +62,7 @@ pub(super) fn join_names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -
     join_limited(names.map(|name| quoted(name)), total)
 }
 
-/// Formats `text` in quotes, for example `"a"`. A text longer than 80 characters is shortened.
+/// Formats `text` in quotes, for example `"a"`. Text longer than 80 characters is shortened.
 pub(super) fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_VALUE_LENGTH) {
         None => Value::from(text).to_string(),
@@ -112,7 +112,7 @@ pub(super) fn describe_format(name: &str) -> String {
     format!("string of format {name}, such as {example}")
 }
 
-/// Joins descriptions of alternatives, without duplicates, into a text such as `integer or null`.
+/// Joins descriptions of alternatives, without duplicates, into text such as `integer or null`.
 /// Only the first 20 alternatives are used.
 pub(super) fn join_with_or(alternatives: impl Iterator<Item = String>) -> String {
     let mut distinct: Vec<String> = Vec::new();

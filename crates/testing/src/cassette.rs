@@ -29,10 +29,11 @@ use haft_core::{call::BoxError, model::ModelProfile};
 /// convert a cassette to and from indented JSON. If a request continues an earlier request, only
 /// the differences between them are stored.
 ///
-/// Recorded requests contain no timestamps, durations or metadata, because a model does not receive
-/// them. Tool call ids in requests are replaced with numbers in the order of the calls, for example
-/// `#1`. Requests contain no API key, because the model implementation adds it later. Remove other
-/// secrets with [`CassetteModel::with_redaction`].
+/// Requests are recorded in their [canonical
+/// form](haft_core::model::ChatRequest::to_canonical_json), without timestamps, durations, metadata
+/// and provider data. Tool call ids in requests are replaced with numbers in the order of the
+/// calls, for example `#1`. Requests contain no API key, because the model implementation adds it
+/// later. Remove other secrets with [`CassetteModel::with_redaction`].
 ///
 /// A truncated tool result can end with a random handle, which the model uses to read the full
 /// text. The handle differs in each process, so a replayed request with this handle would not match

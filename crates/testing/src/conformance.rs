@@ -1,9 +1,9 @@
 //! Conformance checks for implementations of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
-//! The functions [`tool`], [`source`], [`model`] and [`agent`] call an implementation in the same
-//! way as a program would. They report each violation of the trait's contract, with a remedy. Each
-//! finding is a bug, but a report without findings does not prove that the implementation is
-//! correct.
+//! The functions [`tool`], [`source`], [`model`] and [`agent`] create a check that uses an
+//! implementation as a program would. The check reports violations of the trait's contract, each
+//! with a remedy. Each finding is a bug, but a report without findings does not prove that the
+//! implementation is correct.
 //!
 //! A check has side effects. It repeatedly calls the tool, lists the tools of the source, sends
 //! requests to the model, or runs the agent. Use a test environment. Use the multi-thread runtime

@@ -29,8 +29,8 @@ const MAX_ATTEMPTS: usize = 500;
 const MAX_VALUE_DEPTH: usize = 40;
 
 /// The budget for all attempts to generate one example. Each generated JSON value costs one unit,
-/// including each nested value. A text with `minLength` costs one more unit per 64 characters. The
-/// budget bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
+/// including each nested value. A string costs one more unit per 64 characters of its `minLength`.
+/// The budget bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
 const VALUE_BUDGET: usize = 100_000;
 
 /// The error returned by [`generate_example`] if no valid value was found. A valid value may still
@@ -47,16 +47,16 @@ pub struct ExampleError {
 /// Generates a small value that is valid for `schema`. The same schema always gives the same value.
 ///
 /// Objects contain the required members, and more members only if the schema needs them, for
-/// example because of `minProperties`. Texts are `a` and numbers are 0. If the schema does not
-/// allow these values, values near them are used. For a text with a `pattern` or `format`, common
-/// texts (such as dates) are tried first, then texts generated from the pattern, and then the
+/// example because of `minProperties`. Strings are `a` and numbers are 0. If the schema does not
+/// allow these values, values near them are used. For a string with a `pattern` or `format`, common
+/// strings (such as dates) are tried first, then strings generated from the pattern, and then the
 /// `examples` and the `default` of the schema. If the schema has alternatives (`anyOf`, `oneOf`,
 /// `if`, `enum` or several types), they are tried in turn until the whole value is valid.
 ///
 /// # Errors
 ///
-/// Returns an [`ExampleError`] if no valid value was found in 500 attempts, or if the schema
-/// requires a very large value.
+/// Returns an [`ExampleError`] if none of up to 500 attempts generates a valid value, or if the
+/// schema requires a very large value.
 ///
 /// # Examples
 ///
@@ -130,8 +130,8 @@ struct Generator<'s> {
     /// They are used to detect recursive schemas.
     ancestors: Vec<usize>,
     /// `true` while the generated values must differ, for example the items of an array with
-    /// `uniqueItems`. Numbers and plain texts are then selected from 5,000 candidates instead of a
-    /// few.
+    /// `uniqueItems`. Numbers and plain strings are then selected from 5,000 candidates instead of
+    /// a few.
     needs_distinct: bool,
     /// The remaining units of [`VALUE_BUDGET`].
     budget: usize,

@@ -21,8 +21,8 @@ use haft_core::{
 /// A model that replies from a script. Each request takes the next step of the script.
 ///
 /// A request fails if no step is left. Clones share the script. Dropping the last clone panics if a
-/// request found no step or if a step was not used. A passing test has therefore used the whole
-/// script.
+/// request found no step or if a step was not used, so a test that does not follow the script
+/// fails.
 ///
 /// A test can inspect all requests afterwards with [`requests`](Self::requests), or check each
 /// request as it arrives with [`reply_with`](Self::reply_with). A streamed reply has its whole text
@@ -128,8 +128,9 @@ impl ScriptedModel {
     }
 
     /// Adds a step that streams exactly `events`, for example the events of a faulty server. If the
-    /// request is sent with [`chat`](ChatModel::chat), the reply is the response in the first
-    /// [`ChatEvent::Finished`], or the first error if it precedes that event.
+    /// request is sent with [`chat`](ChatModel::chat), it returns the response of the first
+    /// [`ChatEvent::Finished`] or the first error, whichever comes first. It fails if `events`
+    /// contains neither.
     #[must_use]
     pub fn reply_events(self, events: impl IntoIterator<Item = Result<ChatEvent, ModelError>>) -> Self {
         let events = events.into_iter().collect();

@@ -9,8 +9,8 @@ pub(super) enum ScriptedReply {
     /// The events of a streamed reply. The sequence may be malformed: for example, the final event
     /// may be missing.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// A reply that never completes. A streamed request yields these events, and then stays pending
-    /// until it is dropped. A request with `chat` stays pending from the start.
+    /// A reply that never completes. A stream yields these events and then stays pending until it
+    /// is dropped. A call of `chat` stays pending from the start.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

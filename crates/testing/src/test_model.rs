@@ -24,13 +24,14 @@ use haft_core::{
 ///
 /// The first reply calls every tool that was not yet called in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains only one call.
-/// After all tools have been called, the model answers. It never answers with two tool choices:
-/// with `ToolChoice::Required`, it repeats the last of the permitted tools, and with
+/// After all tools have been called, the model answers. Two tool choices prevent the answer: with
+/// `ToolChoice::Required`, the model then repeats the call of the last permitted tool, and with
 /// [`ToolChoice::Tool`], it calls the named tool in every reply.
 ///
-/// The answer is an example of the requested response schema. If the request has no schema, the
-/// answer is the text set with [`with_answer`](Self::with_answer), by default a JSON object with
-/// tool names as keys and results as values.
+/// The answer depends on the [`ResponseFormat`] of the request. It is an example of the schema for
+/// `JsonSchema`, and `{}` for `JsonObject`. For `Text`, it is the text set with
+/// [`with_answer`](Self::with_answer), by default a JSON object with tool names as keys and results
+/// as values.
 ///
 /// # Examples
 ///
@@ -63,8 +64,8 @@ pub struct TestModel {
 const NO_TOOL: &str = "a tool call is required, but the request has no tool that may be called; if \
     `with_only_tools` is set, add the name of a tool, such as the output tool of an agent";
 
-/// The error returned by a [`TestModel`] if it cannot generate arguments for a tool. The schema of
-/// the tool may still have valid arguments, because the search is not exhaustive.
+/// The source of the [`ModelError::Failed`] that a [`TestModel`] returns if it cannot generate
+/// arguments for a tool. Valid arguments may still exist, because the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
 pub struct ArgumentsError {
@@ -107,8 +108,8 @@ impl TestModel {
         self
     }
 
-    /// Sets the text of the final answer. By default, the answer is a JSON object with tool names
-    /// as keys and call results as values.
+    /// Sets the text of the final answer to requests with the format [`ResponseFormat::Text`]. By
+    /// default, the answer is a JSON object with tool names as keys and call results as values.
     #[must_use]
     pub fn with_answer(mut self, text: impl Into<String>) -> Self {
         self.answer = Some(text.into());

@@ -3,7 +3,8 @@
 //! Expressions are evaluated by `nanoexpr`, because it is safe for input from a model:
 //!
 //! - Its time, memory and stack are bounded.
-//! - It computes with exact fractions, and with 18 decimal digits if a fraction overflows.
+//! - It computes with exact fractions, and with 18 decimal digits if a result is irrational or its
+//!   fraction overflows.
 //! - Its errors contain the position of the problem.
 //!
 //! Alternatives that were rejected: `fend-core` overflows the stack on 20 nested `sqrt`, `exmex`
@@ -44,9 +45,10 @@ pub struct Calculation {
 ///
 /// # Errors
 ///
-/// Returns a [`CalculatorError`] if the expression is invalid or has no real value.
-// The description contains no example with numbers, because small models copy it instead of the
-// expression in the question.
+/// Returns a [`CalculatorError`] if the expression is invalid, or if a value in it is not a real
+/// number or too large.
+// The description contains no example with numbers, because small models copy the example instead
+// of the expression in the question.
 #[tool(
     description = "Works out an arithmetic expression with + - * / % ^ ! and functions such as sqrt, and tells the result.",
     idempotent

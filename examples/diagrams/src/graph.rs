@@ -142,7 +142,7 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
 
 /// Returns the x coordinate at which an arrow meets the border of a box. `at` is the centre of the
 /// box, `width` is its width, and `other` is the next point of the arrow. The coordinate is shifted
-/// towards `other`.
+/// from the centre towards `other`.
 fn arrow_x(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
     at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
 }

@@ -160,7 +160,7 @@ impl Sequence {
         svg.finish(MARGIN)
     }
 
-    /// Returns the x coordinate of each participant. Adjacent participants are far enough apart for
+    /// Returns the x coordinate of each participant. Any two participants are far enough apart for
     /// the texts of the messages between them.
     fn columns(&self) -> Vec<f64> {
         let mut columns: Vec<f64> = Vec::new();

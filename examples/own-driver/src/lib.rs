@@ -1,4 +1,4 @@
-//! A driver for runs that is not part of haft-react.
+//! A custom driver for the runs of haft-react.
 //!
 //! A run returns effects, and a driver performs them. This driver uses only public items of haft.
 //! It executes tool calls in parallel, requests approvals, hands off runs between agents, runs the
@@ -120,8 +120,8 @@ impl Team {
         // dropped.
         let meter = UsageMeter::default();
         let cancellation = context.cancellation.clone();
-        // Each call gets its own open handle later. Without this handle, tools that take a handle
-        // would be withheld.
+        // Without the closed handle, tools that take a `QueueHandle` would be withheld. Each call
+        // gets its own open handle later.
         let entries = Entries::new(run.extension_entries().clone());
         let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
         let context = Arc::new(RunContext { usage: Some(meter.clone()), state, ..context });
@@ -152,7 +152,7 @@ impl Team {
         (shared, mailbox): (&Shared, &Mailbox),
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
-        // The resolver shows the results of pushed calls in place of their placeholders.
+        // The resolver replaces the placeholders of pushed calls with their results.
         let placeholders = QueueResolver::new();
         let mut inputs = prepare(self.member(&name)?, run, shared).await?;
         // Recover the run, because its previous driver may have crashed. Recovery does not change a

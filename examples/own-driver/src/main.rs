@@ -1,5 +1,5 @@
-// A shop with two agents. Their runs are driven by this package instead of haft-react. The models
-// are scripted, so no network is needed.
+// A shop with two agents, whose run is driven by this package instead of haft-react. The models are
+// scripted, so no network is needed.
 //
 // cargo xtask example own-driver
 

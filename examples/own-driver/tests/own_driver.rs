@@ -239,8 +239,6 @@ async fn failed_hook_ends_the_run() {
     assert_eq!(error.usage.requests, 1);
 }
 
-/// The calls that a tool pushes are executed before the next request. The model sees their results
-/// in place of the placeholders.
 /// The driver delivers the messages of a handle, and closes the handle when the run ends.
 #[tokio::test]
 async fn handle_sends_messages_to_the_run() -> Result<(), Box<dyn Error>> {
@@ -257,6 +255,8 @@ async fn handle_sends_messages_to_the_run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The calls that a tool pushes are executed before the next model request. In this request, their
+/// results replace the placeholders.
 #[tokio::test]
 async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().reply_calls([("a", "sell", "{}")]).reply_text("Sold.");

@@ -8,8 +8,8 @@ fn call_writes_the_result_text() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "{\"result\":\"14\",\"exact\":true}\n"));
 }
 
-/// Behaviour B71: `haft call --json` writes the result of a call as `{"success", "result", "error",
-/// "warning"}`, for a success and for a failure.
+/// Behaviour B71: `haft call --json` writes the result of a successful or failed call as an object
+/// with the keys `success`, `result`, `error` and `warning`.
 #[test]
 fn json_result_has_a_fixed_shape() {
     let called =

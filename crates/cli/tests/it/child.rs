@@ -44,8 +44,8 @@ fn key() -> String {
     env::var("OPENAI_API_KEY").unwrap_or_else(|_| "no key".to_owned())
 }
 
-/// Runs the MCP server if `HAFT_TESTS_SERVE` is set, which is only the case in the child process of
-/// `haft`. In an ordinary test run, it does nothing.
+/// Runs the MCP server if `HAFT_TESTS_SERVE` is set, which is the case only in the child process of
+/// `haft`. In an ordinary test run, this test does nothing.
 #[test]
 fn child() {
     if env::var_os(SERVE_VARIABLE).is_none() {

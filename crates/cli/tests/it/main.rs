@@ -20,8 +20,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Returns a command that runs `haft` with `arguments`. Environment variables that change the
-/// behaviour of `haft` are removed.
+/// Returns a command that runs `haft` with `arguments`. The `OPENAI_*` and `HAFT_*` environment
+/// variables of the caller are removed.
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);

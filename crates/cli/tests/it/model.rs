@@ -85,12 +85,12 @@ fn unusable_model_is_verified_at_the_next_start() {
 }
 
 /// A model file of the wrong size must be removed and downloaded again. If standard error is not a
-/// terminal, the progress must be written at every 10 % of the download.
+/// terminal, the progress must be written for every 10 % of the download.
 #[test]
 fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
     let damaged = create_sparse_file(cache.path(), MODEL_FILE, 1000);
-    // The server sends ten bytes, and the download thereby reaches 70 % of the file.
+    // The server sends ten bytes, which bring the download to 70 % of the file.
     let (have, have_then) = (343_980_040, 343_980_050);
     create_sparse_file(cache.path(), &format!("{MODEL_FILE}.partial"), have);
     let hub = Hub::start(Some(format!(

@@ -49,8 +49,8 @@ fn failed_server_is_reported_and_other_tools_are_listed() {
     assert!(last["message"].as_str().unwrap().contains("mcp:gone"), "{last}");
 }
 
-/// Behaviour A66: `--check` reports incomplete definitions of built-in tools and of tools from MCP
-/// servers.
+/// Behaviour A66: `--check` lints the built-in tools and the tools of MCP servers, and reports
+/// incomplete definitions.
 #[test]
 fn check_reports_incomplete_definitions() {
     let complete = CommandOutput::run(haft(["tools", "--check"]));

@@ -10,7 +10,7 @@ use crate::{
     tool::{IntoToolOutput, ToolContext, ToolDefinition},
 };
 
-/// A function with the attribute `#[tool]`. The macro generates the implementation.
+/// A function with the attribute `#[tool]`. The macro generates the implementation of this trait.
 pub trait Function: Send + Sync {
     /// The name of the tool.
     const NAME: &'static str;
@@ -19,8 +19,8 @@ pub trait Function: Send + Sync {
     /// The return type of the function.
     type Output: IntoToolOutput;
 
-    /// Returns the parameters that the model sets. Parameters for the context and for
-    /// host state are not included.
+    /// Returns the parameters that the model sets. Parameters for the context and for host state
+    /// are not included.
     fn parameters() -> impl Parameters<Values = Self::Arguments>;
 
     /// Calls the function with the deserialized `arguments`.
@@ -62,7 +62,7 @@ pub async fn call<F: Function>(
     function.call(arguments, cx).await?.into_tool_output()
 }
 
-/// A marker type. Its JSON Schema describes the arguments of the function `F`.
+/// A marker type whose JSON Schema describes the arguments of the function `F`.
 struct ArgumentsOf<F>(PhantomData<F>);
 
 impl<F: Function> JsonSchema for ArgumentsOf<F> {

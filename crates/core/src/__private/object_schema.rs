@@ -10,8 +10,8 @@ pub struct Object<'a> {
     pub(super) generator: &'a mut SchemaGenerator,
     properties: Map<String, Value>,
     required: Vec<Value>,
-    /// The schema keywords of the flattened parameter except for `properties` and `required`, for
-    /// example `additionalProperties`. `None` if no parameter is flattened.
+    /// The schema keywords of the flattened parameter that [`flatten`](Self::flatten) neither
+    /// merges nor drops, for example `additionalProperties`. `None` if no parameter is flattened.
     flattened: Option<Map<String, Value>>,
 }
 

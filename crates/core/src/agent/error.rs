@@ -16,8 +16,8 @@ use crate::{
 pub struct AgentError {
     /// The reason why the run failed.
     pub kind: Box<AgentErrorKind>,
-    /// The conversation up to the failure. Every tool call in it has a result, so a later run can
-    /// continue it.
+    /// The conversation up to the failure. Every tool call has a result, so a later run can
+    /// continue the conversation.
     pub transcript: Transcript,
     /// The tokens and the cost of the run up to the failure.
     pub usage: Usage,
@@ -50,20 +50,20 @@ pub enum AgentErrorKind {
     /// The tools of the agent could not be listed.
     #[error(transparent)]
     ListTools(#[from] crate::toolset::SourceError),
-    /// The input of the run is invalid. The value describes the problem.
+    /// The input of the run is invalid. Contains a description of the problem.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
     /// The tool choice requires a tool that is not available.
     #[error("the model cannot be made to call {required}: {}", describe_available_tools(available))]
     UnavailableToolChoice {
-        /// The required tool, as text for the error message. The text is the quoted name of the
-        /// tool, or `a tool` if the tool choice accepts any tool.
+        /// The required tool in the words of the error message: the quoted name of the tool, or
+        /// `a tool` if the tool choice accepts any tool.
         required: String,
         /// The names of the available tools.
         available: Vec<String>,
     },
-    /// The driver of the run reported an outcome that the run does not expect in its current state.
-    /// The value describes the problem.
+    /// The driver used the run incorrectly, for example by reporting a reply while no model request
+    /// was in flight. Contains a description of the problem.
     #[error("the run cannot go on: {0}")]
     UnexpectedOutcome(String),
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
@@ -74,11 +74,12 @@ pub enum AgentErrorKind {
         /// The error of the failed hook.
         source: crate::call::BoxError,
     },
-    /// The agent was used outside of a tokio runtime.
+    /// The agent was used outside of a tokio runtime, or needed a timer on a runtime with disabled
+    /// timers.
     #[error("an agent runs on a tokio runtime: use it inside one")]
     NoRuntime,
-    /// A blocking method was called on a thread that runs async tasks, where it could deadlock. The
-    /// value is the name of the async method to use instead.
+    /// A blocking method was called on a thread that runs async tasks, where it could deadlock.
+    /// Contains the name of the async method to use instead.
     #[error("a blocking call inside an async runtime could never end: use `{0}` there")]
     BlockingInRuntime(&'static str),
     /// The tokio runtime of a blocking agent could not be started.
@@ -89,7 +90,8 @@ pub enum AgentErrorKind {
     Incomplete,
 }
 
-/// A limit that a run has reached, with the configured value.
+/// A limit that a run has reached. Each variant except [`UnknownCost`](Self::UnknownCost) contains
+/// the value of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -106,12 +108,12 @@ pub enum Limit {
     OutputTokens(u64),
     /// The maximum cost of the model requests.
     Cost(Cost),
-    /// The maximum cost, which can no longer be checked because the cost of a request is unknown.
+    /// The maximum cost. It can no longer be checked, because the cost of a request is unknown.
     UnknownCost,
     /// The maximum duration of the run.
     Time(Duration),
-    /// The maximum number of times in a row that the model can make the same call, or the same
-    /// cycle of calls. Two calls are the same if their tools and arguments are equal.
+    /// The maximum number of times that the model can make the same call, or the same cycle of
+    /// calls, in a row. Two calls are the same if their tools and arguments are equal.
     RepeatedCalls(u32),
     /// The number of consecutive rejected replies after which a run ends.
     RejectedReplies(u32),

@@ -15,13 +15,15 @@ use crate::{
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// A router or a hand-off selected an agent for the task.
+    /// A router selected an agent, or an agent of a hand-off group took over the conversation. A
+    /// hand-off group also emits this event for its first agent.
     Routed {
-        /// The name of the selected agent. `None` if no route of a router matches the task. Then
-        /// the fallback agent runs, or the user is asked for a clarification.
+        /// The name of the selected agent. `None` if no route of the router matches the task. In
+        /// this case, the fallback agent runs. Without a fallback agent, the answer is a clarifying
+        /// question.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
-        /// The reason why the agent was selected, as text.
+        /// The reason for the selection, as text.
         reason: String,
     },
     /// A request to the model started.
@@ -47,16 +49,17 @@ pub enum RunEvent {
     /// The reply to the current model request was rejected, and the request is repeated. The [text
     /// deltas](Self::TextDelta) of the rejected reply are not part of the answer.
     ReplyRejected {
-        /// The reason for the rejection: the error text that is sent to the model. For a truncated
-        /// reply, the reason is the error that ended the stream.
+        /// The reason for the rejection, as sent to the model. If the reply was empty, malformed or
+        /// truncated, the reason is the error text, which is not sent to the model.
         problem: String,
     },
-    /// A tool call started in the [pipeline](crate::Pipeline).
+    /// A tool call was passed to the [pipeline](crate::Pipeline). The tool may start later, if the
+    /// call [conflicts](crate::tool::TouchFn) with an earlier call.
     ///
-    /// If the call is suspended, [`CallPending`](Self::CallPending) follows. The call starts again
-    /// after the run is resumed.
+    /// If the call is suspended, [`CallPending`](Self::CallPending) follows. After the run is
+    /// resumed with a decision about the call, `CallStarted` is emitted again.
     CallStarted {
-        /// The started tool call.
+        /// The tool call.
         call: ToolCall,
     },
     /// A running tool call reported its progress.

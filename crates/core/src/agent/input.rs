@@ -12,8 +12,8 @@ use crate::{
     usage::Cost,
 };
 
-/// The input of a run: a task, and settings that apply only to this run. The task is a list of new
-/// messages, or a suspended run with decisions about its calls.
+/// The input of a run: its starting point, and settings that apply only to this run. The starting
+/// point is a list of new messages, or a suspended run with decisions about its calls.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunInput {
-    /// The starting point of the run: a new task, or a suspended run.
+    /// The starting point of the run: new messages, or a suspended run.
     pub start: RunStart,
     /// The limits of this run. `None` keeps the limits of the agent.
     pub limits: Option<RunLimits>,
@@ -34,7 +34,7 @@ pub struct RunInput {
     /// The names of the stop tools of this run. `None` keeps the stop tools of the agent. See
     /// [`with_stop_on`](Self::with_stop_on).
     pub stop_on: Option<BTreeSet<String>>,
-    /// The context of the tool calls, for example the principal and the host state.
+    /// The context of the tool calls, such as the principal and the host state.
     pub context: RunContext,
 }
 
@@ -61,9 +61,12 @@ pub enum RunStart {
 
 /// Limits on the resources of a run. A field that is `None` sets no limit.
 ///
-/// The limits are checked before each model request and before the calls of a reply. Failed
-/// requests, requests that summarize the conversation, and requests of agents used as tools count
-/// toward the limits.
+/// The limit on tool calls is checked before the calls of a reply are executed. The time limit also
+/// interrupts requests and calls in progress. The other limits are checked before each model
+/// request, so the last request can exceed the limits on tokens and cost.
+///
+/// Failed requests and requests that summarize the conversation count toward the limits. Requests
+/// of agents used as tools count toward the limits on tokens and cost, but not toward `requests`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
@@ -81,11 +84,11 @@ pub struct RunLimits {
     /// The maximum cost, computed with the [prices](crate::model::ChatModelExt::priced) of the
     /// models. Default: unlimited.
     ///
-    /// After a request with an unknown price, the run ends with
+    /// After a request with an unknown price, the run has reached
     /// [`Limit::UnknownCost`](super::Limit::UnknownCost).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// The maximum duration of the run. The time during which the run is suspended does not count.
+    /// The maximum duration of the run, without the time during which the run is suspended.
     /// Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
@@ -137,7 +140,7 @@ impl RunInput {
         self
     }
 
-    /// Sets the limits of this run. They replace all limits of the agent: a field that is `None`
+    /// Sets the limits of this run, which replace all limits of the agent. A field that is `None`
     /// removes the corresponding limit.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {

@@ -36,11 +36,12 @@ pub enum RunOutput {
 pub struct RunAnswer {
     /// The answer as text.
     pub text: String,
-    /// The values of the declared outputs, by name. Empty if the agent declares no outputs.
+    /// The values of the declared outputs, by name. Empty if the agent declares no outputs, unless
+    /// a stop tool ended the run.
     ///
     /// If a [stop tool](super::RunInput::with_stop_on) ended the run, `outputs` contains the fields
-    /// of the tool's structured result. `outputs` is empty if the result does not match the
-    /// declared outputs.
+    /// of the tool's structured result. It is empty if the result is not an object or does not
+    /// match the declared outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The tool calls of this run with their results, in order.
@@ -50,7 +51,7 @@ pub struct RunAnswer {
     /// The reason why the run ended.
     pub stop_reason: StopReason,
     /// The name of the agent that gave the answer. The name of a nested agent is a path, such as
-    /// `support/refunds`. `None` if the run involves only one agent.
+    /// `support/refunds`. `None` if no router or hand-off group selected an agent by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The whole conversation. Pass it to the [next turn](super::RunInput::with_history) as
@@ -61,8 +62,8 @@ pub struct RunAnswer {
 /// A tool call made during a run, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentStep {
-    /// The number of the reply that contains the call, counted from 1. Parallel calls have the same
-    /// number.
+    /// The number of the reply that contains the call, counted from 1. All calls of a reply have
+    /// the same number.
     pub step_number: u32,
     /// The name of the tool, as received from the model.
     pub tool_name: String,
@@ -70,8 +71,8 @@ pub struct AgentStep {
     pub tool_args: Arc<Value>,
     /// The result of the tool call.
     pub result: Arc<ToolResult>,
-    /// The reasoning of the reply that contains the call, or the text of the reply if it has no
-    /// reasoning.
+    /// The reasoning of the reply that contains the call, or the text of the reply if there is no
+    /// reasoning. `None` if the reply has neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }
@@ -83,12 +84,13 @@ pub struct AgentStep {
 pub enum StopReason {
     /// The model gave its final answer.
     Finished,
-    /// A limit was reached. The answer is the reply to a final request without tools.
+    /// A limit was reached. The answer is the reply to a final request, in which the model must not
+    /// call tools.
     LimitReached,
     /// The model declined to answer. The text of the answer is the model's explanation.
     Refusal,
-    /// A [stop tool](crate::agent::RunInput::with_stop_on) was called. The answer is the result of
-    /// the tool.
+    /// A call to a [stop tool](crate::agent::RunInput::with_stop_on) succeeded. The answer is the
+    /// result of the call.
     Tool,
     /// The router could not assign the task to an agent. The text of the answer is a question to
     /// the user.
@@ -99,8 +101,8 @@ pub enum StopReason {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is no {expected}: {}", describe_field_error(field, source))]
 pub struct AnswerParseError {
-    /// The path of the invalid field, such as `address.city`. Empty if the error is not in a single
-    /// field.
+    /// The path of the invalid field, such as `address.city`. For a missing field, this is the path
+    /// of the enclosing object. Empty for the top-level object.
     pub field: String,
     /// The name of the requested type, without its module path.
     pub expected: &'static str,

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::RunInput;
 use crate::call::{Decision, PendingCall, PendingKind};
 
-/// A suspended run as plain data. It can be saved, and resumed in another process.
+/// A suspended run as plain data. A program can save it and resume the run in another process.
 ///
 /// [`RunOutput::text`](super::RunOutput::text) returns a suspended run as an error. The error
 /// message lists the calls that need a decision.
@@ -30,7 +30,7 @@ use crate::call::{Decision, PendingCall, PendingKind};
 pub struct SuspendedRun {
     /// The suspended calls of the run.
     pub pending: Vec<PendingCall>,
-    /// The saved state of the run, in a private format of the agent.
+    /// The saved state of the run, in a format that is private to the agent.
     pub checkpoint: Value,
 }
 
@@ -41,9 +41,9 @@ impl SuspendedRun {
         self.pending.iter().flat_map(PendingCall::innermost_calls).collect()
     }
 
-    /// Creates the input that resumes the run with `decisions`, pairs of a call id and a decision
-    /// about one of the [undecided calls](Self::undecided_calls). Calls without a decision stay
-    /// suspended. The run fails if a call id is unknown.
+    /// Creates the input that resumes the run with `decisions`. Each item is the id of an
+    /// [undecided call](Self::undecided_calls) and the decision about this call. Calls without a
+    /// decision stay suspended. The resumed run fails if a call id is unknown.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }

@@ -13,14 +13,15 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments violate the input schema of the tool. The value lists the violations. The tool
-    /// did not run.
+    /// The arguments violate the input schema of the tool. Contains the list of violations. The
+    /// tool did not run.
     #[error("invalid arguments: {0}")]
     InvalidArguments(Cow<'static, str>),
-    /// The tool rejected the arguments and requests another call with different arguments. The
-    /// value is a hint for the model.
+    /// The tool rejected the arguments and requests another call with different arguments. Contains
+    /// a hint for the model.
     ///
-    /// [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries) limits the number of retries.
+    /// [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries) limits the number of consecutive
+    /// retries.
     #[error("{0}")]
     Retry(String),
     /// The tool failed. The message is sent to the model, and the run continues.
@@ -31,7 +32,7 @@ pub enum ToolError {
         /// The underlying error, if any. It is logged with `tracing` and never sent to a model.
         source: Option<BoxError>,
     },
-    /// The call was denied, for example by a person or because of a missing scope. The value is the
+    /// The call was denied, for example by a person or because of a missing scope. Contains the
     /// reason.
     #[error("denied{}", Reason(.0))]
     Denied(String),
@@ -44,14 +45,14 @@ pub enum ToolError {
     /// The run was cancelled. Side effects may have happened.
     #[error("cancelled")]
     Cancelled,
-    /// The tool does not exist. The value is the error message, which lists the available tools.
+    /// The tool does not exist. Contains the error message, which lists the available tools.
     #[error("{0}")]
     NotFound(String),
     /// The effect of the call is unknown, for example because the connection was lost or the
-    /// process died. The value is the reason.
+    /// process died. Contains the reason.
     #[error("unconfirmed, it may or may not have happened: {0}")]
     Unconfirmed(String),
-    /// A fatal error: the agent stops the run. The value is the error message.
+    /// A fatal error: the agent stops the run. Contains the error message.
     #[error("{0}")]
     Fatal(String),
     /// A nested call made by the tool failed. The call to the tool fails with the same kind and

@@ -13,8 +13,11 @@ pub enum ToolResponse {
     /// The output of a completed call.
     Done(ToolOutput),
     /// The pending state of a call that needs a decision. The run is suspended until the decision
-    /// arrives. The tool is then called again, with the decision in
-    /// [`ToolContext::decision`](crate::tool::ToolContext::decision).
+    /// arrives.
+    ///
+    /// The tool is then called again, with the decision in
+    /// [`ToolContext::decision`](crate::tool::ToolContext::decision). It is not called again if the
+    /// decision is a denial, an output or a failure.
     Pending(Pending),
 }
 
@@ -52,14 +55,14 @@ pub struct ToolOutput {
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// Deserializes null as `Some(Value::Null)`, and not as `None` like serde's default.
+/// Deserializes null as `Some(Value::Null)`. Serde's default is `None`.
 fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl ToolOutput {
-    /// Returns the total size in bytes: the text and the binary data of the content, the JSON text
-    /// of the structured data, and the warnings.
+    /// Returns the total size of the output in bytes: the text and the binary data of the content,
+    /// the structured data as JSON text, and the warnings.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -141,7 +144,8 @@ fn content_to_value(content: &Content) -> Value {
     match content {
         Content::Text { text } => Value::String(text.clone()),
         Content::Json { value } => value.clone(),
-        // Serialization cannot fail: all other variants are serialized as objects of strings.
+        // Serialization cannot fail, because the other variants contain only strings and binary
+        // data.
         other => serde_json::to_value(other).unwrap_or_else(|_| Value::String(other.as_text().into_owned())),
     }
 }

@@ -101,7 +101,7 @@ impl PendingCall {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {
-    /// An approval of the call with fixed arguments.
+    /// An approval of the call with these arguments.
     Approval {
         /// The arguments to approve, after parsing and repair.
         arguments: Value,
@@ -138,38 +138,38 @@ pub type Decisions = BTreeMap<String, Decision>;
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// Approves the call. The call runs when the run is resumed.
+    /// An approval of the call. The call runs when the run is resumed.
     Approved {
         /// The arguments that replace the presented arguments. `None` approves the presented
         /// arguments unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
-    /// Denies the call. The call fails with [`ToolError::Denied`](super::ToolError::Denied), and
-    /// the tool does not run.
+    /// A denial of the call. The call fails with [`ToolError::Denied`](super::ToolError::Denied),
+    /// and the tool does not run.
     Denied {
         /// The reason for the denial. It is sent to the model.
         reason: String,
     },
-    /// Provides the input of a person.
+    /// The input of a person.
     Input {
-        /// The input from the person. It must be valid for the schema of [`PendingKind::Input`].
+        /// The input value. It must be valid for the schema of [`PendingKind::Input`].
         value: Value,
     },
-    /// Provides the output of an external tool that the host program executed.
+    /// The output of an external tool that the host program executed.
     Output {
         /// The output of the external tool.
         output: ToolOutput,
     },
-    /// Reports that the host program could not execute the external tool. The call fails with
+    /// A failure of the host program to execute the external tool. The call fails with
     /// [`ToolError::Failed`](super::ToolError::Failed).
     Failed {
         /// The error message for the model.
         message: String,
     },
-    /// Decides about the nested calls of [`PendingKind::Nested`].
+    /// Decisions about the nested calls of [`PendingKind::Nested`].
     Nested {
-        /// The decisions, by the id of the nested call. Calls without a decision stay suspended.
+        /// The decisions, by the ids of the nested calls. Calls without a decision stay suspended.
         decisions: Decisions,
     },
 }

@@ -38,7 +38,7 @@ pub enum DecisionError {
         suspended: String,
     },
     /// The input violates the schema of [`PendingKind::Input`], or the schema itself is invalid.
-    /// The value describes the problem.
+    /// Contains a description of the problem.
     #[error("invalid input: {0}")]
     InvalidInput(String),
 }
@@ -53,9 +53,9 @@ impl Pending {
     ///
     /// # Errors
     ///
-    /// Fails if the call waits for another kind of decision, if an input violates its schema, or if
-    /// one of the nested decisions is invalid or has an unknown call id. A denial is valid for
-    /// every call.
+    /// Fails if the call waits for another kind of decision, if an input violates its schema or the
+    /// schema is invalid, or if a nested decision is invalid or has an unknown call id. A denial is
+    /// valid for every call.
     pub fn resume(self, decision: Decision) -> Result<ResumedCall, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
@@ -113,8 +113,8 @@ impl PendingKind {
     }
 }
 
-/// Checks the `decisions`. The id of each decision must belong to a call in `pending` or to a call
-/// nested in one, and the decision must be valid for this call.
+/// Checks `decisions`. Each id must belong to a call in `pending`, or to one of its nested calls,
+/// and the decision must be valid for this call.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.contains_call(id)) else {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Opaque data from a provider, such as encrypted reasoning. It is stored in the assistant message
-/// and sent back unchanged in later requests. Cheap to clone.
+/// and sent back unchanged in later requests to the same provider. Cheap to clone.
 ///
 /// Each provider adapter stores its data under its own name and ignores the data of other adapters.
 ///

@@ -11,7 +11,7 @@ use crate::message::Message;
 /// The append-only list of the messages of a conversation, including tool calls and results.
 ///
 /// Messages are never removed or changed. A [`TranscriptView`] selects the messages for a model
-/// request. Clones share the messages. The JSON form is `{"version": 1, "messages": […]}`; other
+/// request. Clones share the messages. The JSON form is `{"version": 1, "messages": […]}`. Other
 /// versions are rejected.
 ///
 /// # Examples

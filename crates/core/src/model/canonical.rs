@@ -16,8 +16,9 @@ impl ChatRequest {
     /// contains the instructions, messages, tools, tool choice, response format and settings.
     ///
     /// Call ids are replaced by numbers. Timestamps, metadata and provider data are omitted.
-    /// Requests with the same content therefore have the same canonical form in every run. Recorded
-    /// conversations and reply caches use this form to compare requests.
+    /// Requests with the same content therefore have the same canonical form in every run. The
+    /// cassettes of `haft-testing` compare requests in this form, and the reply cache uses it as a
+    /// part of its keys.
     pub fn to_canonical_json(&self) -> Value {
         let mut ids = CallNumbers::default();
         let mut parts = Map::new();
@@ -96,8 +97,8 @@ fn message_to_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value
     }
 }
 
-/// Encodes message content as JSON: a single text piece becomes a string, and any other content an
-/// array of pieces.
+/// Encodes message content as JSON: a single text piece becomes a string, and any other content
+/// becomes an array of pieces.
 fn content_to_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),

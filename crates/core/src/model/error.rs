@@ -29,8 +29,8 @@ use crate::{call::BoxError, message::AssistantMessage};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The API key is missing, is invalid, or lacks a permission (status 401 or 403). The value is
-    /// the error message.
+    /// The API key is missing, is invalid, or lacks a permission (status 401 or 403). Contains the
+    /// error message.
     #[error("the model's server refused the key: {0}")]
     Unauthorized(String),
     /// The server rejected the request, for example with status 400, 404 or 501.
@@ -57,7 +57,8 @@ pub enum ModelError {
     /// streamed reply.
     #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
     Server {
-        /// The HTTP status code. `None` for an error event inside a streamed reply.
+        /// The HTTP status code. For an error in a response with status 200, such as an error event
+        /// in a stream, this is the status in the error itself, or `None` if it contains no status.
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
@@ -84,7 +85,7 @@ pub enum ModelError {
         /// The duration of the timeout.
         after: Duration,
     },
-    /// The conversation exceeds the context window of the model. The value is the error message.
+    /// The conversation exceeds the context window of the model. Contains the error message.
     #[error("the conversation is too long for the model: {0}")]
     ContextTooLong(String),
     /// The reply ended before it was complete.
@@ -96,17 +97,17 @@ pub enum ModelError {
         /// executed.
         partial: Box<AssistantMessage>,
     },
-    /// The reply has neither text nor tool calls.
+    /// The reply has no text, no tool calls and no refusal.
     #[error("the model gave an empty reply")]
     EmptyResponse,
-    /// The reply is malformed. The value describes the problem.
+    /// The reply is malformed. Contains a description of the problem.
     #[error("the model's reply cannot be read: {0}")]
     InvalidResponse(String),
-    /// The request needs a feature that the model does not support. The value describes the
+    /// The request needs a feature that the model does not support. Contains a description of the
     /// problem.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
-    /// The model failed for another reason, for example because of a crash of a local model.
+    /// The model failed for another reason, for example because a local model crashed.
     #[error("the model failed: {message}")]
     Failed {
         /// A description of the model's failure.

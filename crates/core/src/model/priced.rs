@@ -4,7 +4,7 @@ use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
 use crate::usage::Prices;
 
-/// A wrapper around a model that adds the cost to each reply, computed from [`Prices`]. Created by
+/// A model wrapper that computes the cost of each reply from [`Prices`]. Created by
 /// [`ChatModelExt::priced`](super::ChatModelExt::priced).
 #[derive(Clone, Debug)]
 pub struct PricedModel<M> {

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The name and the capabilities of a model. Agents and provider adapters adjust their requests to
-/// these capabilities. The names in JSON have no prefix `supports_`.
+/// these capabilities. In JSON, the field names do not have the prefix `supports_`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelProfile {
     /// The name of the model in the provider's API.
@@ -21,7 +21,7 @@ pub struct ModelProfile {
     /// `true` if the model accepts document files, such as PDF.
     #[serde(rename = "files", default, skip_serializing_if = "std::ops::Not::not")]
     pub supports_files: bool,
-    /// The maximum number of tokens in a request and its reply in total. `None` if it is unknown.
+    /// The maximum total number of tokens in a request and its reply. `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
 }

@@ -100,8 +100,8 @@ pub struct ChatSettings {
     /// The sampling temperature. A temperature of 0 selects greedy decoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The threshold for nucleus sampling, in (0, 1]. The sampler only considers the
-    /// smallest set of the most likely tokens with a cumulative probability of at least this value.
+    /// The threshold for nucleus sampling, in (0, 1]. The sampler considers only the smallest set
+    /// of most likely tokens with a cumulative probability of at least this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// The maximum number of tokens in the reply.
@@ -110,8 +110,8 @@ pub struct ChatSettings {
     /// Stop sequences. The reply ends before the first stop sequence that the model generates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// The seed of the sampler. Equal requests with the same seed get the same reply, if the server
-    /// supports seeds.
+    /// The seed of the sampler. If the server supports seeds, equal requests with the same seed
+    /// usually get the same reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// `true` allows several tool calls in one reply, `false` forbids them. `None` selects the

@@ -33,9 +33,9 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// Converts the reply into the events of a streamed reply. There is one delta for the
-    /// reasoning, one delta for the text, and one delta for the arguments of each tool call. The
-    /// last event is [`ChatEvent::Finished`].
+    /// Converts the reply into the events of a streamed reply. The reasoning and the text are one
+    /// delta each, if present. Each tool call is a [`ChatEvent::ToolCallStarted`] and one delta
+    /// with all arguments. The last event is [`ChatEvent::Finished`].
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
@@ -102,6 +102,6 @@ pub enum FinishReason {
     Length,
     /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// Any other reason. The value is the finish reason as sent by the server.
+    /// Any other reason. Contains the finish reason as sent by the server.
     Other(String),
 }

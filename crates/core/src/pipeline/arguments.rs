@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Parses the JSON text of `arguments`. Fails if the text is longer than `max_bytes` or is not
-/// valid JSON. An empty text is repaired to `{}`, unless `policy` is strict.
+/// valid JSON. Empty or blank text is repaired to `{}`, unless `policy` is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
     max_bytes: usize,
@@ -32,7 +32,8 @@ pub(super) fn parse<'a>(
 }
 
 /// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, as
-/// far as `policy` allows, and validated again. Returns the valid arguments.
+/// far as `policy` allows, and validated again. Returns the valid arguments, or fails with the
+/// violations.
 pub(super) fn repair_and_validate<'a>(
     definition: &ToolDefinition,
     arguments: Cow<'a, Value>,

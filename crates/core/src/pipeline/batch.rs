@@ -30,9 +30,8 @@ pub struct Batch {
     pub resumed: ResumedCalls,
     /// The context of the run, shared by all calls.
     pub run_context: Arc<RunContext>,
-    /// Additional host state for individual calls, by call id. If
-    /// [`run_context`](Self::run_context) has a value of the same type, the value in `call_states`
-    /// is used.
+    /// Additional host state for individual calls, by call id. It takes precedence over host state
+    /// of the same type in [`run_context`](Self::run_context).
     pub call_states: BTreeMap<String, HostState>,
 }
 
@@ -107,8 +106,8 @@ impl Pipeline {
     }
 
     /// Returns the index of each call in `batch` and the indices of its blockers: earlier calls
-    /// that must end before the call starts. A conflict is omitted if it follows from other
-    /// conflicts, so the number of blockers is linear in the number of touches.
+    /// that must end before the call starts. Conflicts that follow from other conflicts are
+    /// omitted, so the number of blockers is linear in the number of calls and touches.
     fn find_blockers(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
         // The index of the most recent call that must run alone. All later calls wait for this
         // call.

@@ -13,8 +13,9 @@ use tokio::{
 
 use crate::call::ToolError;
 
-/// The number of operations with which [`can_block_thread`] tries to exhaust the cooperative budget
-/// of a task. Tokio's budget is 128 operations per poll; a later version of tokio may increase it.
+/// The number of operations that [`can_block_thread`] performs to exhaust the cooperative budget of
+/// a task. Tokio's budget is 128 operations per poll. A higher number is used in case a later
+/// version of tokio increases the budget.
 const PROBES: usize = 1024;
 
 /// Runs `future` on this thread until it completes.
@@ -34,7 +35,7 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
     // `can_block_thread` does not detect a task inside `tokio::task::unconstrained`. There,
-    // `Runtime::block_on` panics, and the panic is converted to the error of a detected task.
+    // `Runtime::block_on` panics, and the panic is converted to the same error.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
     // Dropping the runtime would wait for abandoned calls that still block a thread.
     runtime.shutdown_background();
@@ -45,9 +46,10 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
 ///
 /// Blocking is allowed outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use
 /// this function in synchronous wrappers of async code. Inside an async task, the function exhausts
-/// the cooperative budget of the task, so the next tokio operation of the task yields.
+/// the cooperative budget of the task, so the next tokio operation of the task yields. A task
+/// inside `tokio::task::unconstrained` is not detected.
 pub fn can_block_thread() -> bool {
-    // Tokio has no API for this check. But only async tasks have a cooperative budget: outside a
+    // Tokio has no API for this check, but only async tasks have a cooperative budget: outside a
     // task, `consume_budget` never yields.
     Handle::try_current().is_err() || (0..PROBES).all(|_| coop::consume_budget().now_or_never().is_some())
 }

@@ -25,8 +25,8 @@ pub(crate) enum WaitError {
 }
 
 /// Runs `future` until it completes, `deadline` passes, or `cancellation` is cancelled. If `future`
-/// does not complete, `on_error` is called with the event that ended the wait, and its return value
-/// is the output.
+/// does not complete, the output is the return value of `on_error`, which receives the event that
+/// ended the wait.
 ///
 /// The timer is created only after the first poll of `future`, because most futures complete in
 /// this poll, and a timer costs more than the poll.
@@ -48,7 +48,8 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
 }
 
 /// Waits until `deadline` passes or `cancellation` is cancelled, and returns the event that came
-/// first. Returns [`WaitError::NoTimer`] if the deadline needs a timer and none can be created.
+/// first. Returns [`WaitError::NoTimer`] if there is a deadline, but no timer can be created for
+/// it.
 async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {
@@ -61,7 +62,8 @@ async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &Cancellati
     }
 }
 
-/// Runs `future` until it completes. Fails with [`WaitError::Elapsed`] if `duration` passes first.
+/// Runs `future` until it completes. Fails with [`WaitError::Elapsed`] if `duration` passes first,
+/// and with [`WaitError::NoTimer`] if the first poll is pending and no timer can be created.
 pub(crate) async fn timeout<F: Future + Unpin>(
     duration: Duration,
     future: F,

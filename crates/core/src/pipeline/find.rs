@@ -11,7 +11,7 @@ const MAX_LISTED_NAMES: usize = 30;
 /// The minimum Jaro-Winkler similarity, from 0 to 1, between an unknown name and a suggested name.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// A tool found in a [`ToolList`], and the pipeline that was set for its toolset, if any.
+/// A tool found in a [`ToolList`], and the pipeline of its toolset, if one was set.
 pub(super) type FoundTool<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
 
 pub(super) fn find_tool<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>, ToolError> {

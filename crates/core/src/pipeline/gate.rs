@@ -13,7 +13,7 @@ pub(super) enum GateOutcome {
         arguments: Value,
         /// A copy of `arguments` if a person approved them. `None` if no person approved them.
         approved: Option<Value>,
-        /// `true` if the person changed the arguments in the approval.
+        /// `true` if the person changed the arguments when approving the call.
         is_changed: bool,
     },
     /// The call must not run, because the decision about the call already contains the output.

@@ -18,15 +18,15 @@ type CallResult = Result<ToolResponse, ToolError>;
 /// The tokio task on which a call runs.
 #[derive(Clone, Copy)]
 pub(super) enum CallTask<'a> {
-    /// The task of the caller. The call avoids the cost of a new task.
+    /// The task of the caller. This avoids the cost of a new task.
     Caller,
-    /// A new task. On a multi-thread runtime, a tool that blocks its thread then delays only its
-    /// own call.
+    /// A new task. On a multi-thread runtime, this ensures that a tool that blocks its thread
+    /// delays only its own call.
     Spawned(&'a Arc<dyn Tool>),
 }
 
 impl Pipeline {
-    /// Calls `tool`. The timeout in the tool's policy begins at `started`.
+    /// Calls `tool`. The timeout in the tool's policy is measured from `started`.
     pub(super) async fn invoke(
         &self,
         task: CallTask<'_>,
@@ -110,8 +110,8 @@ fn whole_millis(duration: Duration) -> Duration {
 
 /// Returns the error for a tool that panicked with the payload `panic`.
 ///
-/// The panic message may contain arguments of the call. Therefore it is logged only at the level
-/// `debug`, and the model receives a generic error text.
+/// The panic message may contain arguments of the call, so it is logged only at the level `debug`,
+/// and the model receives a generic error text.
 pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

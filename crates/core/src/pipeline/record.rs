@@ -78,8 +78,9 @@ pub struct CallRecord<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    /// Returns the validated arguments, after repairs and after changes in an approval. `None` if
-    /// the arguments are invalid, or if the call ended before they were validated.
+    /// Returns the validated arguments: the arguments after repairs, or the approved arguments if a
+    /// person changed them. `None` if the arguments are invalid, or if the call ended before they
+    /// were validated.
     pub fn arguments(&self) -> Option<Cow<'a, Value>> {
         match self.arguments {
             RecordedArguments::None => None,
@@ -105,8 +106,7 @@ pub(super) enum RecordedArguments {
     None,
     /// The arguments are valid as received. [`CallRecord::call`] contains them.
     AsReceived,
-    /// The arguments were repaired, or an approval replaced them. The value contains the new
-    /// arguments.
+    /// The arguments were repaired, or an approval replaced them. Contains the new arguments.
     Changed(Value),
 }
 
@@ -164,8 +164,8 @@ impl Drop for RecordGuard<'_> {
     }
 }
 
-/// Converts `error` to the outcome of `call`. The source of the error is logged, and is not in the
-/// outcome.
+/// Converts `error` to the outcome of `call`. The source of the error is logged, but the outcome
+/// does not contain it.
 pub(super) fn failed_outcome(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");

@@ -15,7 +15,7 @@ use crate::{
     tool::ToolContext,
 };
 
-/// A store for tool outputs that are too long for the model. Each stored output is read by its
+/// A store for tool outputs that are too long for the model. Stored outputs are retrieved by
 /// handle.
 ///
 /// The owner of an output is the principal of its call, or the run if the call has no principal.
@@ -24,7 +24,7 @@ use crate::{
 ///
 /// # Examples
 ///
-/// A store with a log of all handles:
+/// A store that logs all handles:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -117,8 +117,9 @@ pub struct MemoryResultStore {
 
 #[derive(Default)]
 struct StoredOutputs {
-    /// The stored outputs, oldest first. A read searches them in order, because the outputs are
-    /// large and therefore few: with the default limits, at most 2,048 outputs fit.
+    /// The stored outputs, oldest first. A linear search is fast enough, because the outputs are
+    /// large and therefore few: 2,048 texts of the default output limit fill a store of the default
+    /// capacity.
     by_handle: VecDeque<StoredOutput>,
     bytes: usize,
     /// The number of outputs stored so far, including evicted outputs.

@@ -40,7 +40,7 @@ pub trait ToolExt: Tool {
 
     /// Calls the tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// Inside a task of an async runtime, blocking could deadlock, so the call fails. Use
+    /// Inside a task of a tokio runtime, blocking could deadlock, so the call fails. Use
     /// [`invoke`](Self::invoke) there. Inside `spawn_blocking`, this method works.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         block_on("invoke", self.invoke(arguments))

@@ -54,7 +54,7 @@ impl Origin {
     }
 }
 
-/// A message about a tool missing from a snapshot, or about a source without tools.
+/// A message about a tool missing from a snapshot, or about a source that could not be listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -116,7 +116,9 @@ impl ToolList {
     /// Returns a new snapshot in which each tool is replaced by the tool returned by `adapt`. A
     /// tool is omitted if `adapt` returns `None`.
     ///
-    /// The new tool has the pipeline and the source label of the original tool.
+    /// The new tool has the pipeline and the source label of the original tool. The new snapshot
+    /// keeps the diagnostics of this snapshot. Tools are withheld for the same reasons as in
+    /// [`new`](Self::new).
     #[must_use]
     pub fn filter_map(&self, mut adapt: impl FnMut(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>>) -> Self {
         let adapted = self.origin_tools().filter_map(|(origin, tool)| Some((origin.clone(), adapt(tool)?)));
@@ -157,8 +159,8 @@ impl ToolList {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// Returns the tool named `name`, and the pipeline that was set for its toolset, if any. `None`
-    /// if there is no such tool.
+    /// Returns the tool named `name`, and the pipeline of its toolset, if one was set. `None` if
+    /// there is no such tool.
     pub(super) fn tool_and_pipeline(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
         let index = *self.0.index.get(name)?;
         Some((self.0.tools.get(index)?, self.0.origins.get(index)?.pipeline.as_ref()))

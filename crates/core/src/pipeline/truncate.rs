@@ -15,7 +15,7 @@ const MAX_PIECES: usize = 1_000;
 /// The pipeline step that truncates a result if it is too long for the model, and saves the full
 /// result in the result store.
 ///
-/// Structured data is not sent to the model, so it is never truncated.
+/// The structured data of a result is never truncated, because the model receives only the text.
 pub(super) struct Truncator<'a> {
     /// The maximum length of the text of a result, in bytes.
     pub(super) max_text_bytes: usize,
@@ -31,7 +31,7 @@ pub(super) struct Truncator<'a> {
     pub(super) is_excerpt: bool,
 }
 
-/// The location of the full text of a truncated result.
+/// The outcome of storing the full text of a truncated result.
 enum StoreOutcome {
     Stored(String),
     StoreFailed,
@@ -87,9 +87,9 @@ impl Truncator<'_> {
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.storage_note(&full, Some(text)));
     }
 
-    /// Saves `output` in the store and returns the location of the full text. If the store fails or
-    /// exceeds [`limits::RESULT_STORE_TIMEOUT`], the error is logged and
-    /// [`StoreOutcome::StoreFailed`] is returned.
+    /// Saves `output` in the store, unless it is an excerpt. If the store fails or exceeds
+    /// [`limits::RESULT_STORE_TIMEOUT`], the error is logged and [`StoreOutcome::StoreFailed`] is
+    /// returned.
     async fn store_full(&self, output: &ToolOutput) -> StoreOutcome {
         if self.is_excerpt {
             return StoreOutcome::AlreadyStored;
@@ -159,8 +159,8 @@ impl Truncator<'_> {
     /// Returns a note for the model about the location of the full result. `visible` is the text
     /// left after truncation, or `None` if no text was cut.
     ///
-    /// The note contains a call for the rest of the text if the full result was just stored, text
-    /// was cut, and one of the tools reads stored results.
+    /// The note contains an example call that reads the rest of the text if the full result was
+    /// just stored, text was cut, and one of the tools reads stored results.
     fn storage_note(&self, full: &StoreOutcome, visible: Option<&str>) -> String {
         let handle = match full {
             StoreOutcome::Stored(handle) => handle,
@@ -179,8 +179,8 @@ impl Truncator<'_> {
     }
 }
 
-/// Returns the length of the text that the model receives for `output`, in bytes. Media count with
-/// the length of their description, for example `[image/png, 4 bytes]`.
+/// Returns the length of the text that the model receives for `output`, in bytes. A media piece
+/// counts as its description, for example `[image/png, 4 bytes]`.
 fn text_len(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),

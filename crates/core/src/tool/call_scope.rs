@@ -32,8 +32,9 @@ impl CallScope {
         &self.pipeline
     }
 
-    /// Records in this scope and in the scopes of all enclosing calls that host state of the type
-    /// `state` was read. `None` stands for an unknown type.
+    /// Records a read of host state of the type `state` in this scope and in the scopes of all
+    /// enclosing calls. `None` stands for an unknown type. Only reads of undeclared types have an
+    /// effect.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if state.is_none_or(|state| !self.definition.state_types().contains(&state)) {
             self.reads_undeclared.store(true, Ordering::Relaxed);

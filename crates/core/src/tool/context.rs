@@ -187,9 +187,9 @@ impl ToolContext {
         self.call_scope.is_some()
     }
 
-    /// Returns `true` if the call, or a nested call, has read host state that its tool does not
-    /// [declare](super::ToolDefinition::with_state_type). Always `false` [outside a
-    /// pipeline](Self::is_in_pipeline).
+    /// Returns `true` if the call or one of its nested calls has read host state that the tool of
+    /// this call does not [declare](super::ToolDefinition::with_state_type). Always `false`
+    /// [outside a pipeline](Self::is_in_pipeline).
     pub fn reads_undeclared_state(&self) -> bool {
         self.call_scope().is_some_and(|scope| scope.reads_undeclared())
     }
@@ -301,21 +301,20 @@ impl ToolContext {
         self.deadline
     }
 
-    /// Returns the decision with which this call is resumed. `None` if the call is not resumed
-    /// after a suspension.
+    /// Returns the decision that resumed this call. `None` if the call was not suspended before.
     pub fn decision(&self) -> Option<&Decision> {
         self.resumed().map(ResumedCall::decision)
     }
 
     /// Returns the [data](crate::call::Pending::continuation) that the tool saved when it suspended
-    /// the call. JSON `null` if the tool saved nothing. `None` if the call is not resumed after a
-    /// suspension.
+    /// the call. JSON `null` if the tool saved nothing. `None` if the call was not suspended
+    /// before.
     pub fn continuation(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().continuation)
     }
 
-    /// Returns the pending state and the decision of a resumed call. `None` if the call is not
-    /// resumed after a suspension.
+    /// Returns the pending state and the decision of a resumed call. `None` if the call was not
+    /// suspended before.
     pub fn resumed(&self) -> Option<&ResumedCall> {
         self.resumed.as_deref()
     }

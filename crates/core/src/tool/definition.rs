@@ -21,12 +21,13 @@ use crate::schema::{Schema, SchemaError, canonical_json};
 pub use annotations::{Annotations, Deprecation};
 use defects::Defects;
 
-/// The definition of a tool: its name, description, schemas, policy and metadata. It is cheap to
-/// clone, as it is a single `Arc`.
+/// The definition of a tool: its name, description, schemas, policy and metadata. Cheap to clone,
+/// because it is a single `Arc`.
 ///
 /// The serialized form contains the name, title, description, schemas, annotations, metadata and
 /// deprecation notice. The policy and the state types are not serialized. [`Display`](fmt::Display)
-/// prints the name, the description and the input schema on one line, for use in a prompt.
+/// prints the name, the deprecation notice, the description and the input schema on one line, for
+/// use in a prompt.
 ///
 /// # Examples
 ///
@@ -164,7 +165,7 @@ impl ToolDefinition {
         self.0.defects.first()
     }
 
-    /// Returns the rules of the host program for calls to the tool.
+    /// Returns the host program's rules for calls to the tool.
     pub fn policy(&self) -> &ToolPolicy {
         &self.0.policy
     }
@@ -264,8 +265,8 @@ impl ToolDefinition {
     ///
     /// An invalid schema, or a schema whose root is not an object, is a [defect](Self::defect).
     ///
-    /// The pipeline validates arguments only against this schema. If the tool then deserializes
-    /// them, a value that matches the schema but not the Rust type fails with
+    /// The pipeline validates arguments only against this schema. If the arguments match the schema
+    /// but the tool cannot deserialize them, the call fails with
     /// [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
     #[must_use]
     pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
@@ -287,7 +288,7 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the rules of the host program for calls to the tool.
+    /// Sets the host program's rules for calls to the tool.
     #[must_use]
     pub fn with_policy(self, policy: ToolPolicy) -> Self {
         self.modify(|inner| inner.policy = policy)

@@ -34,7 +34,7 @@ const MAX_NAME_BYTES: usize = 64;
 const HASH_DIGITS: usize = 12;
 
 impl ToolName {
-    /// Creates a tool name from `name`, which must be a valid name.
+    /// Checks `name` and creates a tool name from it.
     ///
     /// # Errors
     ///
@@ -49,10 +49,12 @@ impl ToolName {
     /// name.
     ///
     /// A valid name is returned unchanged. In an invalid name, invalid characters are replaced with
-    /// `_`. The name is shortened if necessary, and the first 48 bits of the SHA-256 digest of
-    /// `foreign` are appended: `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A
-    /// valid name that already ends with a hash suffix is converted as well, so that it cannot
-    /// imitate a converted name.
+    /// `_`, and the name is shortened if necessary. Then `_` and the first 48 bits of the SHA-256
+    /// digest of `foreign` are appended, as 12 lowercase hexadecimal digits. For example,
+    /// `get.weather` becomes `get_weather_f65d43288143`.
+    ///
+    /// A valid name that already ends with `_` and 12 of these digits is converted as well, so that
+    /// it cannot imitate a converted name.
     ///
     /// The same `foreign` is converted to the same name in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {
@@ -64,7 +66,8 @@ impl ToolName {
         let readable = name.trim_end_matches('_');
         let readable = if readable.is_empty() { "tool" } else { readable };
         // Finding a foreign name that is converted to a given name takes about 2^48 attempts, which
-        // is expensive but possible. A toolset keeps only the first tool with each name.
+        // is expensive but possible. Even then, the new tool cannot replace the existing tool,
+        // because a toolset keeps only the first tool with each name.
         let digest = sha256_hex(foreign);
         Self(format!("{readable}_{}", &digest[..HASH_DIGITS]).into())
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::TouchFn;
 use crate::limits;
 
-/// The rules of the host program for calls to a tool.
+/// The host program's rules for calls to a tool.
 ///
 /// A policy is set only in code. It is never serialized and never received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,16 +12,16 @@ pub struct ToolPolicy {
     pub timeout: Duration,
     /// `true` if each call requires the approval of a person. Default: `false`.
     pub requires_approval: bool,
-    /// The scopes that are required for a call. The principal of the call must have all of them.
-    /// Default: none.
+    /// The scopes required for a call. The principal of the call must have all of them. Default:
+    /// none.
     pub required_scopes: Vec<String>,
     /// `true` if each call runs alone: it starts after all earlier calls in the same reply have
     /// ended, and later calls wait for it. If `true`, [`touches`](Self::touches) has no effect.
     /// Default: `false`.
     pub sequential: bool,
-    /// The resources that a call reads and writes. Conflicting calls run in order, other calls in
-    /// parallel. With `None`, a call conflicts only with calls to [sequential](Self::sequential)
-    /// tools. Default: `None`.
+    /// The function that returns the resources of a call. Calls with conflicting resources run in
+    /// order, other calls in parallel. With `None`, a call conflicts only with calls to
+    /// [sequential](Self::sequential) tools. Default: `None`.
     pub touches: Option<TouchFn>,
     /// `true` if a repeated call with the same arguments has no further effect. Calls to an
     /// idempotent tool may be repeated after a crash, and their results may be cached. Default:

@@ -13,7 +13,7 @@ pub trait ToolMethods {
 ///
 /// Implemented for:
 ///
-/// - types with [`#[tools]`](macro@crate::tools) on their `impl` block, and an `Arc` of this type
+/// - a type with [`#[tools]`](macro@crate::tools) on its `impl` block, and an `Arc` of this type
 /// - arrays and vectors of a tool type
 /// - tuples of up to eight tools
 ///

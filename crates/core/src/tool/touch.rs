@@ -12,9 +12,9 @@ use serde_json::Value;
 /// writes it. Conflicting calls run one after the other, in the order of the reply. All other calls
 /// run in parallel. A call that waits for an approval does not delay later calls.
 ///
-/// The function receives the same arguments as the tool, after repairs and after changes in an
-/// approval. It is called only for replies with more than one call, on the task that starts the
-/// calls. It must be fast and must not block.
+/// The function receives the same arguments as the tool: repaired, and possibly changed by the
+/// person who approved the call. It is called only for replies with more than one call, on the task
+/// that starts the calls. It must be fast and must not block.
 ///
 /// If the function panics, or if the arguments do not match the schema, the call runs alone, as
 /// with [`ToolPolicy::sequential`](super::ToolPolicy::sequential).
@@ -23,7 +23,7 @@ use serde_json::Value;
 ///
 /// # Examples
 ///
-/// Two edits of one file run in order, edits of different files run in parallel:
+/// Two edits of one file run in order. Edits of different files run in parallel:
 ///
 /// ```
 /// use haft_core::{Tool, export::serde_json::Value, tool, tool::{TouchFn, ToolPolicy, Touch}};

@@ -67,12 +67,12 @@ pub(super) type PrepareFn = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolD
 /// The transformed snapshots are cached, so that an unchanged toolset returns the same snapshot
 /// again.
 pub(super) enum Adaptation {
-    /// Replaces or hides each tool with an [`Adaptor`].
+    /// An [`Adaptor`] that replaces or hides each tool.
     PerTool { adaptor: Box<dyn Adaptor>, lists: Mutex<SmallLru<u64, ToolList>> },
-    /// Calls the function `prepare` for each tool at each listing. `prepare` returns the definition
-    /// for the snapshot, or hides the tool.
+    /// A function that is called for each tool at each listing. It returns the definition for the
+    /// snapshot, or `None` to hide the tool.
     Prepared { prepare: Box<PrepareFn>, lists: Mutex<SmallLru<PreparedKey, ToolList>> },
-    /// Caches the snapshot of the tools for `time_to_live`.
+    /// A cache that keeps the snapshot of the tools for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
 
@@ -93,7 +93,7 @@ impl Adaptation {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Returns the replacement for `tool`, a tool added as a value. `None` if the adaptor hides it.
+    /// Returns the replacement for the static tool `tool`. `None` if the adaptor hides the tool.
     /// [`Prepared`](Self::Prepared) is not applied, because it needs the context of a listing.
     pub(super) fn adapt_static(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {

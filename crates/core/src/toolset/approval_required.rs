@@ -4,7 +4,7 @@ use super::Adaptor;
 use crate::tool::{RedefinedTool, Tool, ToolDefinition, ToolPolicy};
 
 /// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required). The
-/// function returns `true` for the tools that need an approval.
+/// contained function returns `true` for the tools that need an approval.
 pub(super) struct ApprovalRequired<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<F> {

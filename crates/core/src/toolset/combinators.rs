@@ -58,8 +58,8 @@ impl Toolset {
         self.with_adaptation(Adaptation::prepared(Box::new(prepare)))
     }
 
-    /// Puts `prefix` in front of the name of each tool. Models and callers use the new name; the
-    /// tool itself still has its original definition.
+    /// Puts `prefix` in front of the name of each tool. Models and callers use the new name, while
+    /// the definition of the wrapped tool is unchanged.
     ///
     /// [`ToolName::sanitize`] converts an invalid new name to a valid name. Distinct names stay
     /// distinct, unless the hashes in two converted names collide.
@@ -92,8 +92,9 @@ impl Toolset {
     ///
     /// # Errors
     ///
-    /// Fails if a new name is not a valid [`ToolName`]. If a new name is already the name of
-    /// another tool, the toolset lists no tools, and a diagnostic reports the conflict.
+    /// Fails if a new name is not a valid [`ToolName`]. A conflict is detected only when the tools
+    /// are listed: if two tools would have the same name, the toolset lists no tools, and a
+    /// diagnostic reports the conflict.
     pub fn renamed<O: Into<String>, N: AsRef<str>>(
         self,
         names: impl IntoIterator<Item = (O, N)>,
@@ -117,7 +118,8 @@ impl Toolset {
     /// Transforms the outputs of all tools, for example to redact or to shorten them.
     ///
     /// `map` receives the definition of the tool and its output. The returned output must match the
-    /// output schema of the tool. `map` is not called for pending and failed calls.
+    /// output schema of the tool. If `map` returns an error, the call fails with this error. `map`
+    /// is not called for pending and failed calls.
     #[must_use]
     pub fn mapped<F>(self, map: F) -> Self
     where
@@ -129,8 +131,8 @@ impl Toolset {
     /// Caches the snapshot of the tools for `time_to_live`. A snapshot with a failed source is not
     /// cached.
     ///
-    /// All callers share the cached snapshot. Therefore apply adaptors that depend on the caller
-    /// after the cache, as in `tools.cached(…).prepared(…)`.
+    /// All callers share the cached snapshot. Apply adaptors that depend on the caller after the
+    /// cache, as in `tools.cached(…).prepared(…)`.
     #[must_use]
     pub fn cached(self, time_to_live: Duration) -> Self {
         self.with_adaptation(Adaptation::cached(time_to_live))
@@ -167,8 +169,9 @@ impl Toolset {
         Self { label, ..Self::default() }.with_source(self).with_source(other)
     }
 
-    /// Wraps this toolset in an outer toolset that applies `adaptation`. The outer toolset takes
-    /// over the pipeline and the label, so the caller can still replace them.
+    /// Wraps this toolset in an outer toolset that applies `adaptation`. The outer toolset has the
+    /// pipeline and the label of this toolset. The inner toolset does not apply its pipeline, so
+    /// the caller can still replace the pipeline of the outer toolset.
     fn with_adaptation(self, adaptation: Adaptation) -> Self {
         let (label, pipeline, has_own_pipeline) =
             (self.label.clone(), self.pipeline.clone(), self.has_own_pipeline);

@@ -9,8 +9,8 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external). The function returns
-/// `true` for the tools that the host program executes.
+/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external). The contained function
+/// returns `true` for the tools that the host program executes.
 pub(super) struct External<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Tool, ToolDefinition};
 
-/// The adaptor of [`Toolset::filtered`](crate::toolset::Toolset::filtered). The function returns
-/// `true` for the tools that stay visible.
+/// The adaptor of [`Toolset::filtered`](crate::toolset::Toolset::filtered). The contained function
+/// returns `true` for the tools that stay visible.
 pub(super) struct Filtered<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for Filtered<F> {

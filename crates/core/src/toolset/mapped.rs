@@ -9,8 +9,8 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// The adaptor of [`Toolset::mapped`](crate::toolset::Toolset::mapped). The function transforms the
-/// output of each tool.
+/// The adaptor of [`Toolset::mapped`](crate::toolset::Toolset::mapped). The contained function
+/// transforms the output of each tool.
 pub(super) struct Mapped<F>(pub(super) Arc<F>);
 
 impl<F> Adaptor for Mapped<F>

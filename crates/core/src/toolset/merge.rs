@@ -32,8 +32,8 @@ pub(super) struct MergedTools {
     available_lists: SmallLru<Vec<StateType>, ToolList>,
 }
 
-/// The label and the pipeline of a toolset, if they are set. The label applies to tools without a
-/// label from an inner toolset or source. The pipeline applies to all tools, combined with the
+/// The label and the pipeline of a toolset, if they are set. The label applies to tools that have
+/// no label from an inner toolset or source. The pipeline applies to all tools, combined with the
 /// pipeline of their inner toolset, if any.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {
@@ -65,8 +65,9 @@ impl Defaults {
 }
 
 impl MergedTools {
-    /// Merges `own`, the tools added as values, with the `listings` of the sources. If several
-    /// tools have the same name, only the first is kept. Tools added as values come first.
+    /// Merges `own`, the direct tools of the toolset, with the `listings` of its sources and inner
+    /// toolsets. If several tools have the same name, only the first is kept. The tools in `own`
+    /// come first.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
         listings: &[(String, Listing)],
@@ -90,8 +91,8 @@ impl MergedTools {
             }
         }
         let all = match listings {
-            // If there is only one listing, no tool was added as a value, and the defaults change
-            // nothing, the listed snapshot is reused and keeps its id.
+            // If there is only one listing and no direct tool, and the defaults change nothing, the
+            // listed snapshot is reused and keeps its id.
             [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };

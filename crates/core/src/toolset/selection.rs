@@ -9,14 +9,13 @@ use crate::{
 };
 
 impl Toolset {
-    /// Returns a toolset that contains only the tools named in `names`, in the order of this
-    /// toolset.
+    /// Returns a toolset with only the tools named in `names`, in the order of this toolset.
     ///
     /// If a source later changes a selected tool, the returned toolset has the changed tool.
     ///
     /// # Errors
     ///
-    /// Fails if `names` contains the name of a tool that does not exist. The error lists the
+    /// Fails if `names` contains the name of a tool that does not exist. The error lists up to 30
     /// existing names.
     pub async fn subset<N: AsRef<str>>(
         &self,
@@ -29,7 +28,7 @@ impl Toolset {
     ///
     /// # Errors
     ///
-    /// Fails if `names` contains the name of a tool that does not exist. The error lists the
+    /// Fails if `names` contains the name of a tool that does not exist. The error lists up to 30
     /// existing names.
     pub async fn without_tools<N: AsRef<str>>(
         &self,

@@ -4,7 +4,7 @@ use crate::{call::BoxError, pipeline::ToolList, tool::HostState};
 
 /// A source of tools, for example a server or a registry.
 ///
-/// A listing returns the tools themselves. Callers call these tools directly, not through the
+/// A listing returns the tools themselves, and callers call these tools directly, not through the
 /// source. A source owns its connection, if any: dropping the source closes the connection, and
 /// later calls to its tools fail.
 ///

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// An extension trait with the adaptor methods of [`Toolset`] for any tool source. Each method
-/// wraps the source in a toolset.
+/// first converts the source to a toolset.
 ///
 /// # Examples
 ///

@@ -11,12 +11,12 @@ use super::Usage;
 /// The number of billionths (nanos) in one currency unit.
 const NANOS_PER_UNIT: f64 = 1e9;
 
-/// The largest [`Cost`], in billionths of a currency unit. Most JSON parsers represent numbers as
-/// `f64`, which cannot represent all larger integers exactly.
+/// The largest [`Cost`], in billionths of a currency unit. A cost is converted to and from `f64`,
+/// which represents every integer up to this value exactly.
 const MAX_NANOS: u64 = (1 << 53) - 1;
 
-/// An amount of money in the currency of the [prices](Prices), exact to a billionth of a currency
-/// unit. Amounts are added with `+`. The sum saturates at about nine million units.
+/// An amount of money in the currency of the [prices](Prices), with a resolution of a billionth of
+/// a currency unit. Amounts are added with `+`. The sum saturates at about nine million units.
 ///
 /// # Examples
 ///

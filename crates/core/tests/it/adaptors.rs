@@ -1,4 +1,4 @@
-//! Behaviour of each adaptor of toolsets and tool sources.
+//! Behaviour of each adaptor for toolsets and tool sources.
 
 use std::{
     sync::{
@@ -23,7 +23,7 @@ use haft_middleware::ToolRegistry;
 use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
 
-/// A tool that returns the name in its own definition, without the changes that adaptors make.
+/// A tool that returns the name in its own definition, which adaptors do not change.
 struct OwnName(ToolDefinition);
 
 #[async_trait]

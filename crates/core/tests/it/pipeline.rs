@@ -393,7 +393,7 @@ async fn blob_has_a_short_description_as_text() {
 }
 
 /// Behaviour B73: a call without the required scope is denied. Every call is recorded with its
-/// principal, including suspended and dropped calls.
+/// principal, even if the call is suspended or dropped.
 #[tokio::test]
 async fn calls_are_denied_without_scope_and_always_recorded() {
     #[derive(Default, Clone)]

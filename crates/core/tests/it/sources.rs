@@ -28,8 +28,8 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A65: a change of a registry is in the next listing. Without a change, each listing
-/// returns the same snapshot.
+/// Behaviour A65: a change of a registry appears in the next listing. Without a change, each
+/// listing returns the same snapshot.
 #[tokio::test]
 async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");

@@ -124,7 +124,7 @@ async fn failing_source_does_not_affect_other_tools() {
     assert_eq!(names(&tools).await, "add search");
 }
 
-/// If two tools added as values have the same name, the error contains the positions of both. If a
+/// If two tools added as values have the same name, `check` fails with the positions of both. If a
 /// source lists a tool with the name of a tool added as a value, the tool of the source is
 /// withheld.
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn duplicate_names_are_errors_or_diagnostics() {
     .assert_eq(&list.diagnostics()[0].to_string());
 }
 
-/// A tool is listed only if the caller provides the host state that the tool declares. Otherwise a
-/// diagnostic names the missing type.
+/// A tool is listed only if the caller provides the host state that the tool declares. If the state
+/// is missing, a diagnostic names its type.
 #[tokio::test]
 async fn tool_without_its_state_is_withheld() {
     let stateful =
@@ -186,11 +186,11 @@ async fn direct_call_finds_its_tool_by_name() {
 }
 
 /// A listing waits at most 1 s for a slow source. If the source responds later, its tools are in
-/// the next listing, and stay listed if the source becomes slow again.
+/// the next listing of the run, and remain listed if the source becomes slow again.
 #[tokio::test(start_paused = true)]
 async fn slow_source_delays_a_listing_by_at_most_one_second() {
-    /// A source that takes the next number of seconds in the iterator for each listing. At the end
-    /// of the iterator, a listing never completes.
+    /// A source whose listings each take the next number of seconds from the iterator. After the
+    /// last number, a listing never completes.
     struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
     impl ToolSource for Slow {
@@ -231,7 +231,7 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
     // From now on, the source does not respond. The same run gets the previous snapshot, but a new
-    // run does not, so it lacks the tools of the source.
+    // run gets no tools of the source.
     assert_eq!(list().await, ("add sub".to_owned(), None, 1));
     let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
     assert_eq!(tools.list(&other).await.len(), 1);

@@ -180,7 +180,7 @@ async fn sequential_tool_conflicts_with_every_call() {
 }
 
 /// The resources of a call are unknown if its arguments are invalid, or if the `touches` function
-/// panics, as it does here for an empty path. Such a call must run alone.
+/// panics, as it does here for an empty path. A call with unknown resources must run alone.
 #[tokio::test(start_paused = true)]
 async fn call_with_unknown_resources_runs_alone() {
     let calls = [
@@ -356,8 +356,8 @@ fn generated() -> impl Strategy<Value = GeneratedCall> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each call starts when the last of the earlier calls in conflict with it ends. A call without
-    /// such earlier calls starts with the batch. Every call has a result.
+    /// Each call starts when all earlier calls in conflict with it have ended. If no earlier call
+    /// conflicts, the call starts with the batch. Every call has a result.
     #[test]
     fn calls_start_when_earlier_calls_in_conflict_have_ended(
         calls in prop::collection::vec(generated(), 0..24),

@@ -68,8 +68,8 @@ fn invalid_transcript_is_rejected_with_its_path() {
     assert!(error(r#"{"version": 1}"#).starts_with("at `messages`: invalid type: null"));
 }
 
-/// The structured output `null` differs from no structured output, and still differs after a JSON
-/// round trip.
+/// The structured output `null` differs from a missing structured output, even after a JSON round
+/// trip.
 #[test]
 fn structured_null_survives_a_round_trip() {
     for structured in [None, Some(Value::Null), Some(json!({"a": null}))] {

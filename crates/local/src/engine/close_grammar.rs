@@ -1,9 +1,8 @@
 //! Early closing of long JSON values.
 //!
-//! A model with random weights may never close a list. After
-//! `GenerationJob::close_after_tokens` tokens, the engine therefore prefers tokens that lead to the
-//! end of the grammar. Open strings and numbers are an exception: the model finishes them itself,
-//! because truncating them would change their value.
+//! A model with random weights may never close a list. After `GenerationJob::close_after_tokens`
+//! tokens, the engine therefore prefers tokens that end the value. Open strings and numbers are an
+//! exception: the model finishes them itself, because truncating them would change their value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
@@ -22,8 +21,9 @@ impl GrammarCloser {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// Returns the token in `allowed` with the lowest [`rank`], or `None` if `allowed` is empty.
-    /// Ties are broken at random, because a fixed choice could loop forever.
+    /// Returns an end-of-turn token if `allowed` contains one. Otherwise returns the token with the
+    /// lowest [`rank`], or `None` if `allowed` is empty. Ties are broken at random, because a fixed
+    /// choice could loop forever.
     ///
     /// Must not be called within a string or a number.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {

@@ -14,8 +14,9 @@ use llguidance::toktrie::SimpleVob;
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// Removes the tokens from `allowed` that would begin a string with a stray space after `state`,
-/// and returns the remaining tokens. If no token would remain, returns all of `allowed`.
+/// Removes the tokens from `allowed` that would begin a string with a stray space, and returns the
+/// remaining tokens. `state` is the state before the token. If no token would remain, returns all
+/// of `allowed`.
 pub(super) fn exclude_stray_spaces(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.tokens_with_space(),

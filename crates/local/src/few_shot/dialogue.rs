@@ -1,7 +1,7 @@
 //! Rendering of a conversation with tools as turns of plain text.
 //!
-//! The demonstration at the beginning shows all steps: the need in a question, the tool for it or
-//! `none`, the calls, their results and the answer. The demonstration is the same for all
+//! The demonstration at the beginning shows all steps: the need, the tool name or `none`, the
+//! arguments of each call, the results and the answer. The demonstration is the same for all
 //! conversations, so the key-value cache can reuse its tokens.
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //!
 //! Before each call, the model states the need for it, which is a part of the question. Without
 //! this line, the model makes only one call for a question with two parts. The stated needs become
-//! the reasoning of the reply. Each line ends before the next decision of the model begins, so a
-//! rendered reply has the same tokens as the generated reply.
+//! the reasoning of the reply. Each decision of the model begins on a new line, so a rendered reply
+//! has the same tokens as the generated reply.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ pub(super) const LINE_STARTS: [&str; 5] =
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
 /// Further beginnings of lines in a rendered conversation. A line of untrusted text is indented if
-/// it has one of these beginnings or one of [`LINE_STARTS`].
+/// it begins like this or like one of [`LINE_STARTS`].
 const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
 /// The prompt for a conversation with tools: the rendered turns, and the question or the tool

@@ -1,5 +1,5 @@
-//! Grammar rules for the need that the model states before a call. They permit only quotations from
-//! the question.
+//! Grammar rules for the need that the model states before a call: a quotation from the question,
+//! or a text in the model's own words.
 
 use serde_json::json;
 
@@ -72,6 +72,6 @@ impl OpenQuestion {
     }
 }
 
-/// The grammar rule for a need in the model's own words. Brackets are excluded, because with
-/// brackets the model would begin a call with invented arguments.
+/// The grammar rule for a need of at most 80 characters in the model's own words. Brackets, `_` and
+/// `=` are excluded, because the model would otherwise begin a call with invented arguments.
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

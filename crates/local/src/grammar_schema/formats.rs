@@ -1,13 +1,15 @@
-//! Regular expressions for string formats that the grammar engine does not support.
+//! Regular expressions for string formats. They replace formats that the grammar engine does not
+//! support, or for which its own pattern is too permissive.
 
 use serde_json::{Map, Value};
 
-/// The formats that the grammar engine supports.
+/// The formats that remain in a derived schema. The grammar engine has its own pattern for each of
+/// them.
 const SUPPORTED_FORMATS: [&str; 8] =
     ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// A pattern for email addresses that limits the length of the local part and of each label. The
-/// engine's own pattern has no limits, and validation rejects the long addresses that it permits.
+/// engine's own pattern has no limits and permits long addresses, which validation rejects.
 const EMAIL_PATTERN: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
 /// Returns a regular expression for the string format `format`, or `None` if this module has none.
@@ -28,9 +30,9 @@ fn format_pattern(format: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds the string format `format` to the schema `derived`. Adds the keyword `format` if the
-/// grammar engine supports the format, and a pattern if not. An existing pattern is not replaced.
-/// An unknown format is ignored, as JSON Schema specifies.
+/// Adds the string format `format` to the schema `derived`: as the keyword `format` if it is in
+/// [`SUPPORTED_FORMATS`], and otherwise as a pattern. An existing pattern is not replaced. An
+/// unknown format is ignored, as JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
     if SUPPORTED_FORMATS.contains(&name) {

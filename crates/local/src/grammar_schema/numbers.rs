@@ -7,11 +7,12 @@ use serde_json::{Map, Value, json};
 /// The largest `n` for which a 64-bit float can represent all integers from 0 to `n` exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// The bound that replaces exclusive bounds of 0, because the engine treats a bound of 0 as
-/// inclusive. It is the smallest positive bound that the engine distinguishes from 0.
+/// The absolute value of the bound that replaces an exclusive bound of 0, because the engine treats
+/// a bound of 0 as inclusive. It is the smallest value that the engine distinguishes from 0.
 const SMALLEST_BOUND: f64 = 1e-12;
 
-/// Changes numeric bounds in the schema `derived` so that the engine can handle them.
+/// Adds or replaces numeric bounds in the schema `derived`, so that the engine can handle its
+/// numbers.
 pub(super) fn add_number_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
         // Without bounds, the engine may extend a number to its maximum length without reaching a
@@ -38,7 +39,8 @@ pub(super) fn add_number_bounds(derived: &mut Map<String, Value>) {
     }
 }
 
-/// Returns `true` if `value` contains an integer that a 64-bit float cannot represent exactly.
+/// Returns `true` if `value` contains an integer below `-MAX_EXACT_INTEGER` or above
+/// [`MAX_EXACT_INTEGER`].
 pub(super) fn contains_inexact_integer(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -52,7 +54,7 @@ pub(super) fn contains_inexact_integer(value: &Value) -> bool {
 }
 
 /// Returns the JSON types of the values that the keyword `const` or `enum` permits. The types
-/// replace the keyword if the engine cannot represent its values exactly.
+/// replace the keyword if it contains inexact integers.
 ///
 /// `value` is the value of the keyword. `is_enum` is `true` for `enum` and `false` for `const`.
 pub(super) fn value_types(value: &Value, is_enum: bool) -> Value {

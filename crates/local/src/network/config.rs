@@ -109,7 +109,8 @@ fn required_bounded(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadErr
 }
 
 /// Fails if the file uses an unsupported variant of its architecture, such as a mixture of experts.
-/// Its weights could be loaded, but the output would be nonsense.
+/// Without this check, a model with scaled rotary positions would load but generate nonsense, and a
+/// mixture of experts would be reported as damaged.
 fn reject_unsupported(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
     let scaling = gguf.metadata_text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {

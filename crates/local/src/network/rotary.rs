@@ -9,15 +9,15 @@ use crate::gguf::Gguf;
 /// The rotary position embedding. It rotates each pair of numbers in a head by an angle
 /// proportional to the position of the token.
 pub(super) struct Rotary {
-    /// The angles by which the pairs of numbers are rotated per token position, as a tensor of the
-    /// shape `[1, pairs]`.
+    /// The rotation angle of each pair of numbers per token position, as a tensor of the shape
+    /// `[1, pairs]`.
     frequencies: Tensor,
     rotates_neighbours: bool,
 }
 
 impl Rotary {
     pub(super) fn new(gguf: &mut Gguf, config: &Config) -> std::result::Result<Self, LoadError> {
-        // Llama models with a long context have a divisor for each frequency in their file.
+        // The files of Llama models with a long context contain a divisor for each frequency.
         let factors = match gguf.has_tensor("rope_freqs.weight") {
             true => Some(gguf.read_dense("rope_freqs.weight")?),
             false => None,

@@ -22,9 +22,9 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// Creates a channel with a capacity for all events of a reply. A reply has at most `context`
-    /// text deltas, one per token of the context window, and at most [`MAX_OTHER_EVENTS`] other
-    /// events. The channel allocates memory only for queued events.
+    /// Creates a channel that can hold all events of a reply. A reply has at most `context` text
+    /// deltas, one per token of the context window, and at most [`MAX_OTHER_EVENTS`] other events.
+    /// The channel allocates memory only for queued events.
     pub(crate) fn new(context: usize) -> (Self, EventReceiver) {
         let (sender, events) = mpsc::channel(context + MAX_OTHER_EVENTS);
         (Self { events: sender }, events)

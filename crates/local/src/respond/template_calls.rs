@@ -88,7 +88,8 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateReply<'a> {
     writer: ReplyWriter<'a>,
     format: CallFormat,
-    /// `true` if `format` comes from the chat template. Its texts may then contain special tokens.
+    /// `true` if `format` comes from the chat template. The texts of the format may then contain
+    /// special tokens.
     is_native: bool,
     /// The number of calls in the conversation before this reply. The ids of new calls are
     /// numbered from this value.
@@ -312,7 +313,7 @@ impl TemplateReply<'_> {
         if self.is_native { tokenizer.encode_markup(text) } else { tokenizer.encode_content(text) }
     }
 
-    /// Converts `tokens` to an expression of the grammar language.
+    /// Converts `tokens` to an expression of a Lark grammar.
     fn grammar_pattern(&self, tokens: &[u32]) -> String {
         let tokenizer = self.writer.engine.tokenizer();
         let runs = tokens.chunk_by(|a, b| !tokenizer.is_special(*a) && !tokenizer.is_special(*b));

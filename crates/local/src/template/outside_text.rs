@@ -15,8 +15,8 @@ const CLOSE: char = '\u{F0001}';
 /// JSON-escaped.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The untrusted texts of a conversation. The template renders a marker in place of each text; the
-/// marker contains the index of the text.
+/// The untrusted texts of a conversation. The template renders a marker with the index of the text
+/// in place of each text.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,
@@ -101,7 +101,8 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Replaces each marker in `literal`, a JSON literal, with the form of the marker for JSON strings.
+/// Replaces [`MARKER_OPEN`] with [`OPEN_JSON`] in `literal`, a JSON string literal, so that the
+/// text of each marker is inserted JSON-escaped.
 pub(super) fn as_json_markers(literal: &str) -> String {
     literal.replace(MARKER_OPEN, &String::from(OPEN_JSON))
 }

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Returns the names and argument schemas of the tested tools, in the order of increasing
-/// difficulty.
+/// Returns the tested argument schemas with their names, roughly in order of increasing difficulty.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -246,7 +245,7 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
 ];
 
 /// If the tool choice does not require a call, the model sometimes opens a call with the special
-/// token of the format. The arguments of this call must be valid, too.
+/// token of the format. The arguments of this call must also be valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));

@@ -159,8 +159,8 @@ async fn endless_template_is_stopped() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Pre-tokenizers have many names in GGUF files, or none. The prompts of all files must have the
-/// same number of tokens, because no pre-tokenizer may insert a space.
+/// GGUF files contain different names for the same pre-tokenizer, or no name. The prompts of all
+/// files must have the same number of tokens, because no pre-tokenizer may insert a space.
 #[tokio::test]
 async fn files_with_any_pre_tokenizer_make_calls() {
     let named =

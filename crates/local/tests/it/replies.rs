@@ -56,8 +56,8 @@ async fn equal_seeds_give_equal_texts() {
     assert_ne!(model.chat(&request).await.unwrap().message, first);
 }
 
-/// The second request continues the conversation of the first request. Only its new tokens must be
-/// evaluated.
+/// The second request continues the conversation of the first request. Only the new tokens of the
+/// second request may be evaluated.
 #[tokio::test]
 async fn common_prefix_is_evaluated_once() {
     let model = TinyFile::new(0).load().await;

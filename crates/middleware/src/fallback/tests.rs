@@ -171,7 +171,7 @@ async fn all_failures_are_listed_with_their_model() {
         no model replied: first: the model's server is limiting requests: slow down; second: the model's server is limiting requests: slow down; third: the model's server refused the key: bad key
     "]]
     .assert_eq(&format!("{error}\n"));
-    // The combined error has the shortest `retry_after` of all models.
+    // The combined error has the shortest `retry_after` of all failures.
     assert!(error.is_transient());
     assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
     let streamed = events(&model).await;

@@ -1,6 +1,7 @@
 /// Returns the allowed values listed in `description`, or an empty vector if it contains no list.
 ///
-/// A list has at least two values. It has the form `a|b|c`, or its values are in quotes and are
+/// A list has at least two values. Each value has at most 32 bytes and consists of letters, digits
+/// and the characters `_-./+`. The list has the form `a|b|c`, or its values are in quotes and are
 /// separated only by spaces, `,`, `/`, `|`, `;`, `or` and `and`. Quoted values after words such as
 /// "for instance" are examples, so they are not returned.
 pub(super) fn find_choices(description: &str) -> Vec<String> {

@@ -92,13 +92,13 @@ impl<M> ModelBuilder<M> {
     /// # API key
     ///
     /// The key is read from the variable of the provider, such as `GROQ_API_KEY`. The provider is
-    /// identified by its name, or by the host in the base URL. `OPENAI_API_KEY` is **sent to any
-    /// other server** at [`base_url`](Self::base_url) or `OPENAI_BASE_URL`. A provider that is
-    /// identified only by its host also receives `OPENAI_API_KEY`, if the provider's variable is
-    /// not set.
+    /// identified by its name, or by the host in the base URL. If the provider is unknown,
+    /// `OPENAI_API_KEY` is **sent to the server** at [`base_url`](Self::base_url) or
+    /// `OPENAI_BASE_URL`. A provider that is identified only by its host also receives
+    /// `OPENAI_API_KEY` if its own variable is not set.
     ///
     /// If a server must not receive `OPENAI_API_KEY`, call [`api_key`](Self::api_key) with the
-    /// server's key, or with an empty string to send no key.
+    /// server's key. For an unknown provider, an empty string sends no key.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -134,7 +134,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Adds an HTTP header to each request. The header value is redacted in errors and logs.
+    /// Adds an HTTP header to each request. A header of the same name is replaced. A value of at
+    /// least 8 bytes is redacted in errors and logs.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), SecretString::from(value.into())));
@@ -166,8 +167,9 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Sets the profile of the model. The name in the profile is sent as the `model` of each
-    /// request. By default, the profile is derived from the name of a known model family. A model
-    /// of an unknown family is assumed to support tools and response schemas, but no media.
+    /// request. By default, the profile is derived from the model name. A model of an unknown
+    /// family is assumed to support tools, but no media. Response schemas are assumed to be
+    /// supported by all servers except DeepSeek.
     #[must_use]
     pub fn profile(mut self, profile: ModelProfile) -> Self {
         self.profile = Some(profile);
@@ -175,8 +177,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Enables or disables images, regardless of the profile. If images are disabled, each image is
-    /// replaced by a text that contains its media type and size, and a warning is logged for the
-    /// first image.
+    /// replaced by a text with its media type and size. A warning about omitted media is logged
+    /// once.
     #[must_use]
     pub fn send_images(mut self, enabled: bool) -> Self {
         self.sends_images = Some(enabled);
@@ -187,8 +189,9 @@ impl<M> ModelBuilder<M> {
     /// is `true`, `max_tokens` if it is `false`. Newer OpenAI models require
     /// `max_completion_tokens`.
     ///
-    /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects one of the two names,
-    /// the request is repeated with the alternative name, and later requests use this name, too.
+    /// Default: `true` for OpenAI, Azure OpenAI and Groq. If the server rejects one of the two
+    /// names, the request is repeated with the other name, and later requests use that name from
+    /// the start. [`Responses`](crate::Responses) ignores this setting.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.uses_max_completion_tokens = Some(enabled);
@@ -200,14 +203,16 @@ impl<M> ModelBuilder<M> {
     /// field.
     ///
     /// Default: `true` for DeepSeek and Moonshot, which require it, and for llama.cpp, vLLM and
-    /// Ollama. Other servers may reject the field.
+    /// Ollama. Other servers may reject the field. [`Responses`](crate::Responses) ignores this
+    /// setting.
     #[must_use]
     pub fn send_reasoning(mut self, enabled: bool) -> Self {
         self.sends_reasoning = Some(enabled);
         self
     }
 
-    /// Sets the request field `reasoning_effort`, for example to `low` or `high`.
+    /// Sets the reasoning effort, for example `low` or `high`. The request field is
+    /// `reasoning_effort` in Chat Completions, and `reasoning.effort` in Responses.
     #[must_use]
     pub fn reasoning_effort(mut self, effort: impl Into<String>) -> Self {
         self.effort = Some(effort.into());
@@ -225,10 +230,10 @@ impl<M> ModelBuilder<M> {
 
     /// Sets the JSON Schema subset that the server supports, for tools and response schemas.
     ///
-    /// Default: [`OpenAiStrict`](SchemaTarget::OpenAiStrict) for OpenAI, except for fine-tuned
-    /// models; [`Gemini`](SchemaTarget::Gemini) for Google; [`OpenAi`](SchemaTarget::OpenAi) for
-    /// all other servers. Use [`SmallModel`](SchemaTarget::SmallModel) for a small model on your
-    /// own server.
+    /// The default depends on the server: [`OpenAiStrict`](SchemaTarget::OpenAiStrict) for OpenAI,
+    /// [`Gemini`](SchemaTarget::Gemini) for Google, and [`OpenAi`](SchemaTarget::OpenAi) for all
+    /// other servers and for fine-tuned models. Use [`SmallModel`](SchemaTarget::SmallModel) for a
+    /// small model on your own server.
     ///
     /// Constraints that are lost in the conversion are logged, and calls are validated against the
     /// original schema. A tool with an incompatible schema is sent without `strict`, and a warning
@@ -236,9 +241,9 @@ impl<M> ModelBuilder<M> {
     /// `null` in place of an omitted argument. The pipeline removes the `null`, except under
     /// [`RepairPolicy::Strict`]. Do not use `OpenAiStrict` with that policy.
     ///
-    /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and are sent unchanged for
-    /// all other targets. If the server requires an object at the root, a schema with a different
-    /// root is wrapped in an object, and the reply is unwrapped.
+    /// Response schemas are converted only for `OpenAiStrict` and `Gemini`. If the server requires
+    /// an object at the root, a schema with a different root is wrapped in an object, and the reply
+    /// is unwrapped.
     ///
     /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]

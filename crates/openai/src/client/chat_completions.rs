@@ -21,13 +21,14 @@ use crate::reply::ChatAccumulator;
 /// A model behind the Chat Completions API of OpenAI or of a compatible server, such as llama.cpp,
 /// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
-/// Transient errors (429, 5xx, a connection failure before the reply) are retried with exponential
-/// backoff. A retry respects the server's `Retry-After`. Each phase of a request has a timeout: see
-/// [`Timeouts`](crate::Timeouts).
+/// Transient errors are retried with exponential backoff, but not before the server's `Retry-After`
+/// has passed. Examples are status 429, most 5xx statuses and a connection failure before the
+/// reply. The complete list is under [limits](crate#limits). Each phase of a request has a timeout:
+/// see [`Timeouts`](crate::Timeouts).
 ///
-/// If the server rejects a setting as unsupported (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`), a warning is logged. The request is sent again without this setting, and
-/// later requests omit it.
+/// If the server rejects `stop`, `seed`, `temperature`, `top_p` or `parallel_tool_calls` as
+/// unsupported, a warning is logged and the request is sent again without this setting. Later
+/// requests omit the setting from the start.
 ///
 /// # Examples
 ///
@@ -59,14 +60,14 @@ impl ChatCompletions {
     /// A prefix selects the provider: `groq/llama-3.3-70b-versatile` is a model of the
     /// [`Provider`](crate::Provider) Groq, with the key from `GROQ_API_KEY`. Azure also requires
     /// `AZURE_OPENAI_ENDPOINT`. A name without a prefix is a model at `OPENAI_BASE_URL` (default:
-    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix is a part
-    /// of the model name. `OPENAI_API_KEY` is sent to any server at `OPENAI_BASE_URL`: see
+    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix is part
+    /// of the model name. `OPENAI_API_KEY` may be sent to any server at `OPENAI_BASE_URL`: see
     /// [`read_env`](crate::ModelBuilder::read_env).
     ///
     /// # Errors
     ///
-    /// Returns an error if a variable is invalid, if the prefix is not a known provider, or if the
-    /// provider requires a key and its variable is not set.
+    /// Returns an error if a variable is invalid, if a required variable is not set, or if the
+    /// prefix is not a known provider.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -92,7 +93,8 @@ impl ModelBuilder<ChatCompletions> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the base URL, the key, a header or another setting is invalid.
+    /// Returns an error if the base URL, the API key, a header or another setting is invalid or
+    /// missing.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let keeps_think_tags = self.keeps_think_tags;
         let client = self.build_client(|quirks| {

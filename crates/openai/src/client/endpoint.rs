@@ -90,8 +90,7 @@ impl Endpoint {
         request
     }
 
-    /// Replaces secrets in the text of `error`, because a server may repeat them in its error
-    /// message.
+    /// Replaces secrets in the text of `error`, because servers may echo them in error messages.
     pub(super) fn redact(&self, error: ModelError) -> ModelError {
         self.secrets.redact(error)
     }

@@ -55,9 +55,8 @@ impl HttpReply {
         self.response.headers()
     }
 
-    /// Returns the compression of the body from its `Content-Encoding` header, or `None` if it is
-    /// not compressed. Some proxies compress a body although the request has no `Accept-Encoding`
-    /// header.
+    /// Returns the value of the `Content-Encoding` header if the body is compressed, or else
+    /// `None`. Some proxies compress a body although the request has no `Accept-Encoding` header.
     pub(super) fn compression(&self) -> Option<String> {
         // Some servers send values such as `none` and `utf-8`, which are not compressions.
         const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
@@ -67,6 +66,7 @@ impl HttpReply {
     }
 
     /// Returns `true` if the body begins like an event stream. Any other body is JSON or HTML.
+    /// Returns an error if the body is compressed.
     ///
     /// The `stream` field of the request and the content type of the response are unreliable. Some
     /// servers ignore `stream`, some always stream, and some send the wrong content type.

@@ -13,14 +13,14 @@ use super::provider::{Provider, Quirks};
 pub(super) struct ClientSettings {
     pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
-    /// The value of the request field `reasoning_effort`. `None` omits the field.
+    /// The reasoning effort, such as `low`. `None` omits the request field.
     pub(super) reasoning_effort: Option<String>,
     /// Additional fields of the request body.
     pub(super) extra_body: Map<String, Value>,
 }
 
-/// A model family, with its input media and context window. A model belongs to a family if its name
-/// contains the name of the family.
+/// A model family, with its input media and context window. A model belongs to the first family in
+/// [`FAMILIES`] that matches its name: see [`family_of`].
 struct ModelFamily {
     name: &'static str,
     images: bool,
@@ -71,7 +71,7 @@ const FAMILIES: &[ModelFamily] = &[
     openai("o1", 200_000),
     openai("o3", 200_000),
     openai("o4", 200_000),
-    // Aliases of the latest version. Names with a version belong to the family `GEMINI`.
+    // Aliases of the latest version. Names with version 2 or later belong to the family `GEMINI`.
     gemini("gemini-flash"),
     gemini("gemini-pro-latest"),
     text_family("claude-2"),

@@ -75,7 +75,7 @@ struct ProviderPreset {
     /// The name of the environment variable for the API key. `None` if the provider requires no
     /// key.
     key_variable: Option<&'static str>,
-    /// The domains of the provider's hosts. Subdomains match, too.
+    /// The domains of the provider's hosts. Subdomains also match.
     domains: &'static [&'static str],
     quirks: Quirks,
 }
@@ -86,7 +86,8 @@ pub(super) struct Quirks {
     /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
     /// OpenAI models reject `max_tokens`; most other servers support only `max_tokens`.
     pub(super) uses_max_completion_tokens: bool,
-    /// The message field in which the reasoning of earlier replies with tool calls is sent back.
+    /// The field of an assistant message that returns its reasoning to the server. Only sent with
+    /// messages that contain tool calls.
     pub(super) reasoning: ReasoningField,
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
     /// Azure's limits are tighter than OpenAI's. Strict mode is also not used for servers that
@@ -97,18 +98,18 @@ pub(super) struct Quirks {
     pub(super) accepts_user_after_tool: bool,
     /// `true` if the server accepts `stream_options`.
     pub(super) accepts_stream_options: bool,
-    /// `true` if the server names the seed `random_seed` instead of `seed`.
+    /// `true` if the server expects the seed in the field `random_seed` instead of `seed`.
     pub(super) sends_seed_as_random_seed: bool,
     /// The format of tool call ids that the server accepts.
     pub(super) call_ids: CallIdFormat,
-    /// `true` if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM
-    /// Studio rejects it. For these servers, only the named tool is sent, with
-    /// `tool_choice: "required"`.
+    /// `true` if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name, LM
+    /// Studio rejects it, and Ollama does not support `tool_choice`. For these servers, only the
+    /// named tool is sent, with `tool_choice: "required"`.
     pub(super) accepts_named_tool_choice: bool,
     /// `true` if the server accepts a response schema.
     pub(super) accepts_json_schema: bool,
-    /// `true` if the server requires an object without alternatives as the root of a response
-    /// schema. OpenAI and gateways to OpenAI have this requirement.
+    /// `true` if the root of a response schema must be an object without alternatives such as
+    /// `anyOf`. OpenAI, Azure, OpenRouter and Groq have this requirement.
     pub(super) needs_object_root: bool,
 }
 

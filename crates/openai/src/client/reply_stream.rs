@@ -47,14 +47,14 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         }
     }
 
-    /// Reads the whole reply to a request without streaming. An event stream is accepted, too,
-    /// because some servers always stream.
+    /// Reads the whole reply to a non-streamed request. An event stream is also accepted, because
+    /// some servers always stream.
     pub(super) async fn read_reply(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
             return self.read_unstreamed().await;
         }
-        // The future of this rare path is boxed, because it would enlarge the future of every
-        // request.
+        // The future of this rare path is boxed, because it would otherwise enlarge the future of
+        // every request.
         while let Some(event) = Box::pin(self.next()).await? {
             if let ChatEvent::Finished(response) = event {
                 return Ok(*response);
@@ -98,8 +98,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Ok(!self.has_done_marker)
     }
 
-    /// Waits for more bytes and passes them to the parser. If the reply is not streamed, reads it
-    /// to its end. Handles the end of the connection.
+    /// Waits for more bytes and passes them to the parser. Ends the reply after `[DONE]` or at the
+    /// end of the connection. A reply that is not streamed is read as a whole.
     async fn receive(&mut self) -> Result<(), ModelError> {
         if !self.reply.is_event_stream().await? {
             let response = self.read_unstreamed().await?;

@@ -63,14 +63,14 @@ impl Responses {
     /// A prefix selects the provider: `groq/llama-3.3-70b-versatile` is a model of the
     /// [`Provider`](crate::Provider) Groq, with the key from `GROQ_API_KEY`. Azure also requires
     /// `AZURE_OPENAI_ENDPOINT`. A name without a prefix is a model at `OPENAI_BASE_URL` (default:
-    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix is a part
-    /// of the model name. `OPENAI_API_KEY` is sent to any server at `OPENAI_BASE_URL`: see
+    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix is part
+    /// of the model name. `OPENAI_API_KEY` may be sent to any server at `OPENAI_BASE_URL`: see
     /// [`read_env`](crate::ModelBuilder::read_env).
     ///
     /// # Errors
     ///
-    /// Returns an error if a variable is invalid, if the prefix is not a known provider, or if the
-    /// provider requires a key and its variable is not set.
+    /// Returns an error if a variable is invalid, if a required variable is not set, or if the
+    /// prefix is not a known provider.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -91,21 +91,23 @@ impl ModelBuilder<Responses> {
     }
 
     /// Enables or disables the field `previous_response_id`. If `enabled` is `true`, a request
-    /// contains the id of the last stored response and only the messages after that response. The
-    /// server then stores all responses, regardless of [`store`](Self::store). Default: `false`.
+    /// contains the id of the last stored response that matches the conversation, and only the
+    /// messages after that response. The server then stores all responses, regardless of
+    /// [`store`](Self::store). Default: `false`.
     ///
-    /// The whole conversation is sent if it differs from the stored conversation. It differs if
-    /// messages were omitted, summarized or changed, or came from another model. If the server
-    /// rejects the id as unknown, the whole conversation is sent within the same attempt.
+    /// A stored response matches if the messages before it were not omitted, summarized or changed.
+    /// If no stored response matches, for example because all replies came from another model, the
+    /// whole conversation is sent. If the server rejects the id as unknown, the whole conversation
+    /// is sent at once, without counting as a retry.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
         self.options.uses_previous_response_id = enabled;
         self
     }
 
-    /// Continues the conversation after the stored response `id`, for example a response to another
-    /// program. The stored response precedes the messages of each conversation with this model. If
-    /// the server does not have the response, each request fails.
+    /// Sets the id of a stored response that precedes each conversation with this model, for
+    /// example a response to another program. If the server does not have this response, the
+    /// requests fail.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first_response_id = Some(id.into());
@@ -124,7 +126,8 @@ impl ModelBuilder<Responses> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the base URL, the key, a header or another setting is invalid.
+    /// Returns an error if the base URL, the API key, a header or another setting is invalid or
+    /// missing.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
         let client =
@@ -170,7 +173,8 @@ struct ResponsesApi {
     unsupported: UnsupportedParams,
 }
 
-/// The settings of one HTTP request: streaming, and the parameters to omit.
+/// The settings of one HTTP request: streaming, the use of `previous_response_id`, and the
+/// parameters to omit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,

@@ -3,7 +3,7 @@ use reqwest::header::HeaderMap;
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// The minimum length of a redacted value, in bytes. Shorter values, such as test keys of local
-/// servers, are not redacted, because they occur inside other words.
+/// servers, are not redacted, because they may occur inside other words.
 const MIN_SECRET_BYTES: usize = 8;
 
 /// The values to redact from errors, longest first, because a value may contain a shorter value.
@@ -25,8 +25,7 @@ impl Secrets {
         Self(secrets.into_iter().map(SecretString::from).collect())
     }
 
-    /// Replaces secrets in the text of `error`, because a server may repeat them in its error
-    /// message.
+    /// Replaces secrets in the text of `error`, because servers may echo them in error messages.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
         if let Some(text) = message_mut(&mut error) {
             for secret in &self.0 {
@@ -55,7 +54,7 @@ fn message_mut(error: &mut ModelError) -> Option<&mut String> {
 }
 
 /// Replaces `secret` in `text` with `[secret]`. If `text` was truncated and ends with `…`, a
-/// truncated secret before the ellipsis is replaced, too.
+/// truncated secret before the ellipsis is also replaced.
 fn without_secret(text: &str, secret: &str) -> String {
     let text = text.replace(secret, "[secret]");
     let Some(start) = text.strip_suffix('…') else { return text };

@@ -28,7 +28,7 @@ pub(crate) struct StructuredOutput {
 
 impl StructuredOutput {
     /// Creates a converter for the reply to `request`. Returns `None` if the request has no
-    /// response schema, or if its replies need no conversion.
+    /// response schema, or if the reply needs no conversion.
     pub(crate) fn new(request: &ChatRequest, options: ResponseSchemaOptions) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
         let sent = ResponseSchema::of(schema, name, options);
@@ -46,7 +46,7 @@ impl StructuredOutput {
     }
 
     /// Converts `events`, the events of a streamed reply. Nulls that stand for omitted properties
-    /// remain in the deltas. They are only removed from the final reply.
+    /// remain in the deltas and are removed only from the final reply.
     pub(crate) fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,
@@ -91,7 +91,8 @@ impl StructuredOutput {
         }
     }
 
-    /// Removes nulls that stand for omitted properties from the JSON text of `message`.
+    /// Repairs the JSON text of `message` if it is invalid for the schema. In particular, removes
+    /// nulls that stand for omitted properties.
     fn repair_text(&self, message: &mut AssistantMessage) {
         let Some(value) = serde_json::from_str::<Value>(&message.text()).ok() else { return };
         let (value, repairs) = repair(&self.schema, value, RepairPolicy::Default);

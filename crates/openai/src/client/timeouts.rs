@@ -25,9 +25,9 @@ pub struct Timeouts {
     /// The maximum time to establish the connection. Default: 10 s.
     pub connect: Duration,
     /// The maximum time from the start of an HTTP request, including the connection setup, to the
-    /// first byte of the body. Default: 5 min. The default is long for two reasons. Without
-    /// streaming, a server sends nothing before it has generated the whole reply. A small machine
-    /// needs minutes to process a long prompt.
+    /// first byte of the body. Default: 5 min. The default is long, because a small machine needs
+    /// minutes to process a long prompt. Without streaming, a server also sends nothing until it
+    /// has generated the whole reply.
     pub first_byte: Duration,
     /// The maximum time between two chunks of a reply. Default: 2 min.
     pub idle: Duration,

@@ -1,5 +1,5 @@
-//! The TLS configuration of HTTP clients: rustls with the default provider of the process or ring,
-//! and with the certificates of the operating system.
+//! The TLS configuration of HTTP clients: rustls with the certificates of the operating system. The
+//! cryptography comes from the default provider of the process, or else from ring.
 //!
 //! `haft-local` has a copy of this file, because the two crates share only the core as a
 //! dependency, and the core has no network code.

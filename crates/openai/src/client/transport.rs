@@ -31,7 +31,8 @@ use crate::api_error::{ApiError, duration_from_secs};
 /// response head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 
-/// The initial capacity of a request body in bytes. It is enough for a short conversation.
+/// The initial capacity of the buffer for a request body, in bytes. It is enough for a short
+/// conversation.
 const BODY_CAPACITY_BYTES: usize = 4096;
 
 /// The user-supplied `tower` layers, innermost first.
@@ -67,7 +68,7 @@ pub(super) struct Transport {
     endpoint: Endpoint,
     http: reqwest::Client,
     /// The HTTP client, wrapped in the layers. `None` if there are no layers. The service is cloned
-    /// for each request. The lock is needed because layers need not be `Sync`.
+    /// for each request. The lock is needed because an [`HttpService`] is not `Sync`.
     middleware: Option<Arc<Mutex<HttpService>>>,
 }
 
@@ -93,8 +94,8 @@ impl Transport {
         if reply.status().is_success() {
             return Ok(reply);
         }
-        // The future of this rare path is boxed, because it would enlarge the future of every
-        // request.
+        // The future of this rare path is boxed, because it would otherwise enlarge the future of
+        // every request.
         Err(Box::pin(self.read_rejection(reply)).await)
     }
 
@@ -142,8 +143,8 @@ impl Transport {
         ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
     }
 
-    /// Converts `error`, an error of the HTTP client or of a layer. The source of a layer's error
-    /// is dropped, because it may contain the API key.
+    /// Converts `error`, an error of the HTTP client or of a layer, to a [`ModelError`]. The source
+    /// of a layer's error is dropped, because it may contain the API key.
     fn service_error(&self, error: BoxError, timer: &RequestTimer) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
             Ok(error) => return self.connection_error(*error, timer),

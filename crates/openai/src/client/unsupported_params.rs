@@ -1,4 +1,4 @@
-//! Request parameters that a server has rejected. They are omitted or replaced in later requests.
+//! Request parameters that some servers reject. They are omitted or replaced in later requests.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use haft_core::model::ModelError;
 
-/// The error of an HTTP request, and the request parameter that the server names in it.
+/// The error of an HTTP request, and the request parameter that the error names.
 pub(super) struct ApiRejection {
     pub(super) error: ModelError,
     /// The `param` field of the error body, or an empty string.

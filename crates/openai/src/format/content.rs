@@ -49,8 +49,8 @@ pub(super) enum Medium<'a> {
 }
 
 impl<'a> Medium<'a> {
-    /// Returns the medium in `piece`. `None` if `piece` contains no medium, or if the model does
-    /// not support the medium.
+    /// Returns the medium in `piece`. `None` if `piece` contains no medium, or if the model or the
+    /// API does not support it.
     pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }
@@ -106,7 +106,8 @@ fn audio_format(subtype: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the file name that the API requires: the last path segment of `uri`, or `document.pdf`.
+/// Returns a file name, because the API requires one: the last path segment of `uri`, or
+/// `document.pdf`.
 fn file_name(uri: Option<&String>) -> Cow<'_, str> {
     let name = uri.and_then(|uri| uri.trim_end_matches('/').rsplit('/').next());
     name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed("document.pdf"), Cow::Borrowed)

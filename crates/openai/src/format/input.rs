@@ -172,7 +172,7 @@ fn has_reasoning(item: &Value) -> bool {
     is_filled("encrypted_content") || is_filled("content")
 }
 
-/// The text and the calls of an assistant message that are not encoded yet.
+/// The parts of an assistant message, text and calls, that are not encoded yet.
 struct UnplacedParts<'a> {
     text: Option<Cow<'a, str>>,
     /// `true` if the total length of the text matches the lengths in the stored items. The text can

@@ -23,7 +23,7 @@ use crate::reply::CHAT_ADAPTER;
 ///
 /// Images, audio and PDF documents in a user message are sent as data. Other content is sent as
 /// text or as a short description. A tool result is sent as text, because the API accepts no other
-/// content in a tool message. Use [`messages`] to send the media of tool results, too.
+/// content in a tool message. Use [`messages`] to also send the media of tool results.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ pub(crate) fn encode_message_with(message: &Message, encoding: &EncodingOptions)
 /// Encodes a conversation as the `messages` field of a Chat Completions request.
 ///
 /// Images, audio and PDF documents in a tool result are sent in an additional user message. This
-/// message follows the last result of the batch, because the API requires the results of a batch to
+/// message follows the results of all calls of a reply, because the API requires these results to
 /// be adjacent.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     let encoded = EncodedMessages::new(messages, &Arc::default());
@@ -99,8 +99,8 @@ impl EncodedMessages {
         Self(encoded)
     }
 
-    /// Returns the encoded messages in order. The user messages with the media of tool results
-    /// follow the last result of their batch.
+    /// Returns the encoded messages in order. The user messages with the media of adjacent tool
+    /// results follow the last of these results.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
             let media = batch.iter().filter_map(|cached| cached.media.as_deref());
@@ -137,8 +137,7 @@ impl CachedMessage {
         }
     }
 
-    /// Creates an assistant message that separates the results of a batch from the next user
-    /// message.
+    /// Creates an assistant message that separates tool results from the next user message.
     #[cfg(feature = "client")]
     fn results_separator(encoding: &Arc<EncodingOptions>) -> Self {
         let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));

@@ -108,8 +108,8 @@ pub fn tools(list: &ToolList) -> Arc<EncodedTools> {
 /// Encodes a list of tools for the Chat Completions API, with `strict: true` for each tool whose
 /// schema is compatible.
 ///
-/// A warning lists the tools that are sent without `strict`. The encoded list is cached in `list`,
-/// separately from the output of [`tools`].
+/// A warning names up to five of the tools that are sent without `strict`. The encoded list is
+/// cached in `list`, separately from the output of [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
     tools_for_target(list, SchemaTarget::OpenAiStrict)
 }

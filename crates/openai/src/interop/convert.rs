@@ -108,8 +108,8 @@ pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, Int
 /// Converts the messages of haft to the `messages` field of an `async-openai` request. Opaque
 /// provider data is dropped.
 ///
-/// The media of a tool result are sent in an additional user message after the results of its
-/// batch.
+/// The media of tool results are sent in additional user messages after the results of all calls of
+/// a reply.
 ///
 /// # Errors
 ///
@@ -126,8 +126,9 @@ pub fn to_messages<'a>(
 ///
 /// # Errors
 ///
-/// Returns an error for media given as a link or file id, for custom tool calls, for function
-/// messages, and for tool messages without an earlier call.
+/// Returns an error for media that are given as a link or a file id, or are not valid base64. Also
+/// returns an error for custom tool calls, for function messages, and for tool messages without an
+/// earlier call.
 pub fn from_messages<'a>(
     messages: impl IntoIterator<Item = &'a ChatCompletionRequestMessage>,
 ) -> Result<Vec<Message>, InteropError> {

@@ -58,8 +58,8 @@ impl From<ModelError> for InteropError {
     }
 }
 
-/// Converts `error`, an error of the `async-openai` client. The value of `Retry-After` is lost,
-/// because the error does not contain it.
+/// Converts `error`, an error of the `async-openai` client, to a [`ModelError`]. The value of
+/// `Retry-After` is lost, because `error` does not contain it.
 pub(super) fn from_openai_error(error: OpenAIError, address: &str) -> ModelError {
     match error {
         OpenAIError::ApiError(error) => {

@@ -37,8 +37,9 @@ use crate::{
 /// The requests are sent by `async-openai`. Version 0.43
 ///
 /// - has no timeouts: set them in the `reqwest` client;
-/// - retries three times after 429, 5xx and failed connections, so this model does not retry. The
-///   client waits for `Retry-After`, but does not include it in the error;
+/// - retries three times after 429 (except `insufficient_quota`), 5xx and failed connections, so
+///   this model does not retry. The client waits for `Retry-After`, but does not include it in the
+///   error;
 /// - loses the status of a 4xx response if its body is not in OpenAI's format. A 429 with an HTML
 ///   body is not retried, and is reported as [`ModelError::InvalidResponse`], a permanent error;
 /// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader
@@ -115,8 +116,8 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Returns the restrictions on response schemas. The root is always an object without
-    /// alternatives, because OpenAI requires it.
+    /// Returns the restrictions on response schemas. The root must always be an object without
+    /// alternatives such as `anyOf`, because OpenAI requires it.
     fn response_schemas(&self) -> ResponseSchemaOptions {
         ResponseSchemaOptions { target: self.schema_target, needs_object_root: true }
     }
@@ -177,8 +178,8 @@ impl<C: Config> AsyncOpenAi<C> {
         chat_span("openai", &self.profile.name, self.client.config().api_base())
     }
 
-    /// Converts `error`, an error of the client, and redacts secrets that the server has repeated
-    /// in it.
+    /// Converts `error` to a [`ModelError`] and redacts secrets. The text of `error` may contain
+    /// secrets, because servers may echo them.
     fn to_model_error(&self, error: OpenAIError) -> ModelError {
         self.redact(from_openai_error(error, self.client.config().api_base()))
     }

@@ -52,8 +52,8 @@ impl ChunkStream {
         }
     }
 
-    /// Returns the next chunk, or `None` at the end of the stream. After the answer, it also
-    /// returns `None` if no chunk arrives within [`USAGE_WAIT`], because some servers send neither
+    /// Returns the next chunk, or `None` at the end of the stream. After the answer, also returns
+    /// `None` if the stream does not end within [`USAGE_WAIT`], because some servers send neither
     /// usage nor `[DONE]` and keep the connection open.
     async fn next_chunk(&mut self) -> Option<Chunk> {
         if !self.accumulator.is_answered() {

@@ -19,7 +19,7 @@ use crate::wire::{SurrogateJoiner, WireCall};
 pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
 /// The accumulator for the text, the calls and the metadata of a reply, for both APIs. The
-/// concatenation of all emitted deltas equals the final message.
+/// concatenated text and reasoning deltas equal the text and the reasoning of the final message.
 #[derive(Debug, Default)]
 pub(crate) struct Accumulator {
     pub(super) id: Option<String>,
@@ -159,8 +159,8 @@ impl Accumulator {
     /// Returns the complete reply.
     ///
     /// A reply that ends inside a call is an error, unless the server sent a regular finish reason
-    /// such as `stop` or `tool_calls`. After such a reason, the incomplete arguments are a mistake
-    /// of the model, and validation reports them to the model.
+    /// such as `stop` or `tool_calls`. In this case, the incomplete arguments are a mistake of the
+    /// model, and validation reports them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let kind = self.finish_state.kind();
         let cause = match kind {

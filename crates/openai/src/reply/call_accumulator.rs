@@ -105,8 +105,8 @@ impl CallAccumulator {
     }
 
     /// Returns the position of the call that `piece` continues. The call is identified by the
-    /// index, or else by the id. A piece with neither continues the last call. Returns `None` if
-    /// `piece` begins a new call.
+    /// index, or else by the id. A piece without an index and without a known id continues the last
+    /// call. Returns `None` if `piece` begins a new call.
     fn place_of(&self, piece: &CallDelta) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
@@ -169,8 +169,9 @@ impl CallAccumulator {
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Replaces the arguments of a call with the final arguments in `wire`, unless these are empty.
-    /// Emits the part that was not emitted yet. Returns the number of bytes that were added.
+    /// Replaces the arguments of a call with the final arguments in `wire`. Emits the part that was
+    /// not emitted yet, or all final arguments if they differ from the received arguments. Returns
+    /// the number of bytes that were added. Empty final arguments replace nothing.
     pub(super) fn set_final(
         &mut self,
         wire: WireCall,

@@ -70,13 +70,13 @@ impl ChatAccumulator {
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Adds the choices with index 0. If no choice has index 0, adds the choices that have the same
-    /// index as the first choice. Choices with a different index are ignored, because only one
-    /// choice was requested.
+    /// Adds the choices with the selected index. The first chunk with choices selects the index: 0
+    /// if one of its choices has index 0, or else the index of its first choice. Other choices are
+    /// ignored, because only one choice was requested.
     ///
-    /// Gateways to Anthropic send the text and each call of a non-streamed reply as separate
-    /// choices. The calls of the ignored choices are therefore added if the finish reason announces
-    /// calls and no call was found yet.
+    /// There is one exception. Gateways to Anthropic split a non-streamed reply into several
+    /// choices: one with the text, and one per call. If the finish reason announces calls but no
+    /// call was found, the calls of the other choices are added.
     fn add_choices(
         &mut self,
         choices: Vec<Choice>,
@@ -200,7 +200,7 @@ impl ChatAccumulator {
 
     /// Returns the message received so far, with its provider data.
     pub(super) fn into_message(mut self) -> AssistantMessage {
-        // An error about the size limit is ignored, because the message is incomplete in any case.
+        // An error about a size limit is ignored, because only text that was held back is lost.
         let _ = self.end_texts(&mut None);
         self.with_extras().into_message()
     }

@@ -26,8 +26,8 @@ pub(super) struct OpaqueFields {
 }
 
 impl OpaqueFields {
-    /// Collects the opaque data of `message`, a delta or, if `whole` is `true`, a whole message.
-    /// Returns the size of the data in bytes.
+    /// Collects the opaque data of `message`, which is a whole message if `whole` is `true`, or
+    /// else a delta. Returns the size of the data in bytes.
     pub(super) fn take_from(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),

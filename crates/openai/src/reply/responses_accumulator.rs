@@ -213,8 +213,8 @@ impl ResponsesAccumulator {
         self.accumulator.add_reasoning(text, sink)
     }
 
-    /// Stores `item`, the final form of the item at `place`. Emits text that was not contained in
-    /// the deltas.
+    /// Stores `item`, the final form of the item at `place`. Emits the text and arguments that the
+    /// deltas did not contain.
     fn finish_item(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
         if !item.is_object() || known.is_none_or(|known| known.final_item.is_some()) {

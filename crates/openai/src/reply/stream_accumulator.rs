@@ -17,21 +17,22 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Parses the data of a server-sent event.
     fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
 
-    /// Adds `event`, an event of the stream, to the reply. Events for new content are pushed to
-    /// `events`.
+    /// Adds `event`, a parsed event of the stream, to the reply. Pushes a [`ChatEvent`] to `events`
+    /// for each new piece of content.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
     /// Parses `body`, the body of a non-streamed reply.
     fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
-    /// Returns `true` if the finish reason was received. If the reply has only reasoning so far,
-    /// the answer may still follow.
+    /// Returns `true` if the finish reason was received and no content has followed it. If the
+    /// reply has only reasoning so far, the answer may still follow.
     fn is_finished(&self) -> bool;
 
     /// Returns `true` if the reply is finished and has an answer. Only the usage may follow.
     fn is_answered(&self) -> bool;
 
-    /// Returns the complete reply. Events for text that was held back are pushed to `events`.
+    /// Returns the complete reply. Pushes a [`ChatEvent`] to `events` for content that was held
+    /// back.
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
 
     /// Returns the error for a truncated reply, with the partial message.
@@ -109,7 +110,7 @@ impl StreamAccumulator for ResponsesAccumulator {
     }
 }
 
-/// Returns the error for `body`, which is not valid JSON: [`ModelError::Truncated`] if the JSON
+/// Returns the error for `body`, which could not be parsed: [`ModelError::Truncated`] if the JSON
 /// ends early, or else [`ModelError::InvalidResponse`].
 pub(crate) fn decode_error(error: &serde_json::Error, body: &[u8]) -> ModelError {
     if error.is_eof() {

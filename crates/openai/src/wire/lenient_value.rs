@@ -9,8 +9,8 @@ use serde::{
 use serde_json::Number;
 use serde_json::Value;
 
-/// The value of a field that contains a string in OpenAI's format. Some servers send a value of
-/// another type, for example null, a number or a list.
+/// The value of a field whose type differs between servers. OpenAI sends a string in most of these
+/// fields. Other servers may send null, a number or a list instead.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum LenientValue {
     /// The field is null or missing.
@@ -18,8 +18,8 @@ pub(crate) enum LenientValue {
     Absent,
     Text(String),
     Number(Number),
-    /// Any other JSON value. It is boxed to keep the type small, because a reply has many string
-    /// fields.
+    /// Any other JSON value. It is boxed to keep the type small, because a reply has many fields of
+    /// this type.
     Json(Box<Value>),
 }
 
@@ -44,7 +44,7 @@ impl LenientValue {
         }
     }
 
-    /// Returns the value as an integer. `2.0` and `"2"` are accepted, too. `None` for any other
+    /// Returns the value as an integer. `2.0` and `"2"` are also accepted. `None` for any other
     /// value.
     pub(crate) fn to_number(&self) -> Option<i64> {
         match self {

@@ -199,7 +199,7 @@ async fn interrupted_stream_is_truncated() {
 }
 
 /// A stream finishes after its last event even if the server sends no `[DONE]` and keeps the
-/// connection open. A streamed reply to a request with `stream: false` is accepted, too.
+/// connection open. A streamed reply to a request with `stream: false` is also accepted.
 #[tokio::test]
 async fn stream_finishes_without_done_or_eof() {
     for api in both_apis() {

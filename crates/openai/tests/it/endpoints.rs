@@ -26,7 +26,7 @@ async fn key_is_sent_and_redacted_in_debug_output() {
     assert!(!shown.contains("sk-"), "{shown}");
 }
 
-/// Behaviour X3: the API key is redacted if a server repeats it in an error with status 200, in a
+/// Behaviour X3: the API key is redacted if a server echoes it in an error with status 200, in a
 /// body or in a stream.
 #[tokio::test]
 async fn key_in_a_reply_is_redacted() {
@@ -44,7 +44,7 @@ async fn key_in_a_reply_is_redacted() {
     }
 }
 
-/// Short values are not redacted, because they occur inside other words.
+/// Short values are not redacted, because they may occur inside other words.
 #[tokio::test]
 async fn short_header_value_is_not_redacted() {
     let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});

@@ -152,7 +152,7 @@ async fn server_error_is_retried_and_then_returned() {
     }
 }
 
-/// Behaviour M4: a connection that is reset before the response head is retried.
+/// Behaviour M4: a request is retried if its connection is reset before the response head.
 #[tokio::test]
 async fn reset_before_the_reply_is_retried() {
     let server = Server::start([vec![Step::Reset], vec![Step::Send(minimal_reply())]]).await;

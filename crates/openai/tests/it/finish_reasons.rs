@@ -15,8 +15,8 @@ use crate::{
     streams::{add, call_delta, calls, delta, finish, stream_events, streamed_response},
 };
 
-/// Behaviour M6: a streamed reply with an unknown finish reason is returned, with the reason
-/// unchanged.
+/// Behaviour M6: a streamed reply with an unknown or empty finish reason is returned, with the
+/// reason unchanged. A reply with the reason `error` is returned as an error.
 #[tokio::test]
 async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
@@ -176,7 +176,7 @@ async fn usage_wait_ends_with_new_content() {
     assert_eq!(reply.message.text(), "Hi!");
 }
 
-/// Behaviour M8: a token limit, a content filter and a refusal are distinguished in streams, too.
+/// Behaviour M8: a token limit, a content filter and a refusal are also distinguished in streams.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
@@ -223,8 +223,8 @@ async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
 }
 
-/// Arguments that are nested deeper than the parser allows are complete. The pipeline rejects the
-/// call with a message for the model.
+/// Arguments that are nested deeper than the parser allows are not treated as truncated. The
+/// pipeline rejects the call with a message for the model.
 #[tokio::test]
 async fn deep_arguments_are_not_truncated() {
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));

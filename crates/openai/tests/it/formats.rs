@@ -26,7 +26,7 @@ fn check(actual: impl serde::Serialize, expect: Expect) {
     expect.assert_eq(&serde_json::to_string(&actual).unwrap());
 }
 
-/// Behaviour A2: a tool is converted to OpenAI's function format, with or without strict mode.
+/// Behaviour A2: a tool is converted to OpenAI's function format, without strict mode.
 #[test]
 fn tool_is_encoded_for_chat_completions() {
     check(
@@ -93,8 +93,8 @@ fn incompatible_tool_is_sent_without_strict() {
     );
 }
 
-/// Behaviour S4: alternatives at the root of a schema are merged for Anthropic and the Responses
-/// API, too, because both reject them.
+/// Behaviour S4: alternatives at the root of a schema are also merged for Anthropic and the
+/// Responses API, because both reject them.
 #[test]
 fn root_alternatives_are_merged_for_other_apis() {
     let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});

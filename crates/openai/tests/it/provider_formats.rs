@@ -103,8 +103,8 @@ fn gemini_format_is_encoded_and_decoded() {
     );
 }
 
-/// A schema without `properties` is omitted only if it accepts no arguments, because it may also
-/// accept arguments through `additionalProperties`.
+/// A schema without `properties` is omitted only if it declares no arguments, because it may
+/// declare arguments in other keywords such as `additionalProperties`.
 #[test]
 fn gemini_schema_is_omitted_only_without_arguments() {
     let parameters_of = |schema| {

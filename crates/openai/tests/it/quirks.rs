@@ -1,4 +1,4 @@
-//! Tests of deviations of individual providers from OpenAI's API.
+//! Tests of provider-specific deviations from OpenAI's API.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;

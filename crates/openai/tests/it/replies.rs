@@ -200,7 +200,8 @@ async fn calls_in_separate_choices_are_merged() {
             vec!["a", "b"],
         ),
         (json!([numbered(1, text.clone())]), "Let me look.", vec![]),
-        // Choices with an index other than 0 are alternative replies, so they are ignored.
+        // The choice with index 0 already has a call, so the other choice is an alternative reply
+        // and is ignored.
         (json!([numbered(1, b), numbered(0, a)]), "Another.", vec!["a"]),
     ] {
         let message = receive(&json!({"choices": choices})).await.unwrap().message;
@@ -406,8 +407,8 @@ async fn unrequested_stream_is_accepted() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Headers with a wrong meaning are ignored: `content-encoding: utf-8` is not a compression, and a
-/// `location` header in a 400 response is not a redirect.
+/// Misused headers are ignored: `content-encoding: utf-8` is not a compression, and a `location`
+/// header in a 400 response is not a redirect.
 #[tokio::test]
 async fn misused_headers_are_ignored() {
     let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();

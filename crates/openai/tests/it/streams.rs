@@ -303,8 +303,8 @@ async fn error_in_a_stream_is_returned() {
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
-/// Servers send errors inside a stream in many JSON formats. Each of them must end the stream with
-/// the same error.
+/// Servers send errors inside a stream in many formats. Each of them must end the stream with the
+/// same error.
 #[tokio::test]
 async fn errors_of_each_form_are_parsed() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";

@@ -24,7 +24,7 @@ struct Field {
     read: fn(AssistantMessage) -> Option<String>,
 }
 
-/// All text fields of streamed replies. The character `…` stands for a piece of the text.
+/// The tested text fields of streamed replies. The character `…` stands for a piece of the text.
 const FIELDS: [Field; 9] = [
     Field {
         api: Api::Chat, event: r#"{"choices":[{"delta":{"content":"…"}}]}"#, read: |it| Some(it.text())

@@ -198,7 +198,7 @@ async fn assistant_message_follows_tool_results_for_mistral() {
     assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
 }
 
-/// Servers of other providers may run Mistral models, too. If such a server rejects a user message
+/// Servers of other providers may also run Mistral models. If such a server rejects a user message
 /// after a tool result, an assistant message is inserted from then on.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_after_a_rejection() {

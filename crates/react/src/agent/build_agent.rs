@@ -12,7 +12,8 @@ use crate::{
     extension::{Entries, ExtensionSet},
 };
 
-/// The error type of [`ReactAgentBuilder::build`].
+/// An error in the configuration of an agent, returned by [`ReactAgentBuilder::build`] and
+/// [`ExtensionSet::new`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentBuildError {

@@ -41,8 +41,8 @@ pub struct ReactAgentBuilder {
     pub(super) config: RunConfig,
     pub(super) state: HostState,
     pub(super) state_per_run: Vec<StateType>,
-    /// The error from the schema generation for the type in [`output`](Self::output). `None` if the
-    /// schema was generated, or if no type was set.
+    /// The error of the schema generation in [`output`](Self::output). `None` if the schema was
+    /// generated, or if no output type was set.
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
@@ -83,7 +83,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the state of the host program that tools can read. A value in the
+    /// Sets the state that the host program provides to its tools. A value in the
     /// [context](haft_core::RunInput::with_context) of a run takes precedence over a value of the
     /// same type in `state`. Default: none.
     pub fn state(mut self, state: HostState) -> Self {
@@ -103,8 +103,8 @@ impl ReactAgentBuilder {
     /// [`QueueHandle`](crate::QueueHandle) parameter.
     ///
     /// By default, runs have a queue if a tool added directly to the toolset has such a parameter.
-    /// Tools of sources, such as a registry, are not considered. Call this method if only tools of
-    /// sources need the queue.
+    /// Tools of sources, such as a registry, are not considered. Call this method if only these
+    /// tools need the queue.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -145,9 +145,9 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the schema of the structured input. The schema must describe a JSON object, and the
-    /// last message of each input must contain [JSON content](Content::json) that is valid for it.
-    /// A run with invalid input fails before it starts. The system message lists the fields of the
-    /// input and of the declared output.
+    /// last message of each input must contain [JSON content](Content::json) that is valid for this
+    /// schema. A run with invalid input fails before it starts. The system message lists the fields
+    /// of the input and of the declared output.
     ///
     /// # Examples
     ///
@@ -186,7 +186,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the Rust type of the answer to `T`, which must serialize as a JSON object.
+    /// Sets the Rust type of the answer to `T`. The schema of `T` must describe a JSON object.
     /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) deserializes the answer. If `T` has
     /// no usable schema, [`build`](Self::build) fails.
     ///
@@ -255,7 +255,7 @@ impl ReactAgentBuilder {
     /// Sets the names of the stop tools. A successful call to a stop tool ends the run: its result
     /// is the answer, and the stop reason is
     /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). All other calls in the same reply
-    /// are executed, too. The input of a run can override these names. Default: none.
+    /// are also executed. The input of a run can override these names. Default: none.
     ///
     /// # Examples
     ///
@@ -306,8 +306,8 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the model that [summarizes](ContextConfig::compaction) conversations that are too long,
-    /// and enables compaction. By default, compaction is disabled. If only
-    /// [`context`](Self::context) enables compaction, the agent's own model writes the summaries.
+    /// and enables compaction. By default, compaction is disabled. If [`context`](Self::context)
+    /// enables compaction and no compactor is set, the agent's own model writes the summaries.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self

@@ -23,8 +23,8 @@ impl Clock {
     }
 }
 
-/// Awaits `work` for at most `left`, or without a limit if `left` is `None`. Returns `None` if
-/// `work` takes longer. Fails if the runtime has no timer.
+/// Awaits `work` with the timeout `left`, or without a timeout if `left` is `None`. Returns `None`
+/// after a timeout. Fails if the runtime has no timer.
 pub(super) async fn with_time_limit<F: Future>(
     left: Option<Duration>,
     work: F,

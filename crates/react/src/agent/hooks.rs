@@ -31,7 +31,7 @@ impl ReactAgentBuilder {
     /// Validators run in order, each on its own tokio task. Each validator receives the output of
     /// the previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
     /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed). If the run is
-    /// interrupted during the validation, the validators run again.
+    /// interrupted during the validation, the validators run again when it continues.
     ///
     /// # Examples
     ///
@@ -111,9 +111,9 @@ impl ReactAgentBuilder {
     /// [model](StepRequest::use_model) and [dialect](StepRequest::use_dialect). The hook can also
     /// add instructions for this step.
     ///
-    /// The hook runs before each request. It also runs once when a run is resumed, and the open
-    /// calls are then executed with the tools that the hook has kept. An error, a panic or a
-    /// [timeout](Self::hook_timeout) ends the run.
+    /// The hook runs before each request. When a run is resumed, the hook also runs once before the
+    /// open calls are executed. These calls are executed with the tools that the hook has kept. An
+    /// error, a panic or a [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Sends chat requests to the model, and emits the events of its replies.
+//! Chat requests to the model, and the events of its replies.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Messages sent by other tasks to a run in progress.
+//! Delivery of messages from other tasks to a run in progress.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +17,8 @@ use crate::{
 /// clone.
 ///
 /// A handle belongs to the run that it is [bound](Self::bind) to. If a tool of this run is an
-/// agent, the runs of that agent do not receive the messages. Messages are delivered in order at
-/// step boundaries, as described at [`Run::enqueue`]. Messages sent before the run starts are
-/// delivered in its first step.
+/// agent, the runs of that agent do not receive the messages. Messages are delivered at step
+/// boundaries, as described at [`Run::enqueue`]. Messages can also be sent before the run starts.
 ///
 /// # Examples
 ///
@@ -61,7 +60,7 @@ enum HandleStatus {
 }
 
 impl RunHandle {
-    /// Creates a handle for enqueued messages that is not bound to a run yet.
+    /// Creates a handle that is not bound to a run yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -73,13 +72,13 @@ impl RunHandle {
         input.into().with_state(self.clone())
     }
 
-    /// Enqueues `message` for the run. `delivery` selects the step boundary at which it is
+    /// Enqueues `message` for the run. `delivery` selects the step boundary at which the message is
     /// delivered.
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`Run::enqueue`], and with [`RunError::Ended`] after the run
-    /// ended, failed, was cancelled or was suspended. Use a new handle to resume a suspended run.
+    /// Fails in the same cases as [`Run::enqueue`]. Also fails with [`RunError::Ended`] after the
+    /// run failed or was suspended. Use a new handle to resume a suspended run.
     pub fn enqueue(&self, message: impl Into<Message>, delivery: Delivery) -> Result<(), RunError> {
         let message = message.into();
         check_enqueueable(&message)?;
@@ -148,9 +147,10 @@ impl fmt::Debug for RunHandle {
 pub struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
-    /// Attaches to the [`RunHandle`] in `context`. The mailbox is empty if there is no handle, or
-    /// if the handle is already attached or closed. For example, the run of an agent used as a tool
-    /// has the context of the calling run, whose handle is already attached.
+    /// Attaches a mailbox to the [`RunHandle`] in `context`. The mailbox delivers no messages if
+    /// there is no handle, or if the handle is already attached or closed. For example, the run of
+    /// an agent used as a tool has the context of the calling run, whose handle is already
+    /// attached.
     #[must_use]
     pub fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
@@ -187,8 +187,8 @@ impl Mailbox {
         effect
     }
 
-    /// Closes the handle, and moves the messages that the run did not deliver back to the handle. A
-    /// suspended run keeps these messages, because they are saved with it.
+    /// Closes the handle, and copies the messages that the run did not deliver back to the handle.
+    /// If the run is suspended, nothing is copied, because the messages are saved with the run.
     pub fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();

@@ -9,11 +9,11 @@ use futures::executor;
 use haft_core::{agent::AgentErrorKind, pipeline::can_block_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The number of threads of the runtime for runs, timers and connections.
+/// The number of threads of the runtime for the timers and connections of runs.
 const DRIVER_THREADS: usize = 2;
 
-/// The number of threads of the runtime for tool calls. A tool that blocks its thread delays other
-/// calls, but not the timers, which are on the other runtime.
+/// The number of threads of the runtime for tool calls and hooks. A tool that blocks its thread can
+/// delay other calls, but not the timers, which are on the other runtime.
 const CALL_THREADS: usize = 4;
 
 /// An [`AgentRuntime`] that starts on first use. All clones share it.
@@ -40,16 +40,16 @@ fn start_runtime(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> 
     runtime.map_err(AgentErrorKind::StartRuntime)
 }
 
-/// Two tokio runtimes: one drives the runs of an agent, the other executes their tool calls. Both
-/// fields are `Some` until the value is dropped.
+/// Two tokio runtimes: one for the timers and connections of runs, the other for their tool calls
+/// and hooks. Both fields are `Some` until the `AgentRuntime` is dropped.
 pub(super) struct AgentRuntime {
     driver: Option<Runtime>,
     calls: Option<Runtime>,
 }
 
 impl AgentRuntime {
-    /// Returns a handle to the runtime that executes tool calls. `None` only while this value is
-    /// being dropped.
+    /// Returns a handle to the runtime for tool calls and hooks. `None` only while the
+    /// `AgentRuntime` is being dropped.
     pub(super) fn calls(&self) -> Option<Handle> {
         self.calls.as_ref().map(|runtime| runtime.handle().clone())
     }
@@ -63,7 +63,8 @@ impl AgentRuntime {
         future: F,
     ) -> Result<F::Output, AgentErrorKind> {
         check_can_block(method)?;
-        // `Runtime::block_on` would panic on a thread of another runtime, even in `spawn_blocking`.
+        // `Runtime::block_on` would panic inside `tokio::task::unconstrained`, which
+        // `check_can_block` does not detect.
         Ok(self.enter(|| executor::block_on(future)))
     }
 

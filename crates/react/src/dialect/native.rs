@@ -16,8 +16,9 @@ use crate::dialect::Reply;
 /// The dialect of models whose API supports function calling.
 ///
 /// A reply without tool calls is the answer. If [outputs](Prompt::outputs) are declared, the model
-/// request has an additional tool [`FINISH`], and the arguments of a call to it are the answer. A
-/// call to [`FINISH`] ends the run and is never executed.
+/// request has an additional tool [`FINISH`], and the arguments of a call to it are the answer.
+/// Such a call ends the run, unless the reply also calls other tools, and is never executed. With
+/// [`ToolChoice::Required`], the model request does not contain [`FINISH`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
@@ -79,9 +80,9 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The tool lists of model requests with declared outputs: the original tools with [`FINISH`],
-/// the original tools without [`FINISH`], and only [`FINISH`]. All three lists are cached in the
-/// original tool list.
+/// The tool lists of a run that declares outputs: the original tools plus [`FINISH`], the original
+/// tools without [`FINISH`], and [`FINISH`] alone. This value is cached in the original
+/// [`ToolList`].
 struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,

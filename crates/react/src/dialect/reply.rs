@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// A parsed reply from a model, independent of the dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The parsed message, with tool calls or an answer. If `problem` is set, the message contains
-    /// the unparsed text of the reply.
+    /// The parsed message, with tool calls or an answer. If the dialect rejects the reply, the
+    /// message contains the unparsed text.
     pub message: AssistantMessage,
     /// The reason why the model stopped generating.
     pub finish_reason: FinishReason,

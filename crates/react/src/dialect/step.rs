@@ -37,7 +37,7 @@ pub(super) trait StepFormat: Send + Sync + 'static {
     fn format_step(thought: &str, tool_name: &str, tool_args: &Value) -> String;
 
     /// Parses the first step in `text`, or returns `None` if there is none. `is_complete` is `true`
-    /// if the model stopped by itself, so `text` is not truncated. `outputs` is the schema of the
+    /// if the generation ended normally, so `text` is not truncated. `outputs` is the schema of the
     /// answer, if the answer is structured.
     fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep>;
 
@@ -70,8 +70,8 @@ pub(super) enum StepAction {
 pub(super) fn build_request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     let step_prompt = StepPrompt::<F>::get_or_create(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
-    // The directive is the last message. The messages that precede it stay the same in each
-    // request, so the provider can cache them.
+    // The directive, which describes the tool choice, is the last message. The messages that
+    // precede it stay the same in each request, so the provider can cache them.
     let directive = if prompt.must_answer { None } else { prompt::tool_choice_message(choice) };
     let messages = prompt.messages.iter().map(render::render_message::<F>);
     ChatRequest {
@@ -84,7 +84,7 @@ pub(super) fn build_request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
 }
 
 /// Parses the text of `response` as a step in the format `F`. The returned reply contains the tool
-/// call or the answer of the step.
+/// call or the answer of the step, or a [`problem`](Reply::problem) if there is none.
 pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
     // A refusal contains no step. Empty replies are handled by the run.
@@ -151,8 +151,8 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
 /// Extracts the answer from the arguments of a [`FINISH`] call, as text. Returns `None` if the
 /// answer is missing or blank.
 ///
-/// In an object, the answer is the member [`ANSWER_KEY`] or the only member. A string is parsed
-/// first if it contains a JSON object. Any other value is itself the answer.
+/// In an object, the answer is the member [`ANSWER_KEY`] or the only member. If a string contains
+/// the JSON text of an object, this object is used. Any other value is itself the answer.
 fn extract_answer_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Object(mut arguments) => match arguments.shift_remove(ANSWER_KEY) {

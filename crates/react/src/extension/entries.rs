@@ -128,7 +128,7 @@ impl Entries {
     }
 
     /// Returns the entries of all extensions, or `None` if no entry was changed since the previous
-    /// call of this method. A driver passes the entries to
+    /// call to this method. A driver passes the entries to
     /// [`Run::set_extension_entries`](crate::Run::set_extension_entries).
     pub fn take_if_changed(&self) -> Option<SavedEntries> {
         let mut shared = self.data();

@@ -45,7 +45,7 @@ impl HookError {
 }
 
 /// Adds the name of the extension to `source`. Returns `source` unchanged if the name is empty,
-/// since hooks of the agent builder belong to no extension.
+/// which identifies the hooks of the agent builder.
 pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) -> BoxError {
     match extension {
         "" => source.into(),
@@ -54,7 +54,7 @@ pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) 
 }
 
 /// Runs `hook` on a separate tokio task, on the runtime for tool calls. The driver therefore
-/// continues even if the hook panics or blocks its thread.
+/// continues if the hook panics, or if it blocks a thread that the driver does not need.
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,

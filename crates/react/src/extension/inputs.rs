@@ -67,7 +67,7 @@ impl StepInputs {
         }
     }
 
-    /// Creates a [`Step`] without a resolver that borrows these inputs. `now` is the current time.
+    /// Creates a [`Step`] that borrows these inputs and has no resolver. `now` is the current time.
     pub fn as_step(&self, now: Timestamp) -> Step<'_> {
         Step {
             instructions: self.instructions.as_ref(),
@@ -85,7 +85,8 @@ impl StepInputs {
     }
 
     /// Returns these inputs with the changes in `request`, and with `paragraphs` appended to the
-    /// instructions. Fails with a text for the user if a hook changed the name of a hand-off tool.
+    /// instructions. Fails with a text for the user if a hook has renamed a hand-off tool or given
+    /// its name to another tool.
     pub(super) fn changed_by(
         self,
         request: StepRequest,

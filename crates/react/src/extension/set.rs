@@ -33,8 +33,8 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 /// The driver also creates [`Entries`](super::Entries) for the run and passes them to the tools as
 /// state. It saves changed entries with [`Run::set_extension_entries`].
 ///
-/// Each hook runs on its own tokio task, with a [timeout](Self::with_hook_timeout). The hooks need
-/// a tokio runtime with a timer.
+/// `prepare`, `after_reply` and `validate` run each hook on its own tokio task, with a
+/// [timeout](Self::with_hook_timeout). They need a tokio runtime with a timer.
 ///
 /// # Examples
 ///
@@ -165,8 +165,8 @@ impl ExtensionSet {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
-    /// Fails with the same error if a hook gives a tool a name that the dialect reserves, or
-    /// changes the name of a [hand-off tool](StepInputs::handoff_tools).
+    /// Fails with the same error if the hooks leave a tool with a name that the dialect reserves,
+    /// rename a [hand-off tool](StepInputs::handoff_tools), or give its name to another tool.
     pub async fn prepare(
         &self,
         inputs: StepInputs,
@@ -257,8 +257,8 @@ impl ExtensionSet {
     /// # Errors
     ///
     /// Fails with [`OutputError::Retry`] if a validator rejects the output. Fails with
-    /// [`OutputError::Failed`] if a validator fails, panics or exceeds the timeout. Pass both
-    /// errors to [`Run::on_check`], too.
+    /// [`OutputError::Failed`] if a validator fails, panics or exceeds the timeout. Both errors
+    /// must also be passed to [`Run::on_check`].
     pub async fn validate(&self, mut output: Output, cx: &StepContext) -> Result<Output, OutputError> {
         for extension in &self.extensions {
             let cx = cx.for_extension(&extension.name);
@@ -287,8 +287,8 @@ impl fmt::Debug for ExtensionSet {
     }
 }
 
-/// The usage of a reply that is not reported to the run yet. Dropping the value adds the usage to
-/// the run.
+/// A guard for the usage of a reply. Dropping the guard adds the usage to the run, unless
+/// [`take`](Self::take) has returned it.
 struct UncountedUsage<'r> {
     run: &'r mut Run,
     usage: Option<Usage>,

@@ -30,7 +30,8 @@ use crate::Run;
 pub struct StepContext {
     /// The context of the run, with the principal, the state and the cancellation token.
     pub run: Arc<RunContext>,
-    /// The number of model requests in this run so far. 0 before the first model request.
+    /// The number of model requests in this run so far. While calls are open, the request that led
+    /// to them is not counted. See [`Run::step`].
     pub step: u32,
     /// The tokens and the cost of this run so far.
     pub usage: Usage,
@@ -42,9 +43,9 @@ pub struct StepContext {
 }
 
 impl StepContext {
-    /// Creates a context from the current state of `run`, for drivers. The entries are those of the
-    /// extension named `""`; an [`ExtensionSet`](super::ExtensionSet) selects the entries for each
-    /// hook.
+    /// Creates a context from the current state of `run`, for drivers. For each hook, an
+    /// [`ExtensionSet`](super::ExtensionSet) replaces `entries` with the entries of the hook's
+    /// extension.
     ///
     /// The context shares the transcript of `run`. Drop the context before the next outcome is
     /// reported to `run`: appending a message to a shared transcript copies the transcript.

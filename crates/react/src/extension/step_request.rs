@@ -82,9 +82,9 @@ impl StepRequest {
 
     /// Changes the definition of the tool named `name`. Does nothing if there is no such tool.
     ///
-    /// Calls are validated against the new definition. If the new name belongs to another tool, the
-    /// changed tool is hidden. If a hook renames a hand-off tool or gives its name to another tool,
-    /// the run ends with an error.
+    /// Calls are validated against the new definition. If two tools then have the same name, the
+    /// second one in the tool list is hidden. If a hook renames a hand-off tool or gives its name
+    /// to another tool, the run ends with an error.
     pub fn change_tool(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
@@ -152,8 +152,8 @@ impl StepRequest {
         Ok(())
     }
 
-    /// Returns the tool list of the request. Returns `all` if no hook changed a definition. If a
-    /// hook changed one, returns a changed copy of `all`, which is cached in `cached`.
+    /// Returns the tool list of the request: `all` if the hooks neither changed nor hid a tool, or
+    /// a changed copy of `all`, which is cached in `cached`.
     pub(super) fn prepared_tools(&self, all: &ToolList, cached: &PreparedListCache) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())

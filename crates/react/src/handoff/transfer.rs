@@ -21,7 +21,7 @@ use crate::{
 /// Metadata key of the message that records a hand-off. The value is the name of the next agent.
 const HANDOFF_TARGET_KEY: &str = "handed_to";
 
-/// Returns the name of the hand-off tool for the agent `agent`.
+/// Returns the name of the tool that hands off to `agent`.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::sanitize(&format!("transfer_to_{agent}"))
 }
@@ -99,8 +99,8 @@ impl HandoffSlot {
 
 /// Returns the result of the first successful hand-off call in the last step.
 ///
-/// Returns `None` if there is no such call, if its hand-off is already recorded, or if the step
-/// contains the result of a stop tool, because this result ends the run.
+/// Returns `None` if there is no such call, or if its hand-off is already recorded. Also returns
+/// `None` if a call to a stop tool succeeded in the same step, because that call ends the run.
 pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;
@@ -137,8 +137,9 @@ pub(super) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HANDOFF_TARGET_KEY).filter(|_| is_hint(message))?.as_str()
 }
 
-/// Returns a text with the name of the agent `from` and its reason for the hand-off. The reason is
-/// an argument of the hand-off call in `transcript`. `result` is the result of this call.
+/// Returns a sentence with the name `from` of the previous agent and, if given, its reason for the
+/// hand-off. The reason is an argument of the hand-off call, which is found in `transcript` by the
+/// call id of `result`.
 pub(super) fn handoff_reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

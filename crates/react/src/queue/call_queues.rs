@@ -24,7 +24,8 @@ use crate::{Run, run::RunError};
 ///
 /// # Cancellation
 ///
-/// Dropping the queues discards the calls that were pushed by calls without an outcome.
+/// Dropping `CallQueues` discards the pushed calls of every queue that was not
+/// [closed](Self::close).
 ///
 /// # Examples
 ///
@@ -87,9 +88,8 @@ impl CallQueues {
         self.0.iter().map(|(id, pushed)| (id.clone(), HostState::new().with_value(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of the call that ended with `outcome`. If the call succeeded, its pushed
-    /// calls are [added](Run::add_calls) to `run`. If it failed or is suspended, they are
-    /// discarded.
+    /// Closes the queue of the call with this `outcome`. If the call succeeded, its pushed calls
+    /// are [added](Run::add_calls) to `run`. If it failed or is suspended, they are discarded.
     ///
     /// Call this method before the outcome is reported to `run`, because a run that is saved after
     /// the report and before this method loses the pushed calls.

@@ -16,8 +16,8 @@ use super::results::{PLACEHOLDER_PREFIX, contains_placeholder};
 /// code. Cheap to clone.
 ///
 /// In an agent, each tool call has its own handle. The pushed calls are executed if the tool call
-/// succeeds. They are discarded if the tool call fails, is abandoned or waits for a decision,
-/// because a repeated tool call pushes them again.
+/// succeeds. They are discarded if the tool call fails, is suspended or is aborted, because a
+/// repeated tool call would push them again.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<PushedCalls>,
@@ -51,15 +51,18 @@ impl QueueHandle {
     /// # Errors
     ///
     /// Fails if no tool has the name `tool`, or if the arguments are invalid. The text of these
-    /// errors is written for a model. Also fails if the queue is full or closed. The source of this
-    /// error is a [`QueueError`].
+    /// errors is written for a model. Invalid arguments that contain a placeholder are accepted
+    /// here and validated again when the call is executed.
+    ///
+    /// Fails with a [`QueueError`] as the source if the queue is full or closed. Also fails if
+    /// `arguments` cannot be serialized.
     pub fn push_call(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
         let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
-            // The pipeline validates arguments with placeholders later, when the results are
-            // available.
+            // Placeholders can make arguments invalid. The pipeline validates the arguments again
+            // before the execution, when results have replaced the placeholders.
             Err(ToolError::InvalidArguments(_)) if contains_placeholder(&call.arguments) => {}
             checked => checked?,
         }
@@ -71,7 +74,8 @@ impl QueueHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The queue was dropped, or the tool call that received the handle has ended.
+    /// The queue was closed or dropped, or the tool call that received the handle has ended. A
+    /// handle from [`QueueHandle::closed`] always returns this error.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
     /// The queue has already accepted the maximum number of calls. The field contains this maximum.

@@ -39,8 +39,8 @@ struct PlaceholderIndex {
     results: QueuedResults,
     /// Copies of the messages in which placeholders were replaced, by index in the transcript.
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
-    /// The indices of the messages with unresolved placeholders: the call has no result yet, or its
-    /// result is too long or nested too deeply.
+    /// The indices of the messages with unresolved placeholders. A placeholder is unresolved if its
+    /// call has no result yet, or if the result is too long or nested too deeply.
     unresolved: BTreeSet<usize>,
     /// The number of transcript messages read so far.
     read_count: usize,
@@ -52,8 +52,8 @@ impl QueueResolver {
         Self::default()
     }
 
-    /// Returns `true` if `id` has the form of a placeholder. Only calls with ids of this form can
-    /// be queued, because other ids cannot be recognized in a text.
+    /// Returns `true` if `id` has the form of a placeholder. Only the results of calls with these
+    /// ids can be inserted, because other ids are not recognized in a text.
     pub fn is_placeholder(id: &str) -> bool {
         is_placeholder(id)
     }
@@ -109,8 +109,8 @@ impl PlaceholderIndex {
             return;
         }
         let indices = match new_results {
-            // No message was resolved before the first result arrived. All earlier messages are
-            // therefore resolved now.
+            // No message was resolved before the first result arrived, so all earlier messages are
+            // resolved now.
             _ if !had_results => (0..self.read_count).collect(),
             ResultsChange::None => BTreeSet::new(),
             ResultsChange::Added => mem::take(&mut self.unresolved),

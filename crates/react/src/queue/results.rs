@@ -133,8 +133,8 @@ impl QueuedResults {
         self.resolve_message_status(message).0
     }
 
-    /// Returns the same as [`resolve_message`](Self::resolve_message), and `true` if later results
-    /// may change the resolved message.
+    /// Returns the same as [`resolve_message`](Self::resolve_message), and a flag that is `true` if
+    /// later results may change the resolved message.
     pub(super) fn resolve_message_status(&self, message: &Message) -> (Option<Message>, bool) {
         let max_bytes = if let MessageBody::Tool(_) = message.body() {
             limits::RESULT_TEXT_BYTES
@@ -161,15 +161,16 @@ impl QueuedResults {
     }
 }
 
-/// The kind of change to the results by [`QueuedResults::add_recorded`]. The variants are ordered
-/// from no change to the largest change.
+/// The kind of change that [`QueuedResults::add_recorded`] made to the results. The variants are
+/// ordered from no change to the largest change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ResultsChange {
-    /// No result was added, because the messages contained no results.
+    /// The messages contained no results.
     None,
-    /// Results were added, and every earlier result is unchanged.
+    /// The messages contained results, and none of them differs from an earlier result with the
+    /// same placeholder.
     Added,
-    /// At least one earlier result was replaced by a different result with the same placeholder.
+    /// At least one result replaced a different earlier result with the same placeholder.
     Changed,
 }
 
@@ -184,8 +185,8 @@ impl QueuedOutcome {
         }
     }
 
-    /// Returns the handle of the full result in the result store, or `None` if the result was not
-    /// truncated.
+    /// Returns the handle of the full result in the result store, or `None` if the result is not
+    /// stored there.
     pub(super) fn result_handle(&self) -> Option<&str> {
         match self {
             Self::Executed(result) => result.output()?.result_handle.as_deref(),

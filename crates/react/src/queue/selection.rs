@@ -11,7 +11,8 @@ use crate::run::CallSelection;
 /// - A call waits if it needs the result of another call in `calls`.
 /// - All other calls are ready. The placeholders in their arguments are replaced with `results`.
 ///
-/// If all calls wait, they need each other's results, so all of them fail.
+/// If all calls would wait, they depend on a cycle of calls that need each other's results, so all
+/// of them fail.
 pub(super) fn select_calls(calls: Vec<ToolCall>, results: &QueuedResults) -> CallSelection {
     let mut selection = CallSelection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();

@@ -9,8 +9,9 @@ use super::{Classifier, Keyword, Route, RouteChoice, RouteTable, classifier::tas
 ///
 /// No route is selected if no route has a positive weight, or if the two highest weights are equal.
 ///
-/// The latest user message of the task is classified first, for example the reply to a clarifying
-/// question. If it selects no route, all user messages of the task are classified together.
+/// The latest user message of the task is classified first, because it may be the reply to a
+/// clarifying question. If this message selects no route, all user messages of the task are
+/// classified together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeywordClassifier;
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{Classifier, RouteChoice, RouteTable, classifier::task_messages};
 use crate::{dialect::find_json_object, run::is_from_user};
 
-/// The value of `route` in the model's reply if no route fits.
+/// The value of `route` in the model's reply if the route is not clear.
 const UNCLEAR_ROUTE: &str = "unclear";
 
 /// The maximum length of a message in the prompt, in bytes. Longer messages are truncated. User
@@ -28,10 +28,11 @@ const MAX_PROMPT_MESSAGES: usize = 12;
 /// The maximum number of model requests for one decision.
 const MAX_REQUESTS: u32 = 2;
 
-/// A classifier that selects the route with a model request.
+/// A classifier that sends a model request to select the route.
 ///
-/// If the model supports JSON schemas, its reply is constrained to the names of the routes. If the
-/// reply is invalid, the model request is repeated once, with a description of the problem.
+/// If the model supports JSON schemas, the reply is constrained to a JSON object with the name of a
+/// route. If the reply is invalid, the request is repeated once, with a description of the problem.
+/// If the second reply is also invalid, no route is selected.
 #[derive(Clone)]
 pub struct ModelClassifier(Arc<dyn ChatModel>);
 

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 /// Each route leads to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
-    /// The routes to the agents. A table without routes is rejected.
+    /// The routes to the agents. Must contain at least one route.
     pub routes: Vec<Route>,
-    /// The clarifying question for a task without a clear route. By default, the question contains
-    /// the descriptions of the possible routes.
+    /// The clarifying question of a [`Router`](super::Router) for a task without a clear route. By
+    /// default, the question lists the descriptions of the possible routes. A
+    /// [`HandoffGroup`](crate::HandoffGroup) ignores this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
@@ -23,7 +24,7 @@ pub struct Route {
     /// of a [`ModelClassifier`](super::ModelClassifier), and in the hand-off tools of a
     /// [`HandoffGroup`](crate::HandoffGroup).
     pub description: String,
-    /// Words and phrases that indicate this route, for the classifier
+    /// Words and phrases that indicate this route to the
     /// [`KeywordClassifier`](super::KeywordClassifier). Empty by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<Keyword>,

@@ -8,13 +8,15 @@ use super::{CallSelection, Resolver, Run, RunError, RunState, message_metadata};
 use crate::open_calls::{OpenCalls, failure_result};
 
 impl Run {
-    /// Adds calls that are not part of a reply, for example those of a
-    /// [`PendingQueue`](crate::PendingQueue).
+    /// Adds calls that are not part of a reply, for example calls that a tool pushes to a
+    /// [`QueueHandle`](crate::QueueHandle).
     ///
     /// The calls are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary:
     /// after the calls of the current reply, and before the next request. They count towards the
-    /// limits of the run. Each call gets exactly one result, even if the run is cancelled. An added
-    /// call to a tool in [`stop_on`](super::RunConfig::stop_on) does not end the run.
+    /// limits of the run. Each call gets exactly one result, even if the run is cancelled. The only
+    /// exception is a call added during a model request or an output validation: the call is
+    /// dropped if the run then ends with its answer. An added call to a tool in
+    /// [`stop_on`](super::RunConfig::stop_on) does not end the run.
     ///
     /// The results of a batch are recorded in one message of the transcript, which
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
@@ -25,9 +27,9 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if the run already has its answer or was cancelled, if the maximum number of added
-    /// calls of a run would be exceeded, or if an id is empty or already used. After an error, none
-    /// of the calls is added.
+    /// Fails if the run already has its answer or was cancelled, if more than
+    /// [`QUEUE_CALLS_TOTAL`](limits::QUEUE_CALLS_TOTAL) calls would be added to it, or if an id is
+    /// empty or already used. After an error, none of the calls is added.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -54,8 +56,8 @@ impl Run {
 
     /// Starts a batch of the added calls that can be executed now, and records failures for the
     /// calls that can never be executed. Returns `false` if the run has no added calls. Returns
-    /// `true` if the run was changed: the caller must then advance it from its new state. Fails if
-    /// a limit forbids the calls and ends the run.
+    /// `true` if the run was changed and must be advanced again. Fails if a limit forbids the calls
+    /// and ends the run.
     pub(super) fn start_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,
@@ -89,8 +91,8 @@ impl Run {
         }
     }
 
-    /// Records a failure for each added call that was not returned for execution yet. `kind` and
-    /// `why` are the kind and the message of the failure.
+    /// Records a failure with the kind `kind` and the message `why` for each added call that was
+    /// not returned for execution yet.
     pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
         let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
         let results = open.into_results(kind, why, self.head.now()).collect();

@@ -37,8 +37,8 @@ impl Run {
     }
 
     /// Uses the tool result at the transcript index `index` as the output of the run. If the run
-    /// has added calls, starts them first: the tool result is then used after these calls. Always
-    /// returns `None` on success, since no effect is needed.
+    /// has added calls, only starts these calls: `advance` calls this function again after they are
+    /// finished. Always returns `None` on success, since no effect is needed.
     pub(super) fn stop_with_result(
         &mut self,
         index: usize,

@@ -36,8 +36,8 @@ pub struct RunConfig {
     /// The action of the run when it reaches a limit. Default: the run fails.
     pub limit_action: LimitAction,
     /// The schema of the structured input. The schema must describe a JSON object, and the last new
-    /// message must contain [JSON content](haft_core::content::Content::json) that is valid for it.
-    /// `None` accepts any message. Default: `None`.
+    /// message must contain [JSON content](haft_core::content::Content::json) that is valid for
+    /// this schema. `None` accepts any message. Default: `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
     /// The schema of the answer. The schema must describe a JSON object. `None` means that the
@@ -65,13 +65,14 @@ pub struct RunConfig {
     /// conversation.
     pub context: ContextConfig,
     /// The maximum number of times that the model can make the same call, or the same cycle of
-    /// calls, in a row. The result of the last permitted call warns the model. One more repetition
-    /// exceeds the limit, so [`limit_action`](Self::limit_action) applies. `None` means no limit.
-    /// Default: [`limits::REPEATED_CALLS`].
+    /// calls, in a row. The result of the last permitted call contains a warning for the model. One
+    /// more repetition exceeds the limit, so [`limit_action`](Self::limit_action) applies. `None`
+    /// means no limit. Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// The maximum number of consecutive rejected replies. A reply is rejected if it is empty,
-    /// unreadable or truncated, has the wrong form, ignores the tool choice, or fails the
-    /// validation. Default: 2.
+    /// unreadable or interrupted, has the wrong form, ignores the tool choice, or fails the
+    /// validation. One more rejected reply ends the run with an error. A reply that was cut off by
+    /// its token limit or by a content filter ends the run immediately. Default: 2.
     pub max_output_retries: u32,
 }
 

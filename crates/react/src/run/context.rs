@@ -61,7 +61,8 @@ pub(super) struct ContextRange {
     /// The number of turns and steps that were omitted since the last reply.
     omissions: u32,
     /// `true` if a summary was requested since the last reply, even if the summary failed. Prevents
-    /// a second request for a summary before the next reply. Reset by [`Run::reconfigure`].
+    /// a second request for a summary before the next reply. [`Run::reconfigure`] also resets this
+    /// field.
     pub(super) is_summarized: bool,
     /// The number of summaries that this run has requested. They count towards the request limit.
     pub(super) summaries: u32,
@@ -82,9 +83,9 @@ impl ContextRange {
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// Returns the range after a change of the model: the range at the start of the run, followed
-    /// by the steps from message index `steps` on. Summaries made during this run are no longer
-    /// sent, but still count towards `summaries`.
+    /// Returns the range after [`Run::reconfigure`]: the range at the start of the run, followed by
+    /// the steps from message index `steps` on. Summaries made during this run are no longer sent,
+    /// but still count towards `summaries`.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::at_start(messages, first_message) }
     }

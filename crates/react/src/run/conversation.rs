@@ -1,4 +1,4 @@
-//! Validation of the conversation that a run starts with.
+//! Validation of the initial conversation of a run.
 
 use haft_core::{
     Message, Timestamp, Transcript,
@@ -30,8 +30,8 @@ pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentEr
     AgentError::from(kind).with_transcript_and_usage(earlier.clone(), Usage::default())
 }
 
-/// Sets the creation time of each message to the current time if it is unset. Drivers call this
-/// function, since a run has no clock.
+/// Sets the creation time of each message without one to the current time. Drivers call this
+/// function before they create a run, because a run does not read the system clock.
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();
     for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {

@@ -34,8 +34,8 @@ pub struct Step<'a> {
     /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
     /// none.
     pub resolver: Option<&'a dyn Resolver>,
-    /// The current time. It is used as the creation time of new messages, and to measure the
-    /// elapsed time for the time limit.
+    /// The current time. Used as the creation time of new messages, and to measure the elapsed time
+    /// of the run.
     pub now: Timestamp,
 }
 
@@ -63,8 +63,9 @@ pub enum Effect {
     /// List the tools, run the hooks, and pass the resulting [`Step`] to the next call to
     /// [`Run::next`](super::Run::next).
     ///
-    /// This is the step boundary: all calls of the previous step have results, and messages can be
-    /// [appended](super::Run::append) to the run.
+    /// The run is at a step boundary: all calls of the previous step have results, and messages can
+    /// be [appended](super::Run::append). When suspended calls are resumed, however, this effect is
+    /// returned while these calls are still open.
     Prepare,
     /// Send this request to the model, and report the reply with
     /// [`Run::on_chat`](super::Run::on_chat).
@@ -78,7 +79,7 @@ pub enum Effect {
     Compact(TranscriptView),
     /// Validate this output, and report the result with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
-    /// Wait for a decision on at least one of these calls. Report each decision with
+    /// Wait for a decision about at least one of these calls. Report each decision with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
     /// Stop driving the run. It is finished, and this is its answer.

@@ -34,10 +34,11 @@ impl Run {
     /// Enqueues a message for the model, for example a correction that the user sends while tools
     /// are running.
     ///
-    /// Messages are delivered at a step boundary, never between calls and their results, in the
-    /// order in which they were enqueued. Undelivered messages are saved with the run. If a limit
-    /// allows no further request, the messages stay undelivered, and
-    /// [`undelivered_messages`](Self::undelivered_messages) returns them.
+    /// Messages are delivered at a step boundary, never between calls and their results. Messages
+    /// with the same [`Delivery`] are delivered in the order in which they were enqueued.
+    /// Undelivered messages are saved with the run. If a limit allows no further request, the
+    /// messages stay undelivered, and [`undelivered_messages`](Self::undelivered_messages) returns
+    /// them.
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///
@@ -124,9 +125,9 @@ impl Run {
         }
     }
 
-    /// Returns `true` if enqueued messages continue a run that already has an answer. Returns
-    /// `false` if a limit allows no further request, so that the run finishes with its answer
-    /// instead of an error.
+    /// Returns `true` if enqueued messages continue a run that already has an answer. If a limit
+    /// allows no further request, returns `false`, so that the run finishes with its answer and not
+    /// with an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached

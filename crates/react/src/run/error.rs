@@ -10,8 +10,8 @@ pub enum RunError {
     /// `next` was called before the reply to [`Effect::Chat`](super::Effect::Chat) was reported.
     #[error("a request is in progress: report the reply with `on_chat`, or after a load call `recover`")]
     RequestInProgress,
-    /// `next` was called before all results of [`Effect::Call`](super::Effect::Call) were reported.
-    /// Contains the ids of the calls without a result, separated by commas.
+    /// `next` was called before the outcomes of all calls in [`Effect::Call`](super::Effect::Call)
+    /// were reported. Contains the ids of the calls without an outcome, separated by commas.
     #[error("calls are in progress ({0}): report each with `on_result`, or after a load call `recover`")]
     CallsInProgress(String),
     /// `on_chat` was called, but no model request is in flight.
@@ -24,8 +24,8 @@ pub enum RunError {
     /// `on_check` was called, but the last effect was not [`Effect::Check`](super::Effect::Check).
     #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
     NoCheckInProgress,
-    /// A [`RunHead`](super::RunHead) was combined with the transcript of another run, or with a
-    /// transcript that was saved at another time.
+    /// A [`RunHead`](super::RunHead) was combined with a transcript of a different length, for
+    /// example the transcript of another run.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
     OtherTranscript {
         /// The number of messages in the transcript when the [`RunHead`](super::RunHead) was
@@ -54,10 +54,11 @@ pub enum RunError {
     /// The id of an added call is empty, or was already used in the conversation. Contains the id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     InvalidCallId(String),
-    /// The calls would exceed the maximum number of added calls of one run. Contains this maximum.
+    /// Adding the calls would exceed the maximum number of added calls per run. Contains this
+    /// maximum.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
-    /// A decision was reported for a call that does not wait for a decision.
+    /// A decision was reported for a call that does not wait for one.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     CallNotWaiting {
         /// The id of the call that the decision was reported for.
@@ -67,7 +68,8 @@ pub enum RunError {
         /// the waiting calls in the agent's run, and not the id of the call to the agent.
         waiting: String,
     },
-    /// A decision does not fit the call, for example an approval for a call that waits for input.
+    /// The reported decision does not fit the call, for example because an approval was reported
+    /// for a call that waits for input.
     #[error("the decision about the call {id:?} does not fit: {source}")]
     WrongDecision {
         /// The id of the call that the decision was reported for.

@@ -33,14 +33,14 @@ pub(super) struct RunData {
     pub(super) tool_calls: u32,
     /// The number of consecutive rejected replies.
     pub(super) rejected_replies: u32,
-    /// The number of consecutive repetitions of the latest call, or of the latest cycle of calls
-    /// such as A, B, A, B. The first time counts: 1 means that no call is repeated.
+    /// The number of times in a row that the model has made its latest call, or its latest cycle of
+    /// calls such as A, B, A, B. 1 means that no call is repeated.
     pub(super) repeated_calls: u32,
     /// The number of consecutive retries that each tool requested, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
     pub(super) window: ContextRange,
-    /// Calls that the host program has added, and that were not returned for execution yet.
+    /// Calls that the host program has added but that were not returned for execution yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
     /// The number of calls that the host program has added so far.
@@ -107,8 +107,8 @@ impl RunData {
         self.clock.now
     }
 
-    /// Resets a tool choice that requires a call to `Auto`. Called after the model has made this
-    /// call.
+    /// If the tool choice requires a call, changes it to `Auto`. Called after the model has made
+    /// the required call.
     pub(super) fn reset_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {

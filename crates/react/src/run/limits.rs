@@ -16,12 +16,12 @@ use super::{
     state::{RequestPurpose, State},
 };
 
-/// The next state of a run, and the result that its driver receives: an error if the run stops in
-/// this state.
+/// The next state of a run and the result for its driver. The result is an error if the run stops
+/// in this state.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
-/// The clock of a run, which measures the time for the time limit. The clock stops while the run
-/// has no driver or is suspended.
+/// A stopwatch that measures the time limit of a run, based on [`Step::now`](super::Step::now). It
+/// is stopped while the run has no driver or is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
     /// The [`now`](super::Step::now) of the last step.
@@ -48,8 +48,8 @@ impl RunClock {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Sets the elapsed time to at least `limit`, because the clock of the run may still show less
-    /// than `limit` when the timer of the driver ends.
+    /// Sets the elapsed time to at least `limit`. The driver's timer may fire when the clock of the
+    /// run still shows slightly less than `limit`.
     fn expire(&mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.elapsed_ms = self.elapsed_ms.max(limit);
@@ -91,12 +91,12 @@ impl Run {
         self.head.config.limits.time.map(Limit::Time)
     }
 
-    /// Reports that the [time](Self::time_left) of the run ended before the driver had performed
-    /// the last effect.
+    /// Reports that the [remaining time](Self::time_left) of the run ran out before the driver had
+    /// performed the last effect.
     ///
     /// A request in flight is abandoned. Calls in progress get a
-    /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call to
-    /// [`next`](Self::next) applies [`RunConfig::limit_action`](super::RunConfig::limit_action).
+    /// [timeout](haft_core::call::FailureKind::TimedOut) failure. Before its next model request,
+    /// the run applies [`RunConfig::limit_action`](super::RunConfig::limit_action).
     pub fn on_time_limit(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
             self.head.clock.expire(limit);
@@ -115,9 +115,9 @@ impl Run {
         }
     }
 
-    /// Adds `usage` to the usage of the run. The usage of the run's own model requests is already
-    /// included. Call this method for additional usage, such as the usage of an agent called as a
-    /// tool.
+    /// Adds `usage` to the usage of the run. Call this method for additional usage, such as the
+    /// usage of an agent called as a tool. The run counts the usage of its own model requests
+    /// itself.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
     }

@@ -24,8 +24,8 @@ const SUMMARY_KEY: &str = "summary";
 /// maps each call id to its result.
 const CALL_RESULTS_KEY: &str = "queued";
 
-/// Creates a hint: a message from the run to the model, for example about a problem with its last
-/// reply. [`is_hint`] recognizes it.
+/// Creates a hint: a message from the run to the model, for example about a problem with the last
+/// reply. [`is_hint`] recognizes hints.
 pub fn hint_message(text: impl Into<String>) -> Message {
     mark(Message::user(text.into()), HINT_KEY)
 }
@@ -44,20 +44,20 @@ pub fn unsummarized_count(message: &Message) -> Option<usize> {
     kept?.as_u64()?.try_into().ok()
 }
 
-/// Creates a message with the `text` and the `results` of added calls. `results` is a JSON object
-/// with one result per call id. [`call_results`] returns this object.
+/// Creates a message with the results of added calls. `text` is sent to the model. `results` is the
+/// JSON object that [`call_results`] returns, keyed by call id.
 pub fn call_results_message(text: impl Into<String>, results: Value) -> Message {
     with_metadata_entry(hint_message(text), CALL_RESULTS_KEY, results)
 }
 
 /// Returns the results of [added calls](super::Run::add_calls) in `message`, as a JSON object keyed
-/// by call id. Each value has the form `{"executed": result}`. `None` if `message` contains no such
-/// results.
+/// by call id. Each value is a [`QueuedOutcome`](crate::queue::QueuedOutcome), usually
+/// `{"executed": result}`. `None` if `message` contains no such results.
 pub fn call_results(message: &Message) -> Option<&Value> {
     message.metadata_value(CALL_RESULTS_KEY).filter(|_| is_hint(message))
 }
 
-/// Creates a message with `results`, the results of added calls, both as text and as metadata.
+/// Creates a message that contains `results`, the results of added calls, as text and as metadata.
 pub(super) fn added_results_message(results: &[Arc<ToolResult>]) -> Message {
     let lines = results.iter().map(|result| {
         let (id, text) = (&result.call_id, result.model_text());

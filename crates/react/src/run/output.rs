@@ -16,13 +16,14 @@ use super::{Run, RunError, message_metadata, state::State};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// The text of the output. If the output is structured, this is its JSON text.
+    /// The text of the output. For structured data from the model, this is the JSON text. For a
+    /// stop tool, this is the text of the tool result.
     pub text: String,
     /// The structured output as a JSON object. Empty if the output is only text. The result of a
     /// stop tool can be structured even if the run declares no outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
-    /// The stop reason of the run after the output is accepted.
+    /// The stop reason of the run if the output is accepted.
     pub stop_reason: StopReason,
 }
 
@@ -130,8 +131,9 @@ impl Run {
     }
 
     /// Checks `changed`, the output that a validator returned for `output`. Returns `changed` with
-    /// the stop reason of `output`. Fails if the structured data of `changed` does not fit the
-    /// declared schema.
+    /// the stop reason of `output`. Fails if the structured data was changed and does not fit the
+    /// declared schema. Without a declared schema, only the output of a stop tool can have
+    /// structured data.
     fn check_changed_output(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs {

@@ -7,9 +7,9 @@ impl Run {
     /// over.
     ///
     /// The limits of the run and the overrides from its input stay in effect. Turns and steps that
-    /// were omitted or summarized for the previous model are sent again. The counters of rejected
-    /// replies and retries are reset. Inputs that are already prepared are discarded, so
-    /// [`Effect::Prepare`](super::Effect::Prepare) precedes the next request.
+    /// this run has omitted, [hidden](Self::hide_steps) or summarized are sent again. The counters
+    /// of rejected replies and retries are reset. Inputs that are already prepared are discarded,
+    /// so [`Effect::Prepare`](super::Effect::Prepare) precedes the next request.
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };

@@ -15,7 +15,7 @@ use haft_core::{
 
 /// The maximum length of a detected cycle of calls. For example, the calls A, B, A, B repeat a
 /// cycle of length 2. If the last reply contains more calls than this maximum, a cycle as long as
-/// the reply is detected, too.
+/// the reply is also detected.
 const MAX_CYCLE_CALLS: usize = 4;
 
 /// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if their

@@ -116,9 +116,10 @@ impl Run {
         (State::finishing(stop_reason, None), Ok(()))
     }
 
-    /// Records `message` as [unusable](super::is_unusable), and requests a corrected reply from the
-    /// model. `problem` is the reason, as a text for the model. Fails if too many replies in a row
-    /// were rejected.
+    /// Records `message` without its calls as [unusable](super::is_unusable), and requests a
+    /// corrected reply from the model. `problem` is the reason, as a text for the model. Fails if
+    /// too many replies in a row were rejected, or if `message` is the reply to the final request
+    /// after a limit.
     fn reject_reply(
         &mut self,
         purpose: RequestPurpose,
@@ -133,7 +134,8 @@ impl Run {
     }
 
     /// Adds `problem` as a hint to the transcript and repeats the request, so that the model
-    /// corrects its reply. Fails if too many replies in a row were rejected.
+    /// corrects its reply. Fails if too many replies in a row were rejected, or if the request is
+    /// the final request after a limit.
     pub(super) fn request_correction(&mut self, purpose: RequestPurpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.retry_rejected_reply(purpose, || AgentErrorKind::LimitReached(limit));
@@ -143,9 +145,10 @@ impl Run {
         (next, result)
     }
 
-    /// Returns the problem of each rejected reply from the message index `message` on, as the text
-    /// that was sent to the model. Rejected replies in the transcript are marked as
-    /// [unusable](super::is_unusable).
+    /// Returns the error texts that were sent to the model for the rejected replies in the
+    /// transcript, starting at the index `message`. Rejected replies are marked as
+    /// [unusable](super::is_unusable). Replies without content are not recorded, so their error
+    /// texts are not returned.
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
@@ -158,7 +161,7 @@ impl Run {
     /// cycle of calls such as A, B, A, B. `latest` is the number of calls in the last reply. If
     /// `max_repeated_calls` is `None`, the result is always 1.
     ///
-    /// A single reply can repeat a call more often than permitted. The result then stops at the
+    /// A single reply can repeat a call more often than permitted. The result is then capped at the
     /// limit, so that the model is warned before the run is stopped.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
@@ -169,7 +172,7 @@ impl Run {
     }
 }
 
-/// Returns the transition that repeats the request, with `result` for the driver.
+/// Returns the transition to another request with this `purpose`. `result` is for the driver.
 fn repeat_request(purpose: RequestPurpose, result: Result<(), AgentErrorKind>) -> Transition {
     (State::ReadyToRequest { purpose }, result)
 }

@@ -54,17 +54,21 @@ impl Run {
         Ok(Some(Effect::Chat(Box::new(request))))
     }
 
-    /// Reports the reply to [`Effect::Chat`]. `reply` is the reply as
-    /// [parsed](crate::Dialect::parse_reply) by the dialect, or the error of the model.
+    /// Reports the outcome of [`Effect::Chat`]: the reply as [parsed](crate::Dialect::parse_reply)
+    /// by the dialect, or the error of the model.
     ///
-    /// Empty, unreadable and truncated replies are tolerated up to
-    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. A
-    /// tolerated reply is discarded with its calls, and the request is repeated.
+    /// If the error means that the reply is [broken](is_broken_reply), the reply is discarded with
+    /// its calls and the request is repeated, at most
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. If
+    /// the request is too long for the model, it is shortened as configured in
+    /// [`RunConfig::context`](super::RunConfig::context) and repeated.
     ///
     /// # Errors
     ///
-    /// Fails if no model request is in flight. Returns the error of the model if the run cannot
-    /// tolerate it. The run remains valid, so the request can be repeated.
+    /// Fails if no model request is in flight. Fails with the error of the model if the request is
+    /// not repeated. If the reply to the final request after a limit is empty or unreadable, fails
+    /// with [`AgentErrorKind::LimitReached`] instead. After an error of the model, the run remains
+    /// valid, and the driver can repeat the request.
     pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
         if self.state() != RunState::AwaitingReply {
             return Err(RunError::NoRequestInProgress.into());
@@ -110,7 +114,7 @@ impl Run {
 }
 
 /// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable or
-/// truncated. The same request may succeed next time.
+/// truncated. The same request may succeed if it is repeated.
 pub fn is_broken_reply(error: &ModelError) -> bool {
     let error = last_model_error(error);
     matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })

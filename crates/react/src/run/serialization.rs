@@ -56,7 +56,7 @@ impl Run {
 /// type contains the [version](Run::VERSION) of the format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
-    /// The number of messages in the transcript when this value was created.
+    /// The number of messages in the transcript when the head was created.
     message_count: usize,
     head: RunData,
 }
@@ -105,8 +105,8 @@ struct SavedJson(Value);
 
 impl SavedJson {
     /// Checks that `value` has the version [`Run::VERSION`]. Does not read the other fields of
-    /// `value`, because they may differ in other versions. The error text contains `what`, the name
-    /// of the saved data, and `fields`, the names of the other fields.
+    /// `value`, because they may differ in other versions. `what` is the name of the saved data and
+    /// `fields` are the names of its other fields. Both are only used in error texts.
     fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {

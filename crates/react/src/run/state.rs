@@ -28,8 +28,8 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
         purpose: RequestPurpose,
     },
-    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call to `next` builds the
-    /// request.
+    /// The driver prepares the inputs of the next request. The next call to `next` builds the
+    /// request, unless added calls are executed first.
     Preparing {
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
         purpose: RequestPurpose,
@@ -46,10 +46,11 @@ pub(super) enum State {
     ReplyReceived { request: SentRequest, reply: Box<Reply> },
     /// A batch of calls is being executed.
     CallingTools(Batch),
-    /// Every call of the batch that has no result waits for a decision.
+    /// The run waits for decisions about the open calls of the batch. The next call to `next`
+    /// resumes the calls that have a decision.
     Suspended(Batch),
-    /// A call to a tool in `stop_on` succeeded. `result` is the transcript index of the result of
-    /// this call, which is the answer.
+    /// A call to a tool in `stop_on` succeeded, and its result is the answer. `result` is the
+    /// transcript index of this result.
     StoppedByTool { result: usize },
     /// An output is being validated by the driver.
     CheckingOutput {
@@ -61,8 +62,8 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<AssistantMessage>>,
     },
-    /// A limit was reached, and the run has no answer: the reply to the final request was not an
-    /// answer.
+    /// A limit was reached, and the run has no answer: the reply to the final request was not
+    /// accepted as an answer.
     LimitReached { purpose: RequestPurpose },
     /// The run has an answer. It continues only if enqueued messages wait for delivery.
     Finishing(UnbuiltAnswer),
@@ -106,7 +107,7 @@ pub(super) struct Batch {
     pub(super) source: CallSource,
 }
 
-/// The author of a batch of calls: the model or the host program.
+/// The source of a batch of calls: the model or the host program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallSource {
@@ -118,7 +119,7 @@ pub(super) enum CallSource {
     Added { then: AfterCalls },
 }
 
-/// The next action of a run after a batch of added calls.
+/// The next action of a run after a batch of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AfterCalls {
@@ -157,14 +158,14 @@ pub enum RunState {
     ReplyReceived,
     /// Tool calls are being executed.
     CallingTools,
-    /// All open tool calls wait for decisions, such as approvals.
+    /// The run waits for decisions about its open tool calls, such as approvals.
     Suspended,
     /// The result of a tool in [`stop_on`](super::RunConfig::stop_on) ends the run.
     StoppedByTool,
     /// An output is being validated.
     CheckingOutput,
-    /// A limit was reached, and the run has no answer: the reply to the final request was not an
-    /// answer.
+    /// A limit was reached, and the run has no answer: the reply to the final request was not
+    /// accepted as an answer.
     LimitReached,
     /// The run has an answer, but enqueued messages may still continue it.
     Finishing,
@@ -455,9 +456,9 @@ impl StateMachine {
         }
     }
 
-    /// `ReadyToRequest | AwaitingReply → Preparing`: a new driver takes over and prepares the
-    /// inputs again. `Suspended → CallingTools`: the new driver executes the calls that already
-    /// have a decision, if any.
+    /// `ReadyToRequest | AwaitingReply → Preparing`: a new driver, which has already prepared the
+    /// inputs, takes over. `Suspended → CallingTools`: the new driver executes the calls that
+    /// already have a decision.
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),

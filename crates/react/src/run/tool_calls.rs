@@ -17,9 +17,9 @@ use crate::open_calls::OpenCalls;
 
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
-    /// from `result`: the run sets the id and the name of the call, adds a warning to a repeated
-    /// call, and turns a retry request into a final failure if the retry budget of the tool is
-    /// exhausted.
+    /// from `result`: the run sets the id and the name of the call, adds a warning if the model
+    /// must not repeat the call again, and turns a retry request into a final failure if the retry
+    /// budget of the tool is exhausted.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Run {
         calls.finish(id, result)
     }
 
-    /// Reports to the run that the call in `pending` is suspended until a decision is made.
+    /// Reports that the call in `pending` is suspended until a decision is made.
     ///
     /// # Errors
     ///
@@ -55,12 +55,14 @@ impl Run {
         }
     }
 
-    /// Reports the decision for the waiting call with this `id`. Decisions can be reported one by
-    /// one: calls with a decision continue, and the other calls keep waiting.
+    /// Reports the decision about the waiting call with this `id`. `id` can also identify a nested
+    /// call, for example a call in the run of an agent used as a tool. Decisions can be reported
+    /// one by one: calls with a decision continue, and the other calls keep waiting.
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id waits, or if the call waits for another kind of decision.
+    /// Fails if no call with this id waits for a decision, or if the decision does not fit the
+    /// call.
     pub fn on_decision(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
         match self.head.state.batch_mut() {
             Some(batch) => batch.calls.decide(id, decision),
@@ -137,8 +139,8 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Closes the current batch of calls. Each call without a result gets a failure. `kind` and
-    /// `why` are the kind and the message of the failure.
+    /// Closes the current batch of calls. Each call without a result gets a failure with the kind
+    /// `kind` and the message `why`.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -164,8 +166,8 @@ impl Run {
         }
     }
 
-    /// Records a failure for each call in `calls`, which are the calls of one reply. Also records a
-    /// failure for each added call. The message of each failure contains `limit`.
+    /// Records a failure for each call in `calls`, the calls of one reply, and for each added call
+    /// that was not executed yet. The message of each failure contains `limit`.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
         self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
@@ -196,7 +198,8 @@ impl Run {
                 }
                 result
             }
-            // In the other states, the run already has an answer.
+            // The next request is already the final request, or the run has the answer of a stop
+            // tool.
             _ if answers => Ok(()),
             _ => Err(AgentErrorKind::LimitReached(limit)),
         }

@@ -205,8 +205,8 @@ async fn follow_up_question_continues_the_conversation() {
     assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
 }
 
-/// A call is executed with the tools of the request whose reply contains the call. The call must
-/// succeed even if the source no longer lists the tool.
+/// A call is executed with the tools that were offered in its model request. The call must succeed
+/// even if the source no longer lists the tool.
 #[tokio::test]
 async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
     /// A source that lists `add` in the first step only.

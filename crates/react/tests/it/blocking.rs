@@ -242,7 +242,7 @@ fn blocked_tool_times_out() {
     drop(release);
 }
 
-/// Nine tool calls block their threads, more than the threads of the runtime. All calls must still
+/// Nine tool calls block nine threads, which is more than the runtime has. All calls must still
 /// time out.
 #[test]
 fn tools_that_block_all_threads_time_out() {
@@ -271,8 +271,8 @@ fn tools_that_block_all_threads_time_out() {
     drop(release);
 }
 
-/// A hook blocks its thread in each of nine runs, more than the threads of the runtime. Every hook
-/// must still time out.
+/// A hook blocks its thread in each of nine runs, which is more runs than the runtime has threads.
+/// Every hook must still time out.
 #[test]
 fn hooks_that_block_all_threads_time_out() {
     let (release, released) = mpsc::channel::<()>();

@@ -29,7 +29,7 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Creates a run context whose run is cancelled by `token`.
+/// Creates a run context with `token` as the cancellation token.
 fn cancelled_by(token: &CancellationToken) -> RunContext {
     RunContext { cancellation: token.clone(), ..RunContext::default() }
 }
@@ -113,7 +113,7 @@ async fn cancelled_token_sends_no_request() {
     assert_eq!((model.requests().len(), error.transcript.len()), (0, 1));
 }
 
-/// If the event stream of a run is dropped, the futures of its tool calls must be dropped, too.
+/// If the event stream of a run is dropped, the futures of its tool calls must also be dropped.
 #[tokio::test]
 async fn dropped_stream_aborts_its_calls() {
     struct SetOnDrop(Arc<AtomicBool>);

@@ -178,8 +178,8 @@ async fn failed_child_is_a_failed_call() {
         .assert_eq(&answer.steps[0].result.model_text());
 }
 
-/// If a child agent declares inputs and outputs, the arguments of its tool are its structured
-/// input, and its structured output is the structured result of the tool.
+/// If an agent used as a tool declares inputs and outputs, the arguments of the tool call are its
+/// structured input, and its structured output is the structured result of the call.
 #[tokio::test]
 async fn child_has_named_inputs_and_outputs() {
     let question = Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();

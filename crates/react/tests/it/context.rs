@@ -116,8 +116,8 @@ async fn view_is_limited_to_the_latest_steps() {
     }
 }
 
-/// Behaviour M9: a summary replaces all messages before the last step. Calls and results stay
-/// paired, and an overflow directly after the summary is an error.
+/// Behaviour M9: a summary replaces all messages before the last step, except the question. Calls
+/// and results stay paired, and an overflow directly after the summary is an error.
 #[tokio::test]
 async fn summary_replaces_the_older_messages() {
     let summary =

@@ -61,7 +61,8 @@ impl ChatModel for LoggingModel {
     }
 }
 
-/// Creates the extension `name`, which logs each call to its hooks.
+/// Creates the extension `name`. Each of its hooks logs its calls, except the hook for dynamic
+/// instructions.
 fn logging(name: &'static str, log: &Log) -> Extension {
     let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
     Extension::new(name)
@@ -410,8 +411,8 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
     assert!(build(vec![counter()]).is_ok());
 }
 
-/// A hook that hides a tool does not change how other toolsets execute their calls.
-/// Here a nested toolset must keep its strict pipeline, which does not repair arguments.
+/// A hook that hides a tool does not change how other toolsets execute their calls. Here a nested
+/// toolset must keep its strict pipeline, which does not repair arguments.
 #[tokio::test]
 async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);

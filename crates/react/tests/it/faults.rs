@@ -162,7 +162,7 @@ async fn content_filter_is_a_typed_error() {
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
-/// Behaviour M8: a refusal ends the run with the stop reason `Refused`. Calls in the same reply do
+/// Behaviour M8: a refusal ends the run with [`StopReason::Refusal`]. Calls in the same reply do
 /// not run, and the conversation can be continued.
 #[tokio::test]
 async fn refusal_is_an_answer_with_its_own_stop_reason() {

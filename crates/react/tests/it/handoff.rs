@@ -167,7 +167,7 @@ async fn number_of_hand_offs_is_limited() {
         .assert_eq(&answer.steps[2].result.model_text());
 }
 
-/// All agents share one run. The limit on repeated calls therefore also ends a cycle of hand-offs.
+/// All agents share one run, so the limit on repeated calls also ends a cycle of hand-offs.
 #[tokio::test]
 async fn cyclic_hand_offs_end_the_run() {
     let calls = |model: ScriptedModel, to: &str| model.reply_calls([("", to, "{}")]);
@@ -258,8 +258,8 @@ async fn next_question_goes_to_the_last_agent() {
     assert_eq!(*second.steps, []);
 }
 
-/// With `HandoffHistory::Question`, the model of the next agent receives only the question and the
-/// reason for the hand-off. The transcript stays complete.
+/// With `HandoffHistory::Question`, the model of the next agent receives the question and the
+/// reason for the hand-off, but not the steps of the previous agent. The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
     let reception = empty_script().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_calls([(
@@ -390,7 +390,7 @@ async fn handoffs_are_a_route_and_a_tool() {
     assert_eq!(output.results_of("order").next().unwrap().model_text(), "Paid.");
 }
 
-/// Creates the three agents of [`restaurant`]. Only the kitchen has a tool: `pay`.
+/// Creates a group with the three agents of [`restaurant`]. Only the kitchen has a tool: `pay`.
 fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> HandoffGroup {
     let agents = [
         ("reception", agent(reception, Toolset::new())),

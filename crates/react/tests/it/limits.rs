@@ -461,8 +461,8 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert_paired(run.transcript());
 }
 
-/// The price of a reply is looked up by the model name in the reply, and then by the name of the
-/// requested model.
+/// The price of a reply is looked up by the model name in the reply. If that model has no price,
+/// the name of the requested model is used.
 #[tokio::test]
 async fn price_is_found_by_the_requested_or_the_reported_model_name() {
     let reply = ChatResponse {

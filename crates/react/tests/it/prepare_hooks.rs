@@ -113,8 +113,8 @@ async fn definition_can_be_changed() {
     assert!(!answer.steps[0].result.is_success(), "{:?}", answer.steps[0].result);
 }
 
-/// The `prepare` hook also runs when a suspended call is resumed. Its changes to tools therefore
-/// apply to the resumed call.
+/// The `prepare` hook also runs when a suspended call is resumed, so its changes to tools apply to
+/// the resumed call.
 #[tokio::test]
 async fn resumed_call_uses_the_prepared_tools() {
     let steps = Arc::new(Mutex::new(Vec::new()));

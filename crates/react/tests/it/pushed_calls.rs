@@ -194,7 +194,7 @@ async fn hand_off_cannot_be_pushed() {
     assert!(error.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{error}");
 }
 
-/// A driver that uses [`Run`] without an agent can execute pushed calls, too.
+/// A driver that uses [`Run`] without an agent can also execute pushed calls.
 #[tokio::test]
 async fn run_without_an_agent_executes_pushed_calls() {
     let (charge, count) = charge();

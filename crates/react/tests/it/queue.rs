@@ -366,7 +366,7 @@ fn nested_results_are_resolved_once() {
     );
 }
 
-/// Placeholders in a tool result are replaced, too. The result text sent to the model must stay
+/// Placeholders in a tool result are also replaced. The result text sent to the model must stay
 /// within its limit, but the structured output contains the complete values.
 #[test]
 fn length_of_a_result_with_results_is_bounded() {
@@ -574,7 +574,7 @@ async fn queued_calls_count_towards_the_limits() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// Queued calls can push more calls without end. A run must therefore execute at most
+/// Queued calls can push more calls without end, so a run must execute at most
 /// [`limits::QUEUE_CALLS_TOTAL`] queued calls.
 #[tokio::test]
 async fn recursive_pushes_are_limited() {
@@ -590,8 +590,8 @@ async fn recursive_pushes_are_limited() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUE_CALLS_TOTAL + 1);
 }
 
-/// The results message is a user message marked as a hint, so that a displayed transcript can hide
-/// it.
+/// The results message is a user message marked as a hint, so that a program that displays the
+/// transcript can omit it.
 #[tokio::test]
 async fn note_is_a_hint() {
     let model = ScriptedModel::new().reply_calls([("a", "render", r#"{"x":1,"y":2}"#)]).reply_text("3.");

@@ -75,7 +75,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// Generates scenarios in which calls push other calls. Pushed calls can push calls, too.
+/// Generates scenarios in which calls push other calls. Pushed calls can also push calls.
 fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
     (scenarios(), vec(any::<bool>(), 1..4)).prop_map(|(scenario, pushes)| Scenario { pushes, ..scenario })
 }
@@ -278,8 +278,8 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
     run
 }
 
-/// Asserts that a model request contains paired calls, the question, the last observation, and no
-/// summary other than the latest.
+/// Asserts that a model request contains paired calls and the question, and exactly one summary if
+/// the conversation was summarized. With native calls, the request must also contain the last step.
 #[track_caller]
 fn assert_view(scenario: &Scenario, run: &Run, request: &ChatRequest) {
     assert_request_paired(request);
@@ -386,7 +386,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. The
-    /// result is in a message of its own, and not among the results of a reply.
+    /// results of pushed calls are in separate messages, and not among the results of a reply.
     #[test]
     fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {

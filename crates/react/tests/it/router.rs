@@ -76,8 +76,9 @@ async fn highest_keyword_score_selects_the_route_with_a_reason() {
     .assert_eq(&decision_and_answer(&events(&router, near).await));
 }
 
-/// Behaviour E40 and E79: if no route matches, or more than one, the answer is a clarifying
-/// question. The user's reply is then routed together with the first message.
+/// Behaviour E40 and E79: if no route matches, or if several routes have the highest score, the
+/// answer is a clarifying question. The user's reply is classified alone, and if it is unclear,
+/// together with the first message.
 #[tokio::test]
 async fn unclear_request_is_answered_with_a_question() {
     let (architecture, sequence) =

@@ -59,9 +59,8 @@ async fn external_call_suspends_the_run_until_its_output() {
     .assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// Behaviour D35 and D36: of three calls, one is denied and two are approved, one of them with
-/// other arguments. The first resume has only two of the decisions, so the third call suspends the
-/// run again.
+/// Behaviour D35 and D36: the call `a` is approved, `b` is denied, and `c` is approved with other
+/// arguments. The first resumption has no decision for `c`, so `c` suspends the run again.
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()

@@ -143,7 +143,8 @@ async fn truncated_arguments_never_run() {
     "#]].assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// Behaviour M8: a reply with an unknown finish reason may be truncated, so its call does not run.
+/// Behaviour M8: a reply with an unknown finish reason may be truncated, so a call with unclosed
+/// arguments does not run.
 #[tokio::test]
 async fn call_of_an_aborted_reply_never_runs() {
     let cut = ChatResponse {

@@ -30,7 +30,7 @@ fn say(sum: i64) -> Json<String> {
 
 /// A suspended chain resumes at its suspended tool, without repeating the earlier tools. Here the
 /// second tool of the chain needs an approval. The third tool is an agent, and a tool of this agent
-/// needs an approval, too.
+/// also needs an approval.
 #[tokio::test]
 async fn suspended_chain_resumes_at_its_part() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };

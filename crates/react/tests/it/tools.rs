@@ -30,7 +30,7 @@ pub(crate) fn add_tool() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y })
 }
 
-/// Creates a toolset that contains only the tool [`add`].
+/// Creates a toolset that contains only the tool of [`add_tool`].
 pub(crate) fn calculator() -> Toolset {
     Toolset::new().with_tool(add_tool())
 }

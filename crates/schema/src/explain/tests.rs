@@ -292,7 +292,7 @@ fn pointers_escape_property_names() {
     );
 }
 
-/// If a subschema declares another dialect than the root, the validator may reject a value without
+/// If a subschema and the root declare different dialects, the validator may reject a value without
 /// an error. There must still be a violation.
 #[test]
 fn invalid_value_always_has_a_violation() {

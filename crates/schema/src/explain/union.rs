@@ -26,9 +26,9 @@ enum Nearness {
 }
 
 impl Explainer<'_> {
-    /// Explains `error` with the errors of the most similar alternative, if there is exactly one.
-    /// If several alternatives differ from the value in their tags, lists the allowed tags. In all
-    /// other cases, describes all alternatives.
+    /// Explains `error` with the errors of the alternative that is most similar to the value. If
+    /// several alternatives are equally similar and the value has the wrong tag for all of them,
+    /// lists the allowed tags. In all other cases, describes all alternatives.
     pub(super) fn explain_union(
         &self,
         error: &ValidationError<'_>,

@@ -29,7 +29,8 @@ pub(crate) struct SchemaGraph<'s> {
     index: HashMap<*const Value, usize>,
 }
 
-/// A subschema and its JSON pointer in the document.
+/// A subschema and its JSON pointer in the document. A subschema that is first reached through an
+/// anchor has `#` and the name of the anchor as its pointer.
 pub(crate) struct Node<'s> {
     pub(crate) schema: &'s Value,
     pub(crate) pointer: String,
@@ -78,8 +79,9 @@ impl Frame {
 }
 
 impl<'s> SchemaGraph<'s> {
-    /// Collects all subschemas of the document `root`. Fails if a `$schema` is unknown, or if a
-    /// reference has no target or points to another document.
+    /// Collects all subschemas of the document `root`. Fails if a `$schema` is unknown, if a
+    /// reference has no target or points to another document, or if `root` contains a nested `$id`
+    /// together with references.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
         let mut graph = Self { nodes: Vec::new(), index: HashMap::new() };
         graph.add_node(root, String::new());
@@ -109,8 +111,7 @@ impl<'s> SchemaGraph<'s> {
         Ok(graph)
     }
 
-    /// Returns the nodes of all subschemas. The index of a node is its number, as in
-    /// [`Edge::node`].
+    /// Returns the nodes of all subschemas. [`Edge::node`] is an index into this slice.
     pub(crate) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
     }

@@ -13,7 +13,8 @@ use super::{SchemaLimits, regex_size};
 pub(super) struct Survey<'s> {
     /// The subschemas with an anchor, by the name of their anchor.
     pub(super) anchors: HashMap<&'s str, &'s Value>,
-    /// The first `$id` found below the root, or `None` if there is none.
+    /// The first `$id` below the root that is not a draft-07 anchor such as `#tree`. `None` if
+    /// there is none.
     pub(super) nested_id: Option<&'s str>,
     /// The estimated number of states in all regular expressions of the schema.
     pattern_states: usize,

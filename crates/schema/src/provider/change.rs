@@ -38,8 +38,8 @@ pub enum SchemaChangeKind {
     /// The property was optional and nullable. It is required now, and `null` stands for an absent
     /// property.
     NullForAbsent,
-    /// The property was optional and nullable. It is still optional, but `null` is not allowed any
-    /// more.
+    /// The property was optional and nullable. It is still optional, but `null` is no longer
+    /// allowed.
     AbsentForNull,
     /// The derived schema rejects some values that are valid for the original schema.
     Narrowed,
@@ -48,9 +48,9 @@ pub enum SchemaChangeKind {
     /// The subschema is recursive, too deep or too large. It was replaced with a schema for any
     /// value of its type.
     Unexpanded,
-    /// The keyword has no counterpart in strict mode. The whole schema is sent without strict mode.
+    /// The keyword prevents strict mode, so the whole schema is sent without strict mode.
     NotStrict {
-        /// The reason why the keyword has no counterpart in strict mode.
+        /// The reason why the keyword prevents strict mode.
         reason: String,
     },
 }

@@ -100,7 +100,8 @@ pub(super) struct Flattener<'s> {
     root: &'s Value,
     /// `true` if the document uses draft-07, which ignores all keywords beside a `$ref`.
     is_draft_7: bool,
-    /// The number of subschemas that this derivation is still allowed to read.
+    /// The remaining budget, in subschemas. A subschema with eight or more properties counts as
+    /// several subschemas.
     budget: Cell<usize>,
     /// The changes for the keywords that were dropped because they could not be merged exactly.
     /// `None` for an exact flattener, which returns an error for these keywords.
@@ -143,8 +144,8 @@ impl<'s> Flattener<'s> {
     }
 
     /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf`. The
-    /// target of its `$ref` is merged too, except if all other keywords are annotations: then the
-    /// `$ref` is kept.
+    /// target of its `$ref` is also merged, unless all other keywords are annotations. In this
+    /// case, the `$ref` is kept.
     pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
         self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
@@ -240,7 +241,7 @@ impl<'s> Flattener<'s> {
     }
 
     /// Returns the JSON pointer of the target of `reference`, and the target itself. If a target
-    /// contains only a `$ref`, this `$ref` is followed, too. Fails if a reference is an anchor or
+    /// contains only a `$ref`, this `$ref` is also followed. Fails if a reference is an anchor or
     /// has no target.
     pub(super) fn resolve_target(
         &self,

@@ -15,7 +15,7 @@ use super::flatten::is_assertion;
 const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
 /// Returns the schema that is derived from `root` for OpenAI, and appends its changes to `changes`.
-/// A boolean `root`, and a `root` without any of the [`REJECTED_KEYWORDS`], is returned unchanged.
+/// A boolean `root` and a `root` without any of the [`REJECTED_KEYWORDS`] are returned unchanged.
 pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     let as_given = |changes| ProviderSchema { value: root.clone(), is_strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };

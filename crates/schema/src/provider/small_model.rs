@@ -167,10 +167,11 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list under `key` in `schema` with `only`, the single element of the list. If `only`
-/// is a type name, it becomes the value of `key`. If `only` is an object, its keywords are moved to
-/// `schema`, and an existing `description` of `schema` is kept. `schema` is not changed if it
-/// already has any other keyword of the object.
+/// Replaces the single-element list under `key` in `schema` with its element `only`.
+///
+/// If `only` is a type name, it becomes the value of `key`. If `only` is an object, its keywords
+/// replace `key`. An existing `description` of `schema` is kept. `schema` is not changed if it
+/// already contains any other keyword of `only`.
 fn inline_only_alternative(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -19,8 +19,7 @@ const MAX_ENUM_VALUES: usize = 1_000;
 /// constants of a schema.
 const MAX_CHARACTERS: usize = 120_000;
 
-/// The maximum number of values in an enum whose characters are counted only for the whole schema.
-/// The values of a larger enum must also stay within [`MAX_LARGE_ENUM_CHARACTERS`].
+/// The number of values above which the limit [`MAX_LARGE_ENUM_CHARACTERS`] applies to an enum.
 const LARGE_ENUM_VALUES: usize = 250;
 
 /// The maximum number of characters in all values of an enum with more than [`LARGE_ENUM_VALUES`]

@@ -177,8 +177,8 @@ fn apply_fix(value: &mut Value, fix: Fix) -> Option<Repair> {
     }
 }
 
-/// Parses `text` as JSON. Returns `None` if it is not valid JSON, if it contains another string, or
-/// if it is an integer too large for 64 bits, which would lose precision.
+/// Parses `text` as JSON. Returns `None` if `text` is not valid JSON, is a JSON string, or is an
+/// integer too large for 64 bits, which would lose precision.
 fn parse_non_string(text: &str) -> Option<Value> {
     let text = text.trim();
     let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;

@@ -31,7 +31,7 @@ pub(super) fn find_differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Differ
     found
 }
 
-/// Adds the differences between `was` and `now`, two values at the same JSON pointer `pointer`, to
+/// Adds the differences between `was` and `now`, the values at `pointer` in the two requests, to
 /// `found`. The recursion is bounded, because the nesting depth of a request is limited.
 fn collect_differences<'v>(
     was: Option<&'v Value>,

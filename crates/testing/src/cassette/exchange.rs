@@ -20,8 +20,8 @@ pub(super) struct Exchange {
     pub(super) reply: RecordedReply,
 }
 
-/// The recorded reply to a request. It contains a complete response or the events of a stream, and
-/// an error if the request failed.
+/// The recorded reply to a request: a complete response, the events of a stream, or an error. If a
+/// stream failed, the reply contains both its events and the error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedReply {
     /// The complete response, if the program called `chat`.

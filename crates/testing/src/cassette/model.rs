@@ -24,9 +24,9 @@ use haft_core::{
 /// # Replay
 ///
 /// A request receives the reply of the first unused exchange that has an equal request. The order
-/// of requests does not matter, so concurrent runs can be replayed. If no exchange has an equal
-/// request, the request fails with an error that lists its differences from the most similar unused
-/// exchange.
+/// of requests does not matter, so concurrent runs can be replayed. If no unused exchange has an
+/// equal request, the request fails with an error that lists its differences from the most similar
+/// unused exchange. In [`CassetteMode::Auto`], it is sent to the real model instead.
 ///
 /// Clones share the cassette. In replay mode, dropping the last clone panics if a request was not
 /// recorded or if a recorded exchange was not used. If the last clone may be dropped in a spawned
@@ -83,8 +83,8 @@ struct TapeState {
 }
 
 impl TapeState {
-    /// Returns an error that describes the unrecorded requests. If all requests were recorded, the
-    /// error lists the unused exchanges. Returns `None` if every exchange was used, too.
+    /// Returns an error that describes the unrecorded requests or, if there are none, lists the
+    /// unused exchanges. `None` if the requests match the cassette.
     fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
@@ -112,8 +112,8 @@ impl CassetteModel {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Creates a model that replays the exchanges of `cassette`. Other requests are sent to `model`
-    /// and recorded.
+    /// Creates a model that replays the exchanges of `cassette`. Requests that are not in the
+    /// cassette are sent to `model` and recorded.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }
@@ -170,8 +170,8 @@ impl CassetteModel {
         Self { model, profile, redaction: Redaction::default(), tape: Arc::new(Tape { mode, state }) }
     }
 
-    /// Applies `change` to all texts in requests and replies before they are recorded or compared.
-    /// The replies that the caller receives from the real model are not changed.
+    /// Applies `change` to all strings in requests and replies before they are recorded or
+    /// compared. The replies that the caller receives from the real model are not changed.
     ///
     /// Use it to remove secrets, paths and dates. If `change` modifies a text that is split between
     /// several events, the text is recorded as one event. Several functions are applied in the
@@ -241,8 +241,8 @@ impl CassetteModel {
         state.find_mismatch().map_or(Ok(()), Err)
     }
 
-    /// Selects the reply to `request`: an unused exchange with an equal request or, if there is
-    /// none, the reply of the real model. In replay mode, there is no real model, so an unrecorded
+    /// Selects the source of the reply to `request`: an unused exchange with an equal request or,
+    /// if there is none, the real model. In replay mode, there is no real model, so an unrecorded
     /// request gets an error.
     fn take_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
         let mut body = request.to_canonical_json();
@@ -301,8 +301,8 @@ fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     }
 }
 
-/// Records the reply to a request. The reply is saved in the [`Tape`] when the recording is
-/// dropped. If the caller drops the request early, the incomplete reply is therefore saved, too.
+/// A recorder for the reply to one request. Dropping the recorder saves the reply in the [`Tape`],
+/// even if the reply is incomplete because the caller dropped the request early.
 struct ReplyRecorder {
     tape: Arc<Tape>,
     redaction: Redaction,

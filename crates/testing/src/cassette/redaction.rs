@@ -35,8 +35,8 @@ impl Redaction {
         }
     }
 
-    /// Redacts all texts in `reply`. If the redaction makes the JSON of the reply invalid, returns
-    /// a reply that contains only an error.
+    /// Redacts all strings in `reply`. If the redacted JSON cannot be parsed as a reply, returns a
+    /// reply that contains only an error.
     pub(super) fn redact_reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;

@@ -13,7 +13,7 @@ const MESSAGES_KEY: &str = "messages";
 /// message, and has all members of the earlier request.
 ///
 /// Returns the number (from 1) of the earlier request, and an object with the added messages and
-/// the members that changed. `None` if `request` continues no earlier request.
+/// the members that are new or changed. `None` if `request` continues no earlier request.
 pub(super) fn find_delta<'v>(
     earlier: impl Iterator<Item = &'v Value>,
     request: &Value,

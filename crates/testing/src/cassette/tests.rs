@@ -457,7 +457,7 @@ async fn only_recording_modes_create_the_model() {
     );
 }
 
-/// A value that is not valid Unicode must be an error like any other unknown value. If it was
+/// A value that is not valid Unicode must be an error like any other unknown value. If it were
 /// ignored, the test would silently replay a cassette.
 #[cfg(unix)]
 #[test]

@@ -50,7 +50,7 @@ const DROPPED_RUN_ENDS: Rule = Rule {
 
 type MakeInput = dyn Fn() -> RunInput + Send + Sync;
 
-/// A conformance check of an agent, created by [`agent`]. Awaiting the value runs the check.
+/// A conformance check of an agent, created by [`agent`]. It runs when it is awaited.
 #[must_use = "a check does nothing unless awaited"]
 pub struct AgentCheck {
     agent: Arc<dyn Agent>,
@@ -61,6 +61,7 @@ pub struct AgentCheck {
 /// Creates a check of `agent` against these rules of the [`Agent`] contract:
 ///
 /// - events are in order, and a run ends exactly once
+/// - `run` and `stream` end in the same way
 /// - every call in a transcript has exactly one result
 /// - conversations can be continued
 /// - suspended runs can be saved and resumed
@@ -124,8 +125,9 @@ impl AgentCheck {
     }
 
     /// Runs the agent until the run ends. Checks the events and the transcript, and returns the
-    /// output or the error of the run. If the run does not end within the timeout, reports a
-    /// violation of `rule` and returns `None`. `requests` is passed to [`events::check_events`].
+    /// output or the error of the run. Returns `None` if the run does not end within the timeout,
+    /// which is a violation of `rule`, or if the stream ends without an output or an error.
+    /// `requests` is passed to [`events::check_events`].
     async fn stream(
         &self,
         input: RunInput,
@@ -170,8 +172,9 @@ impl AgentCheck {
     }
 
     /// Saves `suspended` as JSON, loads it again, and denies all of its pending calls. Checks that
-    /// the resumed run does not return the same suspended run again. `requests` is the number of
-    /// the last model request before the suspension.
+    /// the loaded run equals `suspended`, and that the resumed run does not reject its input or
+    /// return the same suspended run again. `requests` is the number of the last model request
+    /// before the suspension.
     async fn resume(&self, suspended: &SuspendedRun, mut requests: u32, report: &mut Report) {
         let saved = serde_json::to_string(suspended).map_err(|error| error.to_string());
         let loaded = saved

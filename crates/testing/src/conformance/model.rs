@@ -47,7 +47,7 @@ const DROP_HARMLESS: Rule = Rule {
 /// The `max_tokens` setting of each request. It bounds replies that would otherwise never end.
 const MAX_TOKENS: u32 = 200;
 
-/// A conformance check of a model, created by [`model`]. Awaiting the value runs the check.
+/// A conformance check of a model, created by [`model`]. It runs when it is awaited.
 #[must_use = "a check does nothing unless awaited"]
 pub struct ModelCheck {
     model: Arc<dyn ChatModel>,
@@ -67,10 +67,12 @@ struct Outcomes {
 /// Creates a check of `model` against these rules of the [`ChatModel`] contract:
 ///
 /// - the profile has a name and does not change
-/// - replies are not empty, count as one request, and contain complete calls with unique ids
+/// - replies are not empty, count as at least one request in the usage, and contain complete calls
+///   with unique ids
 /// - streams end exactly once, and their deltas add up to the reply
 /// - `chat` and `stream` give the same reply (see
 ///   [`assume_deterministic`](ModelCheck::assume_deterministic))
+/// - replies match the requested schema, if the profile supports JSON schemas
 /// - concurrent requests end, and a dropped request does not affect later requests
 ///
 /// The check sends up to 13 requests: greetings, two requests with a tool if the profile has native
@@ -231,7 +233,7 @@ impl ModelCheck {
     }
 
     /// Drops a request and a stream before they are complete. Reports a violation if a request
-    /// succeeds before the two are dropped and fails afterwards.
+    /// succeeds before both are dropped and fails afterwards.
     async fn check_dropped_requests(&self, report: &mut Report) {
         let request = greeting_request();
         let before = self.check_chat(&request, report).await;

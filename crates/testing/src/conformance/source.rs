@@ -40,7 +40,7 @@ const TOOLS_FOUND_BY_NAME: Rule = Rule {
     remedy: "create the definition once and store it in the tool",
 };
 
-/// A conformance check of a tool source, created by [`source`]. Awaiting the value runs the check.
+/// A conformance check of a tool source, created by [`source`]. It runs when it is awaited.
 #[must_use = "a check does nothing unless awaited"]
 pub struct SourceCheck {
     source: Arc<dyn ToolSource>,
@@ -52,8 +52,9 @@ pub struct SourceCheck {
 ///
 /// - the label is not empty and does not change
 /// - tools are listed within the timeout
-/// - an unchanged source returns the same snapshot for each listing, even if listings run
-///   concurrently or an earlier listing was dropped
+/// - an unchanged source returns the same snapshot for each listing
+/// - concurrent listings return the same tools, and so does a listing after a dropped listing
+/// - each tool is found by the name in its definition
 ///
 /// The source must not change its tools during the check. The tools are listed but not called. Use
 /// [`tool`](super::tool) to check a tool.

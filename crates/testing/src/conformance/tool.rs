@@ -61,14 +61,14 @@ const DROPPED_CALL_ENDS: Rule = Rule {
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
-/// The result of a tool call on its own task. The outer `Err` means that the task panicked.
+/// The result of a tool call in a spawned task. The outer `Err` means that the task panicked.
 type TaskResult = Result<Result<ToolResponse, ToolError>, JoinError>;
 
 /// The maximum number of polls while the check waits for a call to start. The interval between
 /// polls is [`POLL_INTERVAL`].
 const MAX_POLLS: usize = 1_000;
 
-/// A conformance check of a tool, created by [`tool`]. Awaiting the value runs the check.
+/// A conformance check of a tool, created by [`tool`]. It runs when it is awaited.
 #[must_use = "a check does nothing unless awaited"]
 pub struct ToolCheck {
     tool: Arc<dyn Tool>,
@@ -83,6 +83,7 @@ pub struct ToolCheck {
 /// - arguments that match the schema are accepted
 /// - no call panics, even with invalid arguments (a pipeline rejects them, but other callers may
 ///   not)
+/// - no call fails with [`ToolError::Fatal`]
 /// - results match the output schema
 /// - calls end when they are cancelled or dropped
 ///
@@ -183,8 +184,7 @@ impl ToolCheck {
         }
     }
 
-    /// Calls the tool with invalid arguments, most of which are derived from `arguments`. Reports a
-    /// violation if a call panics.
+    /// Calls the tool with each of the [`invalid_arguments`]. Reports a violation if a call panics.
     async fn call_with_invalid_arguments(
         &self,
         definition: &ToolDefinition,
@@ -205,12 +205,12 @@ impl ToolCheck {
         }
     }
 
-    /// Calls the tool with `arguments` on a spawned task, without a pipeline. Returns `None` if the
+    /// Calls the tool with `arguments` in a spawned task, without a pipeline. Returns `None` if the
     /// call takes longer than the timeout.
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.call_context(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // Spawn a task, because a tool may block its thread and would then also block the check.
+        // Spawn a task, because a tool that blocks its thread would otherwise block the check, too.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
         with_timeout(self.timeout, call.join_next()).await.flatten()

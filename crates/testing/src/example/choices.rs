@@ -78,7 +78,7 @@ impl Choices {
     }
 
     /// Changes the choices nearest to the invalid values at `pointers`, so that the next attempt
-    /// generates another value. Returns `false` if all combinations were tried.
+    /// generates another value. Returns `false` if all combinations of these choices were tried.
     pub(super) fn advance<'p>(&mut self, pointers: impl Iterator<Item = &'p str>) -> bool {
         let mut moved = Vec::new();
         let mut has_next = false;

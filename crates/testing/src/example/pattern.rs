@@ -1,28 +1,30 @@
-//! Generates texts that match a regular expression.
+//! Generates strings that match a regular expression.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// The numbers of repetitions to add to the minimum of a quantifier such as `*`, `+` or `{2,}`. For
-/// each number, [`VARIANTS_PER_REPEAT`] texts are generated.
+/// each number, [`VARIANTS_PER_REPEAT`] strings are generated.
 const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
-/// The number of texts to generate for each number of repetitions. Each text uses different
+/// The number of strings to generate for each number of repetitions. Each string uses different
 /// branches of alternations such as `a|b`, and different characters of classes such as `[a-z]`.
 const VARIANTS_PER_REPEAT: usize = 6;
 
-/// The length, in bytes, at which no more characters are added to a generated text.
+/// The length, in bytes, above which a generated string is not extended. The padding of a string is
+/// limited to the same length.
 const MAX_TEXT_BYTES: usize = 10_000;
 
 /// The characters to prefer in a class such as `[a-z]`, in this order.
 const PREFERRED_CHARS: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
-/// Generates candidate texts for the regular expression `pattern`. Some of them are padded to
-/// `least` characters. Not all candidates match the pattern, so the caller must validate them.
+/// Generates candidate strings for the regular expression `pattern`. Some of them are padded to a
+/// length of at least `least` bytes. Not all candidates match the pattern, so the caller must
+/// validate them.
 pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
-    // `regex-syntax` does not support lookaround groups. Remove the groups: the caller discards
-    // texts that violate them.
+    // `regex-syntax` does not support lookaround groups. Remove the groups, because the caller
+    // discards strings that violate them.
     let Some(parsed) = parse(pattern).or_else(|| parse(&without_lookaround(pattern))) else {
         return Vec::new();
     };
@@ -35,8 +37,8 @@ pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
             texts.push(text);
         }
     }
-    // A pattern without anchors also matches a longer text that contains a match, so add padded
-    // texts.
+    // A pattern without anchors also matches a longer string that contains a match, so add padded
+    // strings.
     let padded = texts
         .iter()
         .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_TEXT_BYTES))));
@@ -45,7 +47,7 @@ pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
     texts
 }
 
-/// Appends text that matches `part`, a part of the pattern, to `text`. `variant` selects the
+/// Appends a string that matches `part`, a part of the pattern, to `text`. `variant` selects the
 /// branches of alternations and the characters of classes. `extra_repeats` is added to the minimum
 /// of each quantifier.
 fn append_text(part: &Hir, variant: usize, extra_repeats: u32, text: &mut String) {
@@ -110,8 +112,8 @@ fn without_lookaround(pattern: &str) -> String {
     text
 }
 
-/// Returns the part of `text` after the group at its start, which is enclosed in parentheses. Empty
-/// if the group is not closed.
+/// Skips the parenthesized group at the start of `text` and returns the rest. Returns an empty
+/// string if the group is not closed.
 fn skip_group(text: &str) -> &str {
     let mut depth = 0;
     let mut is_escaped = false;

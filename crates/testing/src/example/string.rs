@@ -6,30 +6,30 @@ use super::merged_schema::MergedSchema;
 use super::{ExampleError, Generator, example_error, pattern};
 use haft_core::Schema;
 
-/// A cache of valid texts. The key is the JSON of the text keywords (`pattern`, `format` and
-/// lengths) and of the schema's `examples` and `default`. The value lists the texts that satisfy
+/// A cache of valid strings. The key is the JSON of the string keywords (`pattern`, `format` and
+/// lengths) and of the schema's `examples` and `default`. The value lists the strings that satisfy
 /// these keywords.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// The number of candidates for a text or a number that must differ from others, for example from
-/// the other items of a list.
+/// The number of candidates for a string or a number that must differ from others, for example from
+/// the other items of an array.
 pub(super) const DISTINCT_CANDIDATES: usize = 5_000;
 
-/// The number of candidates for a text that need not differ from others. Applies only if the schema
-/// has neither `pattern` nor `format`.
+/// The number of candidates for a string that need not differ from others, if its schema has
+/// neither `pattern` nor `format`.
 const PLAIN_CANDIDATES: usize = 3;
 
-/// The maximum `minLength` of a generated text, in characters. A larger `minLength` is an error.
+/// The maximum `minLength` of a generated string, in characters. A larger `minLength` is an error.
 const MAX_TEXT_CHARS: usize = 100_000;
 
-/// The number of characters per unit of the [budget](super::VALUE_BUDGET) if a text has a
-/// `minLength`.
+/// The number of characters of a `minLength` that cost one unit of the
+/// [budget](super::VALUE_BUDGET).
 const CHARS_PER_UNIT: usize = 64;
 
 const TEXT_KEYWORDS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 
-/// Texts to try for a `pattern` or a `format`. They include a valid text for each `format` that the
-/// validator enforces.
+/// The strings to try for a `pattern` or a `format`. They include a valid string for each `format`
+/// that the validator enforces.
 const SAMPLE_TEXTS: [&str; 27] = [
     "2026-11-22T05:30:00Z",
     "2026-11-22",
@@ -103,9 +103,9 @@ fn text_keywords(part: &Map<String, Value>) -> Value {
     TEXT_KEYWORDS.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone()))).collect()
 }
 
-/// Returns texts that satisfy all `rules`. The candidates are [`SAMPLE_TEXTS`], texts generated
-/// from the patterns in `merged`, the texts in `given` (from `examples` and `default`), and samples
-/// padded to `least` characters, in this order.
+/// Returns strings that satisfy all `rules`. The candidates are [`SAMPLE_TEXTS`], strings generated
+/// from the patterns in `merged`, the strings in `given` (from `examples` and `default`), and
+/// samples padded to `least` bytes, in this order.
 fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
     let patterns = merged.keyword_values("pattern").filter_map(Value::as_str);
@@ -124,8 +124,8 @@ fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least
     fitting
 }
 
-/// Converts `number` to a text of lower-case letters: 0 to `a`, 25 to `z`, 26 to `ba`, and so on.
-/// The text is padded with `a` on the left to `least` characters.
+/// Converts `number` to a string of lower-case letters: 0 to `a`, 25 to `z`, 26 to `ba`, and so on.
+/// The string is padded with `a` on the left to `least` characters.
 fn numbered_text(mut number: usize, least: usize) -> String {
     let mut letters = Vec::new();
     loop {

@@ -33,8 +33,8 @@ async fn called_tools(model: &TestModel, names: &[&str]) -> Result<Vec<String>, 
     Ok(called)
 }
 
-/// A tool outside the restriction may have side effects, so it must not be called after all other
-/// tools were called.
+/// A tool outside the restriction may have side effects, so the model must not call it even after
+/// all selected tools were called.
 #[tokio::test]
 async fn required_call_is_restricted_to_the_selected_tools() {
     let model = TestModel::new().with_only_tools(["read", "search"]);

@@ -4,7 +4,8 @@ use super::{MAX_ARGUMENTS, MAX_EXPRESSION_CHARS, names::KNOWN_NAMES};
 
 /// The error that [`calculator`](super::calculator()) returns.
 ///
-/// The messages are written for a model and contain a remedy.
+/// The messages are written for a model. Each of them quotes the faulty part of the expression or
+/// contains a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
@@ -48,7 +49,7 @@ pub enum CalculatorError {
         /// The operation without a real value, as written in the expression.
         part: String,
     },
-    /// A number or a result has more than 9,999 digits before the decimal point.
+    /// A number or a result has more than 10,000 digits before the decimal point.
     #[error("`{part}` is too large: numbers end at 10^9999")]
     TooLarge {
         /// The number or operation that is too large, as written in the expression.

@@ -40,8 +40,8 @@ pub(super) fn char_position(expression: &str, offset: usize) -> usize {
 
 /// Returns `true` if any `%` in `plain` is a percent sign and not the remainder operator.
 ///
-/// A `%` is a percent sign if no divisor follows, as in `15%`. It is also a percent sign if an
-/// operator follows and no space precedes the `%`, as in `50% + 10`.
+/// A `%` is a percent sign if no divisor follows, as in `15%`. It is also a percent sign if `+`,
+/// `-`, `(` or `!` follows and no space precedes the `%`, as in `50% + 10`.
 pub(super) fn has_percentage(plain: &str) -> bool {
     plain.match_indices('%').any(|(index, sign)| {
         let (before, after) = plain.split_at(index);

@@ -7,18 +7,18 @@ use strsim::normalized_damerau_levenshtein;
 /// letter in five may be wrong.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// The maximum length of an unknown time zone name, in characters. A similar name is not searched
-/// for a longer name, because the search would take too long.
+/// The maximum length, in characters, of an unknown name for which a suggestion is searched. For
+/// longer names, the search would take too long.
 const MAX_NAME_CHARS: usize = 64;
 
-/// The error for an unknown time zone. Its message suggests a name, so a model can correct its
-/// call.
+/// The error for an unknown time zone. Its message suggests a similar name, if there is one, so
+/// that a model can correct its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTimezone {
     /// The requested name. A name with more than 64 characters is truncated and ends with `…`.
     pub name: String,
-    /// The most similar name in the IANA database. `None` if no name is similar enough, or if the
-    /// requested name has more than 64 characters.
+    /// The most similar name in the IANA database, among the names with a `/`. `None` if no name is
+    /// similar enough, or if the requested name has more than 64 characters.
     pub suggestion: Option<String>,
 }
 

@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl ToolDefinition {
-    /// Checks that `output` is nested at most [`limits::VALUE_DEPTH`] levels deep, and that it
-    /// matches the output schema of the tool, if any.
+    /// Checks that the JSON values in `output` are nested at most [`limits::VALUE_DEPTH`] levels
+    /// deep, and that the structured data matches the output schema of the tool, if any.
     ///
     /// Unlike the arguments of a call, an output is never repaired.
     ///

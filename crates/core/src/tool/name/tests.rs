@@ -22,8 +22,8 @@ fn converted_name_is_stable() {
     assert_eq!(ToolName::sanitize("get.weather").as_str(), "get_weather_f65d43288143");
 }
 
-/// A server must not be able to imitate another server's tool by listing a tool under its converted
-/// name.
+/// A server must not be able to imitate a tool of another server by listing a tool under the
+/// converted name of that tool.
 #[test]
 fn valid_name_with_a_hash_suffix_is_mapped() {
     let mapped = ToolName::sanitize("get.weather");

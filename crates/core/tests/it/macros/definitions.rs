@@ -136,8 +136,8 @@ fn invalid_explicit_schema_is_a_defect() {
         .assert_eq(Broken.definition().defect().unwrap_or_default());
 }
 
-/// Behaviour A7: the schema of a tool without arguments is `{"type":"object","properties":{}}` in
-/// each provider format.
+/// Behaviour A7: the input schema of a tool without arguments is
+/// `{"type":"object","properties":{}}`. A call with additional arguments succeeds.
 #[test]
 fn schema_without_arguments_is_an_object_without_properties() {
     #[tool]

@@ -30,7 +30,7 @@ fn request(text: &str) -> ChatRequest {
     ChatRequest::new(messages).with_tools(ToolList::new("test", [tool]))
 }
 
-/// Renders the prompt of `request` and removes the demonstration from it.
+/// Renders the prompt of `request` without the demonstration.
 fn render_conversation(request: &ChatRequest) -> String {
     let mut dialogue = Dialogue::new(request, crate::few_shot::demonstration());
     dialogue.drop_demonstration();

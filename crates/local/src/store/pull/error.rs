@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PullError {
-    /// The folder of the [`ModelStore`](crate::ModelStore) cannot be written.
+    /// The folder of the [`ModelStore`](crate::ModelStore) cannot be created or written to.
     #[error("cannot write to the model folder {}: check its permissions and the free space, or set HAFT_CACHE to another folder", path.display())]
     Folder {
         /// The path of the model folder.
@@ -23,7 +23,8 @@ pub enum PullError {
     NoSource {
         /// The name of the model.
         model: &'static str,
-        /// The name of each source and its error, in the order of the attempts.
+        /// The name of each source and its error, in the order of the attempts. If the existing
+        /// file was damaged, its error is the first entry, with the name `the model folder`.
         failures: Vec<(&'static str, PullSourceError)>,
     },
 }
@@ -44,7 +45,7 @@ pub enum PullSourceError {
         /// The time limit that was exceeded.
         after: Duration,
     },
-    /// The source returned an HTTP error status.
+    /// The source returned an unexpected HTTP status, such as 404.
     #[error("the server returned HTTP status {status}; try again later, or check HF_ENDPOINT")]
     HttpStatus {
         /// The HTTP status code.

@@ -145,7 +145,7 @@ fn join_parts(parts: &[PathBuf], target: &Path) -> io::Result<()> {
     whole.sync_all()
 }
 
-/// Returns the last `limit` bytes of `text`, joined into one line.
+/// Returns the end of `text` as a single line, from at most the last `limit` bytes.
 fn output_end(text: &str, limit: usize) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(limit));

@@ -171,7 +171,7 @@ async fn hub_is_the_first_source() {
 /// Overwrites the file at `path`, as if by a disk error or an interrupted program.
 fn corrupt(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
-    // The clock of the file system may be too coarse to change the modification time.
+    // The clock of the file system may be too coarse for the write to change the modification time.
     let changed = SystemTime::now() + Duration::from_secs(10);
     File::options().write(true).open(path).unwrap().set_modified(changed).unwrap();
 }

@@ -1,7 +1,6 @@
-//! The TLS configuration for downloads: rustls with ring and the certificates of the operating
-//! system.
+//! The TLS configuration for downloads: rustls with the certificates of the operating system.
 //!
-//! `haft-openai` has a copy of this module. The only crate that could contain a shared module is
+//! `haft-openai` has a similar module. The only crate that could contain a shared module is
 //! `haft-core`, and it has no network code.
 
 use std::sync::Arc;

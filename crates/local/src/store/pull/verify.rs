@@ -41,8 +41,7 @@ pub(super) async fn verify_in_place(
     let model = model.clone();
     let wrong = spawn_blocking_io(move || {
         Ok(verify(&final_path, &model)?.map(|stamp| {
-            // The stamp cannot be written to a read-only folder. Each pull then verifies the file
-            // again.
+            // The write fails in a read-only folder. Each pull then verifies the file again.
             let _ = stamp.write(&final_path);
             final_path
         }))

@@ -35,8 +35,8 @@ impl<M> ModelBuilder<M> {
     /// Adds a `tower` layer around each HTTP request, for example to count, log, limit or change
     /// requests. The last added layer is the outermost.
     ///
-    /// - Each HTTP request passes through the layer, including retries. The timeouts include the
-    ///   time that the layer takes.
+    /// - Each HTTP request passes through the layer, including each retry. The time that the layer
+    ///   takes counts towards the timeouts.
     /// - The inner service returns the response head. The body is read after the layer has
     ///   returned.
     /// - The service is cloned for each request. The clones must share their state, like those of
@@ -87,7 +87,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Builds the client for the API `A`. `api` creates the API from the quirks of the server.
+    /// Builds the client for the API `A`. `api` creates the [`Api`] implementation from the quirks
+    /// of the server.
     pub(in crate::client) fn build_client<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -110,8 +111,8 @@ impl<M> ModelBuilder<M> {
             sends_documents: profile.supports_files,
             reasoning_field: defaults.quirks.reasoning,
             server_stores_reasoning: self.options.stores_responses(),
-            // A fixed signature is added for Google and unknown servers only. Other known providers
-            // of Gemini models, such as OpenRouter, handle thought signatures themselves.
+            // A fixed thought signature is sent only to Google and to unknown servers. Other known
+            // providers of Gemini models, such as OpenRouter, handle thought signatures themselves.
             needs_signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_thought_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
@@ -196,7 +197,8 @@ impl<M> ModelBuilder<M> {
     }
 
     fn build_http_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
-        // A redirect could change the method, or send the API key to another host.
+        // Redirects are disabled, because a redirect could change the method or send the API key to
+        // another host.
         let builder =
             reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
         let builder = builder.user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
@@ -277,15 +279,15 @@ fn address_of(url: &Url) -> String {
 }
 
 /// Returns the password of `url`, or the user name if there is no password. The secret is returned
-/// percent-encoded and decoded, because errors may contain either form.
+/// twice, percent-encoded and decoded, because errors may contain either form.
 fn url_secrets(url: &Url) -> Vec<SecretString> {
     let encoded = url.password().unwrap_or(url.username());
     let decoded = percent_decode_str(encoded).decode_utf8_lossy();
     vec![SecretString::from(encoded), SecretString::from(decoded.as_ref())]
 }
 
-/// Returns `true` if `key` is an Entra token (a JWT). Azure requires tokens in the header
-/// `Authorization`, but keys in the header `api-key`.
+/// Returns `true` if `key` has the form of a JWT, as Entra tokens do. Azure requires tokens in the
+/// header `Authorization`, but keys in the header `api-key`.
 fn is_jwt(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }

@@ -5,8 +5,8 @@ use crate::client::provider::Provider;
 /// Server addresses and API keys from environment variables.
 #[derive(Clone)]
 pub(super) struct Environment {
-    /// The value of `OPENAI_BASE_URL`. If it is set, a prefix such as `groq/` is a part of the
-    /// model name and does not select the provider.
+    /// The value of `OPENAI_BASE_URL`. If it is set, a prefix such as `groq/` is part of the model
+    /// name and does not select the provider.
     pub(super) base_url: Option<String>,
     /// The value of `AZURE_OPENAI_ENDPOINT`, the base URL of an Azure resource.
     pub(super) azure_base_url: Option<String>,
@@ -14,7 +14,7 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Collects the settings. `variable` returns the value of an environment variable. Empty
+    /// Reads the environment. `variable` returns the value of an environment variable. Empty
     /// variables are ignored.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
@@ -28,7 +28,7 @@ impl Environment {
     }
 
     /// Returns the API key of `provider`, or `OPENAI_API_KEY` if `provider` is `None`. Returns
-    /// `None` if the environment variable is not set.
+    /// `None` if the environment variable is not set, or if `provider` has no variable.
     pub(super) fn key(&self, provider: Option<Provider>) -> Option<&SecretString> {
         let provider = provider.unwrap_or(Provider::OpenAi);
         self.keys.iter().find(|(owner, _)| *owner == provider).map(|(_, key)| key)

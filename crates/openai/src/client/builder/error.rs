@@ -31,10 +31,11 @@ pub enum BuildError {
         /// The name of the provider.
         provider: &'static str,
     },
-    /// The provider requires an API key, and no key is set.
+    /// The provider requires an API key, and neither the builder nor the environment has one. Only
+    /// returned after [`read_env`](crate::ModelBuilder::read_env).
     #[error("there is no API key for {base_url}: set {variable}, or OPENAI_BASE_URL for another server")]
     NoApiKey {
-        /// The base URL of the provider.
+        /// The base URL of the server, without credentials and query.
         base_url: String,
         /// The name of the environment variable for the API key.
         variable: &'static str,

@@ -145,7 +145,7 @@ fn model_prefix_selects_the_provider() {
         expect![[r#"qwen at http://localhost:8080/v1 (llama.cpp), """#]],
     );
     // `meta-llama` is not a provider, so the name is rejected. With `OPENAI_BASE_URL`, a prefix is
-    // a part of the model name.
+    // part of the model name.
     let error = from_variables("meta-llama/x", &keys).build().unwrap_err().to_string();
     assert!(error.starts_with(r#"unknown provider "meta-llama": known are openai, azure,"#), "{error}");
     assert!(error.ends_with("; set OPENAI_BASE_URL for another server"), "{error}");

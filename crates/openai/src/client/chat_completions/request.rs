@@ -68,7 +68,7 @@ pub(super) struct Body<'a> {
 }
 
 /// The fields of a request that concern tools. All of them are omitted from a request without
-/// tools, because servers reject the remaining fields if `tools` is missing.
+/// tools, because servers reject the other fields if `tools` is missing.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: ToolsField,

@@ -31,7 +31,7 @@ fn header_value_is_redacted() {
     assert_eq!(redact("Bearer of bad news"), "Bearer of bad news");
 }
 
-/// An excerpt of a response may end inside a secret. This partial secret must be redacted, too.
+/// An excerpt of a response may end inside a secret. This partial secret must also be redacted.
 #[test]
 fn truncated_secret_is_redacted() {
     let key = [("authorization", "Bearer sk-secret-1")];
@@ -39,7 +39,7 @@ fn truncated_secret_is_redacted() {
     assert_eq!(redacted("http://localhost/v1", &key, "no sk-s…"), "no sk-s…");
 }
 
-/// Short values are not redacted, because they occur inside other words.
+/// Short values are not redacted, because they may occur inside other words.
 #[test]
 fn short_value_is_not_redacted() {
     assert_eq!(redacted("http://localhost/v1", &[("x-tier", "4")], "error 429 of 404"), "error 429 of 404");

@@ -52,7 +52,8 @@ fn profiles_of_known_models_have_audio_and_files() {
     assert_eq!(media("qwen2.5-coder"), (false, false));
 }
 
-/// The version in a name decides. Only a name without a version is an alias of the latest version.
+/// The version in a name determines the result. A name that ends with `-latest` is an alias of the
+/// latest version only if it contains no version.
 #[test]
 fn gemini_3_and_later_require_signatures() {
     for model in [

@@ -1,4 +1,4 @@
-//! Builds the response format of model requests for steps in JSON.
+//! Builds the response format that constrains replies to JSON steps.
 
 use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
 use serde_json::Value;

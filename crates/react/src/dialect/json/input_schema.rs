@@ -7,11 +7,12 @@ use serde_json::{Map, json};
 /// Returns the JSON schema of the arguments of `tool`, for use in a step schema whose `$defs` are
 /// `definitions`.
 ///
-/// A `$ref` is resolved from the root of its document. A schema with references is therefore moved
-/// to `definitions`, its references are rebased, and this function returns a `$ref` to it.
+/// A `$ref` is resolved from the root of its document. Therefore, this function moves a schema with
+/// references to `definitions`, rebases its references, and returns a `$ref` to the moved schema.
 ///
-/// Returns `{"type": "object"}` if the schema has anchors or references that do not resolve. The
-/// pipeline still validates the arguments against the original schema before the tool runs.
+/// Returns `{"type": "object"}` if the schema has anchors, or if the embedded schema is invalid,
+/// for example because a reference does not resolve. The pipeline still validates the arguments
+/// against the original schema before the tool runs.
 pub(super) fn embed_input_schema(tool: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
     let pointer = format!("#/$defs/{}", tool.name());
     let mut embedded = tool.input_schema().embedded_at(&pointer);

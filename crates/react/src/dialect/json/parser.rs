@@ -28,8 +28,8 @@ const TOOL_ARGS_KEYS: [&str; 6] =
 /// Keys whose value can be the whole step, as in `{"tool_call": {…}}`.
 const WRAPPER_KEYS: [&str; 3] = ["function", "tool_call", "step"];
 
-/// Parses the first step in `text`, or returns `None` if there is none. If `outputs` is set, a bare
-/// JSON object that matches this schema is accepted as the answer.
+/// Parses the first step in `text`, or returns `None` if there is none. A bare JSON object that is
+/// valid for the schema `outputs` is accepted as the answer.
 pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut step = find_json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
@@ -72,8 +72,8 @@ fn remove_any_key(object: &mut JsonObject, keys: &[&str]) -> Option<Value> {
 }
 
 /// Returns the first JSON object in `text` for which `is_match` returns `true`, or `None` if there
-/// is none. Other text is skipped. An object inside a wrapper such as `{"function": {…}}` is found
-/// too.
+/// is none. Other text is skipped. If an object does not match, but is a wrapper such as
+/// `{"function": {…}}`, the object inside it is tried.
 ///
 /// An object with invalid JSON ends the search. The objects inside it are not tried: they can be
 /// arguments, and must not be executed as steps.

@@ -57,8 +57,8 @@ fn answer_is_parsed_in_all_known_spellings() {
     );
 }
 
-/// Some servers convert a call in the text to a native tool call. A native call to `finish` must
-/// therefore end the run, too.
+/// Some servers convert a call in the text to a native tool call, so a native call to `finish` must
+/// also be parsed as the answer.
 #[test]
 fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
@@ -113,8 +113,8 @@ fn search_for_an_object_is_bounded() {
     assert_eq!(find_json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
 }
 
-/// Returns the schema of a step that offers a single tool. `arguments` is the input schema of the
-/// tool.
+/// Returns the step schema of a model request with a single tool. `arguments` is the input schema
+/// of this tool.
 fn step_schema(arguments: Value) -> Schema {
     let definition =
         ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::for_arguments(arguments).unwrap());
@@ -141,8 +141,8 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
 }
 
-/// OpenAI's strict mode requires `additionalProperties: false` in each object of the step schema.
-/// The empty arguments of a tool without parameters are such an object.
+/// OpenAI's strict mode requires `additionalProperties: false` in each object of the step schema,
+/// including the empty arguments of a tool without parameters.
 #[test]
 fn step_with_a_tool_without_parameters_is_strict() {
     let strict = |arguments| step_schema(arguments).wrapped_in_object("value");

@@ -14,7 +14,7 @@ use super::{super::FINISH, ANSWER_KEY, StepFormat, render::observation_text};
 /// message.
 ///
 /// If `has_outputs` is `true`, the examples do not show the arguments of the final answer, because
-/// the real answer must match the output schema of the conversation.
+/// real answers must match the declared output schema.
 pub(super) fn format_examples<F: StepFormat>(has_outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"

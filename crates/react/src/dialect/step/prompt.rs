@@ -18,8 +18,8 @@ use super::{
     examples::format_examples,
 };
 
-/// The parts of a model request that depend only on the tools and the outputs. These parts are
-/// cached with the tool list.
+/// The parts shared by model requests with the same tools and outputs. They are cached with the
+/// tool list.
 pub(super) struct StepPrompt<F> {
     format: PhantomData<F>,
     outputs: Option<Schema>,
@@ -68,8 +68,9 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the system message, which consists of the instructions and the rules. Equal
-    /// instructions share one cached message.
+    /// Returns the system message, which consists of the instructions and the rules. The message is
+    /// cached for the first instructions of this tool list, and for other instructions in their
+    /// [`Message`].
     pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
         match prompt.instructions {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),

@@ -15,11 +15,11 @@ use super::{
     section_parser::{SectionParser, StepSections},
 };
 
-/// Parses the first step in `text`, or returns `None` if there is none. The step may also be a JSON
-/// object.
+/// Parses the first step in `text`: labeled lines, or a JSON object. Returns `None` if `text` has
+/// no step or an ambiguous one.
 ///
-/// If `is_complete` is `false`, `text` may be truncated anywhere. In this case missing closing
-/// brackets are not added.
+/// If `is_complete` is `false`, `text` may be truncated anywhere, so missing closing brackets of
+/// arguments are not added.
 pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut parser = SectionParser::default();
     parser.push(text);
@@ -143,8 +143,9 @@ impl StepReader<'_> {
         self.finish_action(text, arguments)
     }
 
-    /// Returns the action that ends the run. The answer is taken from the members of `object`, or
-    /// from `text` if there is no object or if the object contains no answer.
+    /// Returns the action that ends the run. With declared outputs, the answer is `object`, or an
+    /// object parsed from `text`. Without outputs, the answer is the member [`ANSWER_KEY`] of
+    /// `object`. If there is no such answer, it is the whole `text`.
     fn finish_action(&self, text: &str, object: Option<JsonObject>) -> Option<StepAction> {
         if self.outputs.is_some() {
             let object = object.or_else(|| self.parse_arguments(text));

@@ -15,8 +15,8 @@ use super::{
 pub(super) struct StepSections {
     pub(super) preamble: String,
     pub(super) thought: String,
-    /// The text of each action section. There are several if the model repeats the action before
-    /// its arguments.
+    /// The text of each action section. There are several sections if the model repeats the action
+    /// before its arguments.
     pub(super) actions: Vec<String>,
     pub(super) arguments: String,
     pub(super) answer: String,
@@ -42,7 +42,7 @@ pub(super) struct SectionParser {
 
 /// The position of a [`SectionParser`] in the reply.
 enum Position {
-    /// Only whitespace of the reply was parsed so far.
+    /// The parser has only read whitespace so far.
     Start,
     /// The parser is at the start of a line that may be a label. The string contains the characters
     /// of the line so far.

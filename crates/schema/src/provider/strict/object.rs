@@ -60,8 +60,8 @@ impl<'s> StrictDeriver<'s> {
         Ok(())
     }
 
-    /// Adds the properties of `flat` to `output`, makes them all required, and closes the object
-    /// with `additionalProperties: false`.
+    /// Adds the properties of `flat` to `output`, all as required properties. Optional properties
+    /// become nullable. Closes the object with `additionalProperties: false`.
     fn fill_object(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -92,8 +92,9 @@ impl<'s> StrictDeriver<'s> {
 }
 
 /// Fails if `flat` allows undeclared properties explicitly, or requires an undeclared property.
-/// Also fails for an object without declared properties, because it is probably a map. At the root,
-/// this object is allowed: it is the schema of a tool without arguments.
+/// Also fails for an object that declares no properties and does not forbid undeclared properties,
+/// because it is probably a map. At the root, this object is allowed: it is the schema of a tool
+/// without arguments.
 fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaChange> {
     const ANY_NAME: &str = "its properties may have any name";
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));

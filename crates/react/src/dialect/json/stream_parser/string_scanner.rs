@@ -8,9 +8,9 @@ use haft_core::text::{JsonStringTracker, StringDecoder};
 /// The scanner follows objects, arrays and keys. A [`JsonStringTracker`] finds the end of each
 /// string, and a [`StringDecoder`] decodes its content.
 ///
-/// The scanner returns each decoded character of a value, with the path of keys to the value. Text
-/// before and after the first object is skipped. Invalid JSON causes no error, but the returned
-/// characters may be wrong.
+/// The scanner returns each decoded character of a string value, with the keys on the path to this
+/// value. Text before and after the first object is skipped. Invalid JSON causes no error, but the
+/// returned characters may be wrong.
 #[derive(Default)]
 pub(in super::super::super) struct StringScanner {
     /// The keys on the path to the current value. An array element has an empty key.
@@ -28,7 +28,7 @@ enum ScanState {
     /// The scanner has not read the `{` of the first object yet.
     #[default]
     Before,
-    /// The scanner is inside the object, but outside a string. `expects_key` is set if the next
+    /// The scanner is inside the object, but outside a string. `expects_key` is `true` if the next
     /// string is a key.
     Between {
         expects_key: bool,

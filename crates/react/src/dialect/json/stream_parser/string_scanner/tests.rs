@@ -1,6 +1,7 @@
 use super::StringScanner;
 
-/// Returns the top-level values of the strings in `json`, with their keys.
+/// Returns the string values in the first object of `json`, each as a pair of the path to the value
+/// and the decoded text. The keys of a path are joined with `/`.
 fn scanned(json: &str) -> Vec<(String, String)> {
     let (mut scanner, mut values) = (StringScanner::default(), Vec::<(String, String)>::new());
     for character in json.chars() {
@@ -14,8 +15,8 @@ fn scanned(json: &str) -> Vec<(String, String)> {
 }
 
 /// The grammar of JSON permits an escaped high surrogate without a low surrogate (RFC 8259, section
-/// 8.2). The quote after it must end the string. Otherwise the rest of the step would be streamed
-/// as thought.
+/// 8.2). A quote after an incomplete escape must end the string. Otherwise the rest of the step
+/// would be streamed as thought.
 #[test]
 fn quote_after_an_incomplete_escape_ends_the_string() {
     for lone in [r"\ud83d", r"\ud83d\ud83d", r"\u12"] {
