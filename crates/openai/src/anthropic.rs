@@ -1,8 +1,8 @@
 //! Encoding of tools and tool results for Anthropic's Messages API, and decoding of its tool calls.
 //! This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`tools`], decode the [`tool_calls`] of a
-//! reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
+//! For programs with their own agent loop: send the [`tools`], decode the [`decode_tool_calls`] of
+//! a reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
 //! reply and the [`tool_results`] to the conversation and send the next request.
 //!
 //! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
@@ -27,7 +27,7 @@
 //! let reply = json!({"role": "assistant", "content": [
 //!     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"x": 17, "y": 25}},
 //! ]});
-//! assert_eq!(anthropic::tool_calls(&reply)?, [ToolCall::new("toolu_1", "add", r#"{"x":17,"y":25}"#)]);
+//! assert_eq!(anthropic::decode_tool_calls(&reply)?, [ToolCall::new("toolu_1", "add", r#"{"x":17,"y":25}"#)]);
 //!
 //! let result = ToolResult::done("toolu_1", "add", ToolOutput::from("42"));
 //! assert_eq!(
@@ -69,7 +69,7 @@ pub fn tools(list: &ToolList) -> Vec<Value> {
 ///
 /// Returns [`ModelError::InvalidResponse`] if the `content` of `message` is neither a list nor a
 /// string, or if a call has no id or name.
-pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
+pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let blocks = match message.get("content") {
         Some(Value::Array(blocks)) => blocks,
         // `content` is a string if the message contains only text.

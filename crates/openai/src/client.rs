@@ -31,7 +31,7 @@ use serde::Serialize;
 use tracing::{Instrument as _, Span, field};
 
 use self::{
-    profile::ClientSettings, reply_stream::ReplyStream, retry::RetryPolicy,
+    builder::ClientSettings, reply_stream::ReplyStream, retry::RetryPolicy,
     structured_output::StructuredOutput, timeouts::RequestTimer, transport::Transport,
     unsupported_params::ApiRejection,
 };
@@ -51,7 +51,8 @@ trait Api: Sized + Send + Sync {
     /// The path of the API, relative to the base URL.
     const PATH: &'static str;
 
-    /// The fields that this client may send in a request body. `extra_body` must not contain them.
+    /// The fields that this client may send in a request body. `extra_fields` must not contain
+    /// them.
     const BODY_FIELDS: &'static [&'static str];
 
     /// The settings of one HTTP request, such as streaming and the parameters to omit. If the

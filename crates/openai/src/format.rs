@@ -30,7 +30,7 @@ pub(crate) use input::{Input, encode_tool_result};
 pub(crate) use message::EncodedMessages;
 #[cfg(feature = "async-openai")]
 pub(crate) use message::encode_message_with;
-pub use message::{encode_message, messages};
+pub use message::{encode_message, encode_messages};
 #[cfg(feature = "client")]
 pub(crate) use response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
 pub use tool::{EncodedTools, strict_tool, strict_tools, tool, tool_for_target, tools, tools_for_target};

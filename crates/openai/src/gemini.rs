@@ -1,8 +1,8 @@
 //! Encoding of tools and tool results for Gemini's `generateContent`, and decoding of its tool
 //! calls. This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`tools`], decode the [`tool_calls`] of a
-//! reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
+//! For programs with their own agent loop: send the [`tools`], decode the [`decode_tool_calls`] of
+//! a reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
 //! reply and the [`tool_results`] to the conversation and send the next request. The reply must not
 //! be changed, because the API may require the thought signatures in it.
 //!
@@ -29,7 +29,7 @@
 //! let content = json!({"role": "model", "parts": [
 //!     {"functionCall": {"name": "add", "args": {"x": 17, "y": 25}}, "thoughtSignature": "c2ln"},
 //! ]});
-//! assert_eq!(gemini::tool_calls(&content)?, [ToolCall::new("", "add", r#"{"x":17,"y":25}"#)]);
+//! assert_eq!(gemini::decode_tool_calls(&content)?, [ToolCall::new("", "add", r#"{"x":17,"y":25}"#)]);
 //!
 //! let result = ToolResult::done("", "add", ToolOutput::from("42"));
 //! assert_eq!(
@@ -108,7 +108,7 @@ fn has_no_parameters(definition: &ToolDefinition) -> bool {
 /// Returns [`ModelError::InvalidResponse`] if `content` is not an object, if its `parts` are not a
 /// list, or if a call has no name. Missing `parts` are not an error, because an empty reply has
 /// none.
-pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
+pub fn decode_tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let parts = match content.get("parts") {
         Some(Value::Array(parts)) => parts.as_slice(),
         // The content of an empty reply has no `parts`.

@@ -3,8 +3,8 @@
 mod accumulator;
 mod call_accumulator;
 mod chat_accumulator;
-mod extras;
 mod finish_reason;
+mod opaque_fields;
 mod responses_accumulator;
 #[cfg(feature = "client")]
 mod stream_accumulator;
@@ -25,8 +25,8 @@ use crate::{
 };
 
 pub(crate) use chat_accumulator::ChatAccumulator;
-pub(crate) use extras::PROVIDER_DATA_KEY as CHAT_ADAPTER;
-pub(crate) use responses_accumulator::{ADAPTER as ITEMS_ADAPTER, ResponsesAccumulator, TEXT_SEPARATOR};
+pub(crate) use opaque_fields::CHAT_DATA_KEY;
+pub(crate) use responses_accumulator::{RESPONSES_DATA_KEY, ResponsesAccumulator, TEXT_SEPARATOR};
 #[cfg(feature = "client")]
 pub(crate) use stream_accumulator::{StreamAccumulator, decode_error};
 

@@ -1,8 +1,8 @@
 //! Encoding of tools and conversations for OpenAI's Responses API, and decoding of its responses.
 //! This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`tools`], decode the [`tool_calls`] of a
-//! response, and execute them through a [`Pipeline`](haft_core::Pipeline). Then send the
+//! For programs with their own agent loop: send the [`tools`], decode the [`decode_tool_calls`] of
+//! a response, and execute them through a [`Pipeline`](haft_core::Pipeline). Then send the
 //! [`tool_results`], either after the unchanged items of the response or with
 //! `previous_response_id`.
 //!
@@ -29,7 +29,7 @@
 //!     {"type": "reasoning", "id": "rs_1", "summary": []},
 //!     {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{\"x\":17,\"y\":25}"},
 //! ]});
-//! assert_eq!(responses::tool_calls(&response)?, [ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)]);
+//! assert_eq!(responses::decode_tool_calls(&response)?, [ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)]);
 //!
 //! let result = ToolResult::done("call_1", "add", ToolOutput::from("42"));
 //! assert_eq!(
@@ -95,7 +95,7 @@ pub(crate) fn encode_tool(definition: &ToolDefinition, schema: &ProviderSchema) 
 ///
 /// Returns [`ModelError::InvalidResponse`] if `response` has no list `output`, or if a call lacks
 /// an id, a name or arguments.
-pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
+pub fn decode_tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let Some(items) = response.get("output").and_then(Value::as_array) else {
         return Err(ModelError::InvalidResponse("it has no list `output`".to_owned()));
     };
@@ -119,7 +119,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Ve
 
 /// Encodes a conversation as the `input` field of a Responses request.
 ///
-/// If [`response`] stored reasoning in a message, the reasoning is included at its original
+/// If [`decode_response`] stored reasoning in a message, the reasoning is included at its original
 /// position, for example before the calls of the message.
 pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     Input::new(messages, &Arc::default()).to_values()
@@ -131,6 +131,6 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
 ///
 /// Returns an error if the response contains an error, is empty, malformed or cancelled, or ends
 /// inside a tool call.
-pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
+pub fn decode_response(response: &Value) -> Result<ChatResponse, ModelError> {
     decode_responses_body(response)
 }

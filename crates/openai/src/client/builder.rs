@@ -1,16 +1,19 @@
 #[cfg(test)]
 mod tests;
 
-mod connection;
+mod build_client;
 mod environment;
 mod error;
+mod headers;
+mod http_client;
+mod server;
+mod settings;
 
 use std::{env, fmt, marker::PhantomData, time::Duration};
 
 use haft_core::{model::ModelProfile, schema::SchemaTarget};
 use secrecy::SecretString;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     provider::Provider, responses::ResponsesOptions, retry::RetryPolicy, timeouts::Timeouts,
@@ -20,6 +23,7 @@ use super::{
 use environment::Environment;
 
 pub use error::BuildError;
+pub(super) use settings::ClientSettings;
 
 /// A builder for [`ChatCompletions`](crate::ChatCompletions) and [`Responses`](crate::Responses).
 ///
@@ -48,7 +52,7 @@ pub struct ModelBuilder<M> {
     uses_max_completion_tokens: Option<bool>,
     sends_reasoning: Option<bool>,
     effort: Option<String>,
-    extra_body: Map<String, Value>,
+    extra_fields: Map<String, Value>,
     schema_target: Option<SchemaTarget>,
     environment: Option<Environment>,
     /// Settings of the Responses API. A builder for Chat Completions leaves the defaults unchanged.
@@ -75,7 +79,7 @@ impl<M> ModelBuilder<M> {
             uses_max_completion_tokens: None,
             sends_reasoning: None,
             effort: None,
-            extra_body: Map::new(),
+            extra_fields: Map::new(),
             schema_target: None,
             environment: None,
             options: ResponsesOptions::default(),
@@ -224,7 +228,7 @@ impl<M> ModelBuilder<M> {
     /// would appear twice.
     #[must_use]
     pub fn extra_field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.extra_body.insert(name.into(), value.into());
+        self.extra_fields.insert(name.into(), value.into());
         self
     }
 

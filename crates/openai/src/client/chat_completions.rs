@@ -101,9 +101,9 @@ impl ModelBuilder<ChatCompletions> {
             let unsupported = OptionalParams::default()
                 .with_if(OptionalParam::StreamOptions, !quirks.accepts_stream_options)
                 .with_if(OptionalParam::UserAfterTool, !quirks.accepts_user_after_tool);
-            let newer_limit = quirks.uses_max_completion_tokens;
+            let uses_max_completion_tokens = quirks.uses_max_completion_tokens;
             let unsupported = UnsupportedParams::new(unsupported);
-            ChatCompletionsApi { unsupported, newer_limit, keeps_think_tags }
+            ChatCompletionsApi { unsupported, uses_max_completion_tokens, keeps_think_tags }
         })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
@@ -135,7 +135,7 @@ struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
     /// `true` if the first request sends the token limit as `max_completion_tokens` instead of
     /// `max_tokens`. If the server rejects one name, later requests use the alternative name.
-    newer_limit: bool,
+    uses_max_completion_tokens: bool,
     /// `true` if a leading `<think>` block stays in the text of a reply.
     keeps_think_tags: bool,
 }
@@ -147,7 +147,7 @@ struct Variant {
     /// The parameters that are omitted from the request, or replaced.
     omitted: OptionalParams,
     /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`.
-    newer_limit: bool,
+    uses_max_completion_tokens: bool,
 }
 
 /// The optional parameters, with their names in the API. If the server rejects a parameter, later
@@ -164,8 +164,9 @@ const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
 
 impl ChatCompletionsApi {
     fn variant_without(&self, is_streamed: bool, omitted: OptionalParams) -> Variant {
-        let newer_limit = self.newer_limit != omitted.has(OptionalParam::TokenLimitName);
-        Variant { is_streamed, omitted, newer_limit }
+        let uses_max_completion_tokens =
+            self.uses_max_completion_tokens != omitted.has(OptionalParam::TokenLimitName);
+        Variant { is_streamed, omitted, uses_max_completion_tokens }
     }
 }
 
@@ -183,10 +184,10 @@ impl Api for ChatCompletionsApi {
         let message = rejection.message()?;
         let omitted = if rejects_user_after_tool(message) {
             variant.omitted.with_if_absent(OptionalParam::UserAfterTool)
-        } else if !variant.newer_limit && message.contains("max_completion_tokens") {
+        } else if !variant.uses_max_completion_tokens && message.contains("max_completion_tokens") {
             // The server rejected `max_tokens`, and its message names the replacement.
             variant.omitted.with_if_absent(OptionalParam::TokenLimitName)
-        } else if variant.newer_limit && rejection.rejects("max_completion_tokens") {
+        } else if variant.uses_max_completion_tokens && rejection.rejects("max_completion_tokens") {
             variant.omitted.with_if_absent(OptionalParam::TokenLimitName)
         } else {
             rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS)

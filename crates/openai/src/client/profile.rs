@@ -2,23 +2,6 @@
 mod tests;
 
 use haft_core::model::ModelProfile;
-use serde_json::Map;
-use serde_json::Value;
-
-use super::provider::{Provider, Quirks};
-
-/// The settings that a client applies to all its requests: the quirks of the server and the user's
-/// options.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ClientSettings {
-    pub(super) provider: Option<Provider>,
-    pub(super) quirks: Quirks,
-    /// The reasoning effort, such as `low`. `None` omits the request field.
-    pub(super) reasoning_effort: Option<String>,
-    /// Additional fields of the request body.
-    pub(super) extra_body: Map<String, Value>,
-}
-
 /// A model family, with its input media and context window. A model belongs to the first family in
 /// [`FAMILIES`] that matches its name: see [`family_of`].
 struct ModelFamily {

@@ -21,7 +21,7 @@ use super::{
     to_raw_json,
 };
 use crate::{
-    reply::{ITEMS_ADAPTER, TEXT_SEPARATOR},
+    reply::{RESPONSES_DATA_KEY, TEXT_SEPARATOR},
     tool_json::encode_result_content,
 };
 
@@ -133,7 +133,7 @@ pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions
 /// the API rejects reasoning without this item.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
-        encoding.origin.data_for(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+        encoding.origin.data_for(reply, RESPONSES_DATA_KEY).and_then(|data| data.get("items")?.as_array());
     let markers = stored.map(Vec::as_slice).unwrap_or_default();
     let mut rest = UnplacedParts::new(reply, markers);
     let (mut items, mut thoughts) = (Vec::new(), Vec::new());

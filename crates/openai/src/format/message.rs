@@ -17,13 +17,13 @@ use super::{
     content::{WireContent, joined_text},
     to_raw_json,
 };
-use crate::reply::CHAT_ADAPTER;
+use crate::reply::CHAT_DATA_KEY;
 
 /// Encodes `message` for the Chat Completions API.
 ///
 /// Images, audio and PDF documents in a user message are sent as data. Other content is sent as
 /// text or as a short description. A tool result is sent as text, because the API accepts no other
-/// content in a tool message. Use [`messages`] to also send the media of tool results.
+/// content in a tool message. Use [`encode_messages`] to also send the media of tool results.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ pub(crate) fn encode_message_with(message: &Message, encoding: &EncodingOptions)
 /// Images, audio and PDF documents in a tool result are sent in an additional user message. This
 /// message follows the results of all calls of a reply, because the API requires these results to
 /// be adjacent.
-pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
+pub fn encode_messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     let encoded = EncodedMessages::new(messages, &Arc::default());
     encoded.iter().map(|message| json!(message)).collect()
 }
@@ -233,7 +233,7 @@ impl<'a> WireMessage<'a> {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let data = encoding.origin.data_for(reply, CHAT_ADAPTER);
+        let data = encoding.origin.data_for(reply, CHAT_DATA_KEY);
         let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
         let content = match &reply.reasoning {
             Some(reasoning) if thinks_in_parts => {

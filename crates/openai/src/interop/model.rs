@@ -118,7 +118,7 @@ impl<C: Config> AsyncOpenAi<C> {
 
     /// Returns the restrictions on response schemas. The root must always be an object without
     /// alternatives such as `anyOf`, because OpenAI requires it.
-    fn response_schemas(&self) -> ResponseSchemaOptions {
+    fn response_schema_options(&self) -> ResponseSchemaOptions {
         ResponseSchemaOptions { target: self.schema_target, needs_object_root: true }
     }
 
@@ -151,7 +151,7 @@ impl<C: Config> AsyncOpenAi<C> {
                 ResponseFormat::Text => Value::Null,
                 ResponseFormat::JsonObject => json!({"type": "json_object"}),
                 ResponseFormat::JsonSchema { name, schema } => {
-                    let schema = ResponseSchema::of(schema, name, self.response_schemas());
+                    let schema = ResponseSchema::of(schema, name, self.response_schema_options());
                     json!({"type": "json_schema", "json_schema": NamedSchema { name, schema }})
                 }
             },
@@ -235,7 +235,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let reply = self.send(request).instrument(span.clone()).await;
-        let response = match StructuredOutput::new(request, self.response_schemas()) {
+        let response = match StructuredOutput::new(request, self.response_schema_options()) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
@@ -263,7 +263,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
             })
         });
         let events = opening.try_flatten_stream();
-        match StructuredOutput::new(request, self.response_schemas()) {
+        match StructuredOutput::new(request, self.response_schema_options()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }

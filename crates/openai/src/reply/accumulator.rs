@@ -51,7 +51,7 @@ impl Accumulator {
     /// surrogates. See [`SurrogateJoiner`].
     pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
         self.joiners.has_stand_ins = enabled;
-        self.calls.expect_surrogates(enabled);
+        self.calls.set_has_stand_ins(enabled);
     }
 
     /// Drops a high surrogate that was held back at the end of the text. Called if the server

@@ -17,7 +17,7 @@ use crate::wire::{SurrogateJoiner, WireCall};
 pub(super) struct CallAccumulator {
     all: Vec<Call>,
     /// `true` if the current pieces may contain private-use characters in place of lone surrogates.
-    has_surrogate_stand_ins: bool,
+    has_stand_ins: bool,
 }
 
 #[derive(Debug, Default)]
@@ -76,45 +76,45 @@ impl CallAccumulator {
         whole: bool,
         sink: &mut EventSink<'_>,
     ) -> Result<usize, ModelError> {
-        self.add_piece(CallDelta::from(wire), whole, sink)
+        self.add_delta(CallDelta::from(wire), whole, sink)
     }
 
-    fn add_piece(
+    fn add_delta(
         &mut self,
-        mut piece: CallDelta,
+        mut delta: CallDelta,
         whole: bool,
         sink: &mut EventSink<'_>,
     ) -> Result<usize, ModelError> {
         let calls = self.all.len();
-        let mut text = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
-        let place = if whole { None } else { self.place_of(&piece) };
-        let place = place.unwrap_or_else(|| self.start_call(&mut piece));
+        let mut text = delta.extra.as_ref().map_or(0, |extra| extra.to_string().len());
+        let place = if whole { None } else { self.index_of(&delta) };
+        let place = place.unwrap_or_else(|| self.start_call(&mut delta));
         if place >= REPLY_CALLS {
             return Err(ModelError::InvalidResponse(format!("it has more than {REPLY_CALLS} calls")));
         }
         if let Some(call) = self.all.get_mut(place) {
-            call.index = call.index.or(piece.index);
-            piece.arguments = call.joiner.join(piece.arguments, self.has_surrogate_stand_ins);
-            call.prepare(&mut piece);
+            call.index = call.index.or(delta.index);
+            delta.arguments = call.joiner.join(delta.arguments, self.has_stand_ins);
+            call.prepare(&mut delta);
             // The arguments are counted here, because `prepare` removes repeated arguments from the
             // piece.
-            text += piece.arguments.len();
-            call.extend(piece, place, sink)?;
+            text += delta.arguments.len();
+            call.extend(delta, place, sink)?;
         }
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
-    /// Returns the position of the call that `piece` continues. The call is identified by the
+    /// Returns the position of the call that `delta` continues. The call is identified by the
     /// index, or else by the id. A piece without an index and without a known id continues the last
-    /// call. Returns `None` if `piece` begins a new call.
-    fn place_of(&self, piece: &CallDelta) -> Option<usize> {
+    /// call. Returns `None` if `delta` begins a new call.
+    fn index_of(&self, delta: &CallDelta) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
-        let place = match (piece.index, &piece.id) {
+        let place = match (delta.index, &delta.id) {
             (Some(_), _) => {
-                let known = self.all.iter().rposition(|call| call.index == piece.index);
+                let known = self.all.iter().rposition(|call| call.index == delta.index);
                 // Some servers omit the index in the first piece of a call and send it in the later
                 // pieces.
-                let is_open = |call: &Call| call.index.is_none() && piece.name.is_none();
+                let is_open = |call: &Call| call.index.is_none() && delta.name.is_none();
                 known.or_else(|| self.all.get(last).is_some_and(is_open).then_some(last))?
             }
             (None, Some(id)) => {
@@ -122,12 +122,12 @@ impl CallAccumulator {
             }
             (None, None) => last,
         };
-        self.all.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
+        self.all.get(place).is_some_and(|call| !call.is_followed_by(delta)).then_some(place)
     }
 
-    fn start_call(&mut self, piece: &mut CallDelta) -> usize {
-        let index = piece.index;
-        let wire_id = piece.id.take();
+    fn start_call(&mut self, delta: &mut CallDelta) -> usize {
+        let index = delta.index;
+        let wire_id = delta.id.take();
         let is_unique = |id: &String| self.all.iter().all(|call| call.id() != id);
         let generated_id = (!wire_id.as_ref().is_some_and(is_unique)).then(generated_id);
         self.all.push(Call { index, wire_id, generated_id, ..Call::default() });
@@ -136,8 +136,8 @@ impl CallAccumulator {
 
     /// Sets whether the current pieces may contain private-use characters in place of lone
     /// surrogates.
-    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
-        self.has_surrogate_stand_ins = enabled;
+    pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
+        self.has_stand_ins = enabled;
     }
 
     /// Ends the arguments of all calls. Emits arguments that were held back.
@@ -177,21 +177,21 @@ impl CallAccumulator {
         wire: WireCall,
         sink: &mut EventSink<'_>,
     ) -> Result<usize, ModelError> {
-        let mut piece = CallDelta::from(wire);
-        let known = self.all.iter_mut().find(|call| call.index == piece.index);
+        let mut delta = CallDelta::from(wire);
+        let known = self.all.iter_mut().find(|call| call.index == delta.index);
         if let Some(call) = known {
             call.joiner.reset();
-            match piece.arguments.strip_prefix(&call.arguments) {
-                Some(rest) => piece.arguments = rest.to_owned(),
-                None if piece.arguments.is_empty() => {}
+            match delta.arguments.strip_prefix(&call.arguments) {
+                Some(rest) => delta.arguments = rest.to_owned(),
+                None if delta.arguments.is_empty() => {}
                 None => call.arguments.clear(),
             }
             // The index identifies the call. vLLM sends a different id in the final item, and the
             // first id is kept.
-            piece.id = None;
-            piece.name = piece.name.filter(|_| call.name.is_empty());
+            delta.id = None;
+            delta.name = delta.name.filter(|_| call.name.is_empty());
         }
-        self.add_piece(piece, false, sink)
+        self.add_delta(delta, false, sink)
     }
 
     /// Returns the id of the call with the given index, or `None` if there is no such call.
@@ -215,7 +215,7 @@ impl Call {
         self.generated_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
     }
 
-    /// Returns `true` if `piece` has the same index or id as this call, but begins a new call.
+    /// Returns `true` if `delta` has the same index or id as this call, but begins a new call.
     ///
     /// Some servers send index 0 for every call, repeat the name in each piece, or use one id for
     /// all calls. A piece with a name begins a new call if it has
@@ -227,67 +227,67 @@ impl Call {
     ///
     /// A piece with the same id and name does not begin a new call if it replaces the preliminary
     /// arguments `{}`, or if it repeats the whole call.
-    fn is_followed_by(&self, piece: &CallDelta) -> bool {
-        let Some(name) = &piece.name else { return false };
-        let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
+    fn is_followed_by(&self, delta: &CallDelta) -> bool {
+        let Some(name) = &delta.name else { return false };
+        let ids = self.wire_id.as_ref().zip(delta.id.as_ref());
         if ids.is_some_and(|(own, other)| own != other) {
             return true;
         }
         let has_other_name = name != &self.name && !self.name.is_empty();
-        if ids.is_some() && !has_other_name && (self.is_replaced_by(piece) || self.is_repeated_by(piece)) {
+        if ids.is_some() && !has_other_name && (self.is_replaced_by(delta) || self.is_repeated_by(delta)) {
             return false;
         }
-        let is_over = !piece.arguments.trim().is_empty()
+        let is_over = !delta.arguments.trim().is_empty()
             && self.arguments.trim_end().ends_with('}')
             && is_complete(&self.arguments);
-        is_over || (piece.index.is_none() && has_other_name)
+        is_over || (delta.index.is_none() && has_other_name)
     }
 
-    /// Returns `true` if the arguments so far are `{}` and `piece` begins the actual arguments.
+    /// Returns `true` if the arguments so far are `{}` and `delta` begins the actual arguments.
     /// Gateways to Anthropic send `{}` first.
-    fn is_replaced_by(&self, piece: &CallDelta) -> bool {
-        self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
+    fn is_replaced_by(&self, delta: &CallDelta) -> bool {
+        self.arguments.trim() == "{}" && delta.arguments.trim_start().starts_with('{')
     }
 
-    /// Returns `true` if `piece` repeats the whole call. Some servers send the whole call again at
+    /// Returns `true` if `delta` repeats the whole call. Some servers send the whole call again at
     /// the end of a stream.
-    fn is_repeated_by(&self, piece: &CallDelta) -> bool {
-        let is_known = piece.name.is_some() && self.wire_id.is_some() && self.wire_id == piece.id;
-        is_known && self.arguments.trim() == piece.arguments.trim() && is_complete(&self.arguments)
+    fn is_repeated_by(&self, delta: &CallDelta) -> bool {
+        let is_known = delta.name.is_some() && self.wire_id.is_some() && self.wire_id == delta.id;
+        is_known && self.arguments.trim() == delta.arguments.trim() && is_complete(&self.arguments)
     }
 
     /// Removes the preliminary arguments `{}` from this call, or the repeated arguments from
-    /// `piece`.
-    fn prepare(&mut self, piece: &mut CallDelta) {
-        if self.is_replaced_by(piece) {
+    /// `delta`.
+    fn prepare(&mut self, delta: &mut CallDelta) {
+        if self.is_replaced_by(delta) {
             self.arguments.clear();
-        } else if self.is_repeated_by(piece) {
-            piece.arguments.clear();
+        } else if self.is_repeated_by(delta) {
+            delta.arguments.clear();
         }
     }
 
-    fn extend(&mut self, piece: CallDelta, index: usize, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        if self.arguments.len().saturating_add(piece.arguments.len()) > ARGUMENT_BYTES {
+    fn extend(&mut self, delta: CallDelta, index: usize, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        if self.arguments.len().saturating_add(delta.arguments.len()) > ARGUMENT_BYTES {
             let (name, limit) = (&self.name, ARGUMENT_BYTES);
             let problem = format!("the arguments of the call of \"{name}\" are longer than {limit} bytes");
             return Err(ModelError::InvalidResponse(problem));
         }
-        self.extra = piece.extra.or(self.extra.take());
+        self.extra = delta.extra.or(self.extra.take());
         let begins = self.name.is_empty();
         let is_first = begins || take(&mut self.is_empty_object_held);
         if begins {
-            self.name = piece.name.unwrap_or_default();
+            self.name = delta.name.unwrap_or_default();
         }
         if sink.is_none() && self.arguments.is_empty() {
-            self.arguments = piece.arguments;
+            self.arguments = delta.arguments;
             return Ok(());
         }
-        self.arguments.push_str(&piece.arguments);
+        self.arguments.push_str(&delta.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
             // The first delta also contains arguments that were received earlier but not emitted
             // yet.
-            let is_all = self.arguments.len() == piece.arguments.len();
-            let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
+            let is_all = self.arguments.len() == delta.arguments.len();
+            let arguments = if is_first && !is_all { self.arguments.clone() } else { delta.arguments };
             self.is_empty_object_held = is_first && arguments == "{}";
             if begins {
                 let (id, name) = (self.id().to_owned(), self.name.clone());

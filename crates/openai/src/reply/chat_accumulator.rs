@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{
     accumulator::{Accumulator, EventSink},
-    extras::OpaqueFields,
     finish_reason::FinishKind,
+    opaque_fields::OpaqueFields,
 };
 use crate::{
     api_error::ApiError,
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ChatAccumulator {
     accumulator: Accumulator,
-    extras: OpaqueFields,
+    opaque_fields: OpaqueFields,
     origin: Origin,
     /// The index of the choice from which the reply is built. `None` before the first choice.
     choice_index: Option<i64>,
@@ -63,7 +63,7 @@ impl ChatAccumulator {
         }
         let accumulator = &mut self.accumulator;
         accumulator.set_has_stand_ins(chunk.has_stand_ins);
-        self.extras.expect_surrogates(chunk.has_stand_ins);
+        self.opaque_fields.set_has_stand_ins(chunk.has_stand_ins);
         accumulator.usage = merge_usage(accumulator.usage, chunk.take_usage());
         accumulator.id = accumulator.id.take().or_else(|| chunk.id.into_non_empty());
         accumulator.model = accumulator.model.take().or_else(|| chunk.model.into_non_empty());
@@ -138,7 +138,7 @@ impl ChatAccumulator {
         whole: bool,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        let size = self.extras.take_from(&mut message, whole);
+        let size = self.opaque_fields.take_from(&mut message, whole);
         self.accumulator.try_add_size(size)?;
         let is_thought = message.is_thought();
         let mut calls = message.take_calls();
@@ -172,7 +172,7 @@ impl ChatAccumulator {
         match part.get("type").and_then(Value::as_str) {
             Some("refusal") => self.accumulator.add_refusal(text_of(part.get("refusal"))),
             Some("thinking") => {
-                self.extras.set_thinking_parts();
+                self.opaque_fields.set_thinking_parts();
                 self.accumulator.add_reasoning(text_of(part.get("thinking")), sink)
             }
             _ => self.add_content(text_of(Some(part)), sink),
@@ -202,13 +202,13 @@ impl ChatAccumulator {
     pub(super) fn into_message(mut self) -> AssistantMessage {
         // An error about a size limit is ignored, because only text that was held back is lost.
         let _ = self.end_texts(&mut None);
-        self.with_extras().into_message()
+        self.with_opaque_fields().into_message()
     }
 
     pub(super) fn finish(mut self, sink: &mut EventSink<'_>) -> Result<ChatResponse, ModelError> {
         let is_within = self.think_tags.is_inside();
         self.end_texts(sink)?;
-        let accumulator = self.with_extras();
+        let accumulator = self.with_opaque_fields();
         if is_within && accumulator.has_no_answer() && accumulator.finish_state.kind() == FinishKind::Complete
         {
             return Err(accumulator.into_truncated("it ended within its reasoning"));
@@ -219,12 +219,16 @@ impl ChatAccumulator {
     #[cfg(feature = "client")]
     pub(super) fn into_truncated(mut self, reason: String) -> ModelError {
         let _ = self.end_texts(&mut None);
-        self.with_extras().into_truncated(reason)
+        self.with_opaque_fields().into_truncated(reason)
     }
 
-    fn with_extras(self) -> Accumulator {
-        let Self { mut accumulator, extras, origin, .. } = self;
-        extras.save_to(&accumulator.calls.extra_content_by_id(), &origin, &mut accumulator.provider_data);
+    fn with_opaque_fields(self) -> Accumulator {
+        let Self { mut accumulator, opaque_fields, origin, .. } = self;
+        opaque_fields.save_to(
+            &accumulator.calls.extra_content_by_id(),
+            &origin,
+            &mut accumulator.provider_data,
+        );
         accumulator
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The key under which the Responses adapter stores provider data in a message.
-pub(crate) const ADAPTER: &str = "responses";
+pub(crate) const RESPONSES_DATA_KEY: &str = "responses";
 
 /// The separator between two messages of a reply, and between two parts of its reasoning.
 pub(crate) const TEXT_SEPARATOR: &str = "\n\n";
@@ -317,7 +317,7 @@ impl ResponsesAccumulator {
             data.insert("stored".to_owned(), json!({"id": id, "after": digest, "calls": calls}));
         }
         if !data.is_empty() {
-            accumulator.provider_data.insert(ADAPTER, origin.add_to(data));
+            accumulator.provider_data.insert(RESPONSES_DATA_KEY, origin.add_to(data));
         }
         accumulator
     }

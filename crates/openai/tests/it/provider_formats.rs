@@ -54,10 +54,10 @@ fn anthropic_format_is_encoded_and_decoded() {
     ]});
     let calls =
         [ToolCall::new("a", "ping", "{}"), ToolCall::new("b", "search_files", r#"{"pattern":"*.rs"}"#)];
-    assert_eq!(anthropic::tool_calls(&reply).unwrap(), calls);
-    assert_eq!(anthropic::tool_calls(&json!({"content": "Hi"})).unwrap(), []);
+    assert_eq!(anthropic::decode_tool_calls(&reply).unwrap(), calls);
+    assert_eq!(anthropic::decode_tool_calls(&json!({"content": "Hi"})).unwrap(), []);
     check_invalid(
-        anthropic::tool_calls,
+        anthropic::decode_tool_calls,
         &[json!({}), json!([]), json!({"content": [{"type": "tool_use", "name": "a"}]})],
     );
 }
@@ -94,11 +94,11 @@ fn gemini_format_is_encoded_and_decoded() {
     ]});
     let calls =
         [ToolCall::new("", "ping", "{}"), ToolCall::new("b", "search_files", r#"{"pattern":"*.rs"}"#)];
-    assert_eq!(gemini::tool_calls(&content).unwrap(), calls);
-    assert_eq!(gemini::tool_calls(&json!({"role": "model"})).unwrap(), []);
-    assert_eq!(gemini::tool_calls(&json!({"role": "model", "parts": null})).unwrap(), []);
+    assert_eq!(gemini::decode_tool_calls(&content).unwrap(), calls);
+    assert_eq!(gemini::decode_tool_calls(&json!({"role": "model"})).unwrap(), []);
+    assert_eq!(gemini::decode_tool_calls(&json!({"role": "model", "parts": null})).unwrap(), []);
     check_invalid(
-        gemini::tool_calls,
+        gemini::decode_tool_calls,
         &[json!("Hi"), json!({"parts": 1}), json!({"parts": [{"functionCall": {}}]})],
     );
 }
@@ -138,9 +138,9 @@ fn responses_format_is_encoded_and_decoded() {
         {"type": "message", "content": [{"type": "output_text", "text": "I look."}]},
         {"type": "function_call", "call_id": "a", "name": "ping", "arguments": ""},
     ]});
-    assert_eq!(responses::tool_calls(&response).unwrap(), [ToolCall::new("a", "ping", "")]);
+    assert_eq!(responses::decode_tool_calls(&response).unwrap(), [ToolCall::new("a", "ping", "")]);
     check_invalid(
-        responses::tool_calls,
+        responses::decode_tool_calls,
         &[json!({}), json!({"output": [{"type": "function_call", "name": "a"}]})],
     );
 }

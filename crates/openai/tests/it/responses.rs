@@ -262,7 +262,7 @@ fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
     let body = json!({"status": "completed", "output": [message("aé"), message("b")]});
     for lengths in [[2, 2], [7, 7], [u64::MAX, u64::MAX], [3, 1]] {
-        let mut message = haft_openai::responses::response(&body).unwrap().message;
+        let mut message = haft_openai::responses::decode_response(&body).unwrap().message;
         let mut data = message.provider_data.get("responses").unwrap().clone();
         for (place, length) in lengths.iter().enumerate() {
             data["items"][place]["length"] = json!(length);

@@ -61,7 +61,9 @@ impl Item {
 fn message_of(items: &[Item]) -> Option<AssistantMessage> {
     let output: Vec<_> = items.iter().enumerate().map(|(place, item)| item.wire_item(place)).collect();
     // A response without any content is an error, so it has no message.
-    responses::response(&json!({"status": "completed", "output": output})).ok().map(|reply| reply.message)
+    responses::decode_response(&json!({"status": "completed", "output": output}))
+        .ok()
+        .map(|reply| reply.message)
 }
 
 /// Returns the input items that must be sent back for `items`. Empty texts are omitted. Reasoning

@@ -100,9 +100,9 @@ pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -
     let part = json!({"functionCall": {"id": "call_1", "name": name, "args": arguments}});
     [
         haft_openai::decode_tool_calls(&chat),
-        responses::tool_calls(&json!({"output": [item]})),
-        anthropic::tool_calls(&json!({"role": "assistant", "content": [block]})),
-        gemini::tool_calls(&json!({"role": "model", "parts": [part]})),
+        responses::decode_tool_calls(&json!({"output": [item]})),
+        anthropic::decode_tool_calls(&json!({"role": "assistant", "content": [block]})),
+        gemini::decode_tool_calls(&json!({"role": "model", "parts": [part]})),
     ]
     .iter()
     .all(|calls| calls.as_deref().is_ok_and(|calls| calls == [call.clone()]))

@@ -3,7 +3,7 @@ use haft_core::schema::SchemaTarget;
 use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 
-use super::{BuildError, connection::may_use_tls};
+use super::{BuildError, http_client::may_use_tls};
 use crate::{ChatCompletions, ChatCompletionsBuilder, Provider, client::endpoint::Endpoint};
 
 fn builder(base_url: &str) -> ChatCompletionsBuilder {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{ChatCompletionsApi, Variant};
 use crate::{
-    client::{Client, profile::ClientSettings, unsupported_params::OptionalParam},
+    client::{Client, builder::ClientSettings, unsupported_params::OptionalParam},
     format::{EncodedMessages, EncodedTools, ResponseSchema, tool_for_target, tools_for_target},
 };
 
@@ -145,8 +145,8 @@ impl<'a> Body<'a> {
             response_format: WireResponseFormat::new(&request.response_format, defaults),
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
             top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
-            max_tokens: settings.max_tokens.filter(|_| !variant.newer_limit),
-            max_completion_tokens: settings.max_tokens.filter(|_| variant.newer_limit),
+            max_tokens: settings.max_tokens.filter(|_| !variant.uses_max_completion_tokens),
+            max_completion_tokens: settings.max_tokens.filter(|_| variant.uses_max_completion_tokens),
             stop: if takes(OptionalParam::Stop) { &settings.stop } else { &[] },
             seed: seed.filter(|_| !is_random_seed),
             random_seed: seed.filter(|_| is_random_seed),
@@ -154,7 +154,7 @@ impl<'a> Body<'a> {
             stream_options: (variant.is_streamed && takes(OptionalParam::StreamOptions))
                 .then_some(StreamOptions { include_usage: true }),
             reasoning_effort: defaults.reasoning_effort.as_deref(),
-            extra: &defaults.extra_body,
+            extra: &defaults.extra_fields,
         }
     }
 }

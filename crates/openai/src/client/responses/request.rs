@@ -69,14 +69,14 @@ pub(super) struct Body<'a> {
 struct ToolFields<'a> {
     tools: Arc<EncodedTools>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<WireChoice<'a>>,
+    tool_choice: Option<WireToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum WireChoice<'a> {
+enum WireToolChoice<'a> {
     Mode(&'static str),
     Tool(NamedTool<'a>),
 }
@@ -148,7 +148,7 @@ impl<'a> Body<'a> {
             store: options.stores_responses(),
             include: takes(OptionalParam::EncryptedReasoning).then_some(["reasoning.encrypted_content"]),
             stream: variant.is_streamed,
-            extra: &client.defaults.extra_body,
+            extra: &client.defaults.extra_fields,
         };
         (body, ResponsesAccumulator::new(client.encoding.origin.clone(), stored))
     }
@@ -158,9 +158,9 @@ impl<'a> ToolFields<'a> {
     fn new(client: &Client<ResponsesApi>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
-            ToolChoice::None => Some(WireChoice::Mode("none")),
-            ToolChoice::Required => Some(WireChoice::Mode("required")),
-            ToolChoice::Tool(name) => Some(WireChoice::Tool(NamedTool { name })),
+            ToolChoice::None => Some(WireToolChoice::Mode("none")),
+            ToolChoice::Required => Some(WireToolChoice::Mode("required")),
+            ToolChoice::Tool(name) => Some(WireToolChoice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
             tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.schema_target),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Input;
-use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
+use crate::{format::EncodingOptions, reply::RESPONSES_DATA_KEY};
 
 /// The digest of a message, and the stored response that the message came from, if any.
 pub(super) struct MessageDigest {
@@ -84,7 +84,7 @@ impl StoredResponse {
     /// stored response. Also `None` if the calls in `reply` were changed, because the server
     /// requires results for the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
-        let stored = encoding.origin.data_for(reply, ITEMS_ADAPTER)?.get("stored")?;
+        let stored = encoding.origin.data_for(reply, RESPONSES_DATA_KEY)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
         let is_same = calls.eq(reply.tool_calls.iter().map(|call| call.id.as_str()));

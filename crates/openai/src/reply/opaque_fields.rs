@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The key under which the Chat Completions adapter stores provider data in a message.
-pub(crate) const PROVIDER_DATA_KEY: &str = "chat_completions";
+pub(crate) const CHAT_DATA_KEY: &str = "chat_completions";
 
 /// Opaque data from a server that must be sent back unchanged with the message.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl OpaqueFields {
     /// If `enabled` is `true`, marks the opaque data as possibly containing private-use characters
     /// in place of lone surrogates. [`save_to`](Self::save_to) then restores the original
     /// characters.
-    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
+    pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
         self.has_stand_ins |= enabled;
     }
 
@@ -93,7 +93,7 @@ impl OpaqueFields {
             stored.insert("thinking_parts".to_owned(), true.into());
         }
         if !stored.is_empty() {
-            data.insert(PROVIDER_DATA_KEY, origin.add_to(stored));
+            data.insert(CHAT_DATA_KEY, origin.add_to(stored));
         }
     }
 }

@@ -1,0 +1,59 @@
+use std::sync::Arc;
+
+use haft_core::model::ModelProfile;
+
+use super::{BuildError, ModelBuilder};
+use crate::{
+    client::{
+        Api, Client,
+        profile::{needs_thought_signatures, profile_of},
+        provider::{Provider, Quirks},
+        transport::Transport,
+    },
+    format::{EncodingOptions, WarnOnce},
+    origin::Origin,
+};
+
+impl<M> ModelBuilder<M> {
+    /// Builds the client for the API `A`. `api` creates the [`Api`] implementation from the quirks
+    /// of the server.
+    pub(in crate::client) fn build_client<A: Api>(
+        mut self,
+        api: impl FnOnce(&Quirks) -> A,
+    ) -> Result<Client<A>, BuildError> {
+        if let Some(name) = self.extra_fields.keys().find(|name| A::BODY_FIELDS.contains(&name.as_str())) {
+            return Err(BuildError::ReservedField { name: name.clone() });
+        }
+        let target = self.resolve_server()?;
+        let (endpoint, http) = self.build_endpoint(&target, A::PATH)?;
+        let defaults = self.client_settings(target.provider);
+        let usual = ModelProfile {
+            supports_json_schema: defaults.quirks.accepts_json_schema,
+            ..profile_of(&self.model)
+        };
+        let mut profile = self.profile.unwrap_or(usual);
+        profile.supports_images = self.sends_images.unwrap_or(profile.supports_images);
+        let encoding = Arc::new(EncodingOptions {
+            sends_images: profile.supports_images,
+            sends_audio: profile.supports_audio,
+            sends_documents: profile.supports_files,
+            reasoning_field: defaults.quirks.reasoning,
+            server_stores_reasoning: self.options.stores_responses(),
+            // A fixed thought signature is sent only to Google and to unknown servers. Other known
+            // providers of Gemini models, such as OpenRouter, handle thought signatures themselves.
+            needs_signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
+                && needs_thought_signatures(&profile.name),
+            call_ids: defaults.quirks.call_ids,
+            origin: Origin::Server(endpoint.address().into()),
+            media_warning: WarnOnce::default(),
+        });
+        let transport = Transport::new(endpoint, http, self.middleware);
+        let api = api(&defaults.quirks);
+        Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
+    }
+
+    /// Returns the name of the model that is sent to the server.
+    pub(super) fn model_name(&self) -> &str {
+        self.profile.as_ref().map_or(&self.model, |profile| &profile.name)
+    }
+}
