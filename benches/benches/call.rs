@@ -146,8 +146,8 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures a call without haft: parsing `text` as JSON, and calling `function` with the parsed
-/// arguments.
+/// Creates the [`Work`] of a call without haft: it parses `text` as JSON and calls `function` with
+/// the parsed arguments.
 fn deserialize_by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
     Box::new(move |rounds| {
         for _ in 0..rounds {
@@ -156,7 +156,7 @@ fn deserialize_by_hand<A: DeserializeOwned + 'static>(text: &'static str, functi
     })
 }
 
-/// Returns a list of `count` tools with different names. Each of them adds two integers.
+/// Returns a list of `count` tools with different names. Each tool adds two integers.
 fn numbered_tools(count: usize) -> ToolList {
     let named =
         |number| Some(Add.definition().clone().with_name(ToolName::new(format!("tool_{number}")).ok()?));
@@ -171,7 +171,7 @@ fn numbered_tools(count: usize) -> ToolList {
     )
 }
 
-/// Measures calls with `Pipeline::call`, in a loop that awaits each call.
+/// Creates the [`Work`] of calls with `Pipeline::call`. Each call is awaited before the next call.
 fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (call, run) = (ToolCall::new("call_1", name, arguments), Arc::new(RunContext::default()));
@@ -183,7 +183,8 @@ fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -
     })
 }
 
-/// Measures calls with `Pipeline::stream_batch`. As in an agent, each call runs on its own task.
+/// Creates the [`Work`] of calls with `Pipeline::stream_batch`. As in an agent, each call runs on
+/// its own task.
 fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));

@@ -32,8 +32,8 @@ fn tools() -> Vec<DynamicTool> {
     (0..TOOLS).filter_map(tool).collect()
 }
 
-/// Creates a tool with common types of arguments. Its name and its schema contain `number`, so that
-/// no two tools are equal.
+/// Creates a tool with common argument types. Its name and its schema contain `number`, so no two
+/// tools are equal.
 fn tool(number: usize) -> Option<DynamicTool> {
     let schema = Schema::for_arguments(json!({
         "properties": {
@@ -62,8 +62,8 @@ fn snapshot(tools: Toolset) -> Work {
     })
 }
 
-/// Measures formatting the tool definitions for a model request when no formatted definition is
-/// cached.
+/// Creates the [`Work`] of formatting the tool definitions for a model request, with an empty
+/// cache.
 fn format_new() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
@@ -73,8 +73,8 @@ fn format_new() -> Work {
     })
 }
 
-/// Measures formatting the tool definitions for a model request when all formatted definitions are
-/// cached.
+/// Creates the [`Work`] of formatting the tool definitions for a model request, with all formatted
+/// definitions in the cache.
 fn format_cached() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {

@@ -36,7 +36,7 @@ const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 /// median is reported.
 const PROCESS_STARTS: usize = 41;
 
-/// The command line argument with which this program serves the model. The bench starts itself with
+/// The command line argument that makes this program serve the model. The bench starts itself with
 /// this argument as a child process.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";

@@ -1,7 +1,7 @@
 //! Benches of a step of a run: a model request and a tool call. The agent with its default settings
 //! is compared with two hand-written loops.
 //!
-//! Bounds of `--check`:
+//! Maximum instruction counts, checked by `--check`:
 //!
 //! - a plain step: 1.3 x a step of the reqwest loop
 //! - a streamed step: 2 x a plain step
@@ -81,7 +81,8 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures complete runs. `once` executes one run of [`STEPS`] steps per round.
+/// Creates the [`Work`] of complete runs. Each round calls `once`, which executes a run of
+/// [`STEPS`] steps.
 #[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {
@@ -110,7 +111,7 @@ fn other_tool_names(load: RequestSize) -> impl Iterator<Item = String> {
     (0..load.other_tools).map(|number| format!("tool_{number}"))
 }
 
-/// Measures the agent with its default settings, including validation.
+/// Creates the [`Work`] of the agent with its default settings, including validation.
 fn agent_work(load: RequestSize) -> Work {
     let agent = build_agent(load);
     let transcript = transcript(load);
@@ -120,7 +121,7 @@ fn agent_work(load: RequestSize) -> Work {
     })
 }
 
-/// Measures the agent with streamed replies and events.
+/// Creates the [`Work`] of the agent with streamed replies and events.
 fn streaming_work(load: RequestSize) -> Work {
     let agent = build_agent(load);
     let transcript = transcript(load);
@@ -158,7 +159,7 @@ fn transcript(load: RequestSize) -> Transcript {
     messages.collect()
 }
 
-/// Measures the loop that uses reqwest.
+/// Creates the [`Work`] of the loop that uses reqwest.
 fn reqwest_loop(load: RequestSize) -> Work {
     let by_hand = ReqwestLoop::new(&base_url(), other_tools(load));
     let earlier: Vec<_> = earlier_messages(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
@@ -169,7 +170,7 @@ fn reqwest_loop(load: RequestSize) -> Work {
     })
 }
 
-/// Measures the loop that uses async-openai.
+/// Creates the [`Work`] of the loop that uses async-openai.
 fn async_openai_loop(load: RequestSize) -> Work {
     let by_hand = AsyncOpenAiLoop::new(&base_url(), other_tools(load));
     let earlier: Vec<_> =

@@ -1,5 +1,5 @@
-//! Agent loops that do not use haft, as baselines. The first uses reqwest and serde_json, the
-//! second uses async-openai.
+//! Agent loops without haft, as baselines. The first uses reqwest and serde_json, and the second
+//! uses async-openai.
 
 use std::{error::Error, sync::Arc};
 
@@ -62,7 +62,7 @@ impl ReqwestLoop {
     ///
     /// # Errors
     ///
-    /// Returns the first HTTP, JSON or tool error.
+    /// Returns the first HTTP or JSON error, or an error if a reply contains no choice.
     pub(crate) async fn run(&self, mut messages: Vec<ChatMessage>) -> Result<String, Failure> {
         loop {
             let request = Request { model: "mock", messages: &messages, tools: &self.tools };
@@ -167,7 +167,7 @@ impl AsyncOpenAiLoop {
     ///
     /// # Errors
     ///
-    /// Returns the first HTTP, JSON or tool error.
+    /// Returns the first HTTP or JSON error, or an error if a reply contains no choice.
     pub(crate) async fn run(
         &self,
         mut messages: Vec<ChatCompletionRequestMessage>,

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// A function to measure. Its argument is the number of rounds: repetitions of the measured work.
+/// A function to measure. It repeats the measured work. Its argument is the number of repetitions,
+/// which are called rounds.
 pub type Work = Box<dyn FnMut(u32)>;
 
 /// Converts an asynchronous function to [`Work`]. The function runs on a single-threaded tokio
@@ -100,8 +101,8 @@ impl Case {
         work
     }
 
-    /// Executes the rounds through [`run_counted`]. Callgrind counts only the instructions within
-    /// this function.
+    /// Executes the rounds with [`run_counted`], because callgrind counts only the instructions
+    /// within that function.
     pub(crate) fn run_for_callgrind(&self) {
         run_counted(&mut self.prepare_warm(), self.rounds);
     }

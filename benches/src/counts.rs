@@ -21,9 +21,9 @@ type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 /// Counts the instructions of `cases` and compares the counts with their limits.
 ///
 /// If a case has a maximum ratio, the ratio of its count to the count of its baseline is checked.
-/// If it has none, the growth since the recorded count is checked. Growth is also accepted if it is
-/// small relative to the growth of the baseline, because another compiler, C library or processor
-/// changes all counts.
+/// If it has none, the growth since the recorded count is checked, and a missing recorded count is
+/// an error. Growth is also accepted if it is small relative to the growth of the baseline, because
+/// another compiler, C library or processor changes all counts.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();

@@ -3,7 +3,8 @@
 //! A bench is a list of [`Case`]s. A case can have a baseline: another case to compare with, such
 //! as a case that does the same work by hand. A case and its baseline are measured in the same run,
 //! so a slow or busy machine affects both. Instructions are counted by callgrind. The counts vary
-//! little between runs, and are compared with the recorded counts in `counts.json`.
+//! little between runs, so `--check` compares them with the counts of the baselines and with the
+//! recorded counts in `counts.json`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;
@@ -30,7 +31,7 @@ struct Options {
 enum Task {
     /// Measures the times and counts the instructions of the cases, and prints a table.
     Measure,
-    /// Compares the instruction counts with their bounds and with the recorded counts.
+    /// Compares the instruction counts with their maximum ratios or with the recorded counts.
     Check,
     /// Records the instruction counts in `counts.json`.
     Update,

@@ -7,7 +7,8 @@ use serde_json::{Deserializer, Value};
 pub struct Case {
     /// A JSON value that is used as the schema. It need not be a valid schema.
     pub schema: Value,
-    /// The text after the schema: a sequence of JSON values, or any text if the law checks text.
+    /// The text after the schema: a sequence of JSON values, or arbitrary text for laws that check
+    /// text.
     pub values_text: String,
 }
 

@@ -1,5 +1,5 @@
-//! The properties to check, as functions called laws. A law panics if an input violates its
-//! property. Each law has a fuzz target.
+//! The properties to check. Each property is a function, called a law, that panics if an input
+//! violates the property. Each law has a fuzz target.
 
 mod arguments;
 mod name;
@@ -20,8 +20,8 @@ pub use self::schema::check_schema;
 /// thread.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Checks `law` with `input`. The law runs on a thread with the default stack size, so that a deep
-/// recursion is detected.
+/// Checks that `law` holds for `input`. The law runs on a thread with the default stack size, so
+/// that a deep recursion is detected.
 ///
 /// # Panics
 ///

@@ -17,8 +17,8 @@ use crate::Case;
 
 /// Mutates the fuzz input in the first `size` bytes of `data` in place. Returns the new length, at
 /// most `max_size`. Returns `None` if the input does not start with JSON, or if the mutated input
-/// is too long. Also returns `None` for one input in ten. After `None`, libFuzzer mutates the
-/// bytes.
+/// is too long. Also returns `None` at random in one of ten calls. In these cases, the fuzz targets
+/// let libFuzzer mutate the bytes.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {

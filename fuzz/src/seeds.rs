@@ -11,7 +11,7 @@ use crate::Case;
 ///
 /// # Errors
 ///
-/// Returns an error if a file of the test suite cannot be read.
+/// Returns an error if a file of the test suite cannot be read or is not valid JSON.
 pub fn load_suite() -> io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/schema/tests/json-schema-test-suite");
     let mut cases = Vec::new();

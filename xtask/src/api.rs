@@ -78,8 +78,9 @@ fn write_rustdoc_json() -> Result<(), Failure> {
     )
 }
 
-/// Runs the real rustdoc with the arguments of this program and returns its exit code. `None` if
-/// this program was not started as the rustdoc wrapper.
+/// Runs the real rustdoc with the arguments of this program and with `RUSTC_BOOTSTRAP=1`, which
+/// permits unstable options. Returns the exit code of rustdoc, or `None` if this program was not
+/// started as the rustdoc wrapper.
 pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
     let rustdoc = env::var_os(REAL_RUSTDOC_VARIABLE)?;
     let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
@@ -87,8 +88,8 @@ pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Lists the public items of the library of `package`, one per line. Returns `None` if the rustdoc
-/// JSON has an unsupported format.
+/// Returns a list of the public items in the library of `package`, one per line. Returns `None` if
+/// the rustdoc JSON has an unsupported format.
 fn list_public_items(target: &Path, package: &Package) -> Result<Option<String>, Failure> {
     let name = package.name.replace('-', "_");
     let file = target.join("doc").join(name).with_extension("json");

@@ -9,8 +9,8 @@ use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
-/// The benches whose instruction counts are checked in CI. The counts depend on the compiler. Their
-/// ratios to the counts of the baselines without haft hardly depend on it.
+/// The benches whose instruction counts are checked in CI. The counts depend on the compiler, but
+/// their ratios to the counts of the baselines without haft hardly do.
 const INSTRUCTION_BENCHES: [&str; 2] = ["call", "step"];
 
 /// The bench whose peak memory is checked in CI. It runs without valgrind.
@@ -32,8 +32,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.arg("--").args(rest))
 }
 
-/// Checks the peak memory and the instruction counts of the benches for CI. If valgrind is missing,
-/// the instruction counts are not checked. In this case, an error is returned if `HAFT_COUNTS` is
+/// Runs the checks for CI: the peak memory and the instruction counts of the benches. If valgrind
+/// is missing, the instruction counts are not checked, and an error is returned if `HAFT_COUNTS` is
 /// set.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns `true` if valgrind is installed, so that instructions can be counted.
+/// Returns `true` if valgrind, which counts the instructions, is installed.
 pub(crate) fn has_valgrind() -> bool {
     run_succeeds(command_in_root("valgrind").arg("--version"))
 }

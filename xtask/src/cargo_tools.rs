@@ -15,12 +15,12 @@ pub(crate) struct Tool {
 }
 
 /// The program that renders the book. It is installed without its web server and its file watcher,
-/// because we do not use them.
+/// because no command uses them.
 pub(crate) const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 
-/// The program that checks the licenses and sources of dependencies, and rejects duplicate crates.
-/// Its rules are in `deny.toml`.
+/// The program that checks the licenses and sources of dependencies, rejects banned crates, and
+/// warns about duplicate crates. Its rules are in `deny.toml`.
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", arguments: &[] };
 
 impl Tool {

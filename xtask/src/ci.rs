@@ -36,9 +36,9 @@ fn check_counts() -> Result<(), Failure> {
     size::check()
 }
 
-/// Checks the licenses and the sources of dependencies, and rejects banned and duplicate crates.
-/// The workflow `.github/workflows/advisories.yml` checks security advisories, because they need a
-/// database from the network.
+/// Checks the licenses and the sources of dependencies, rejects banned crates, and warns about
+/// duplicate crates. Security advisories are checked in the workflow
+/// `.github/workflows/advisories.yml`, because their database must be downloaded.
 fn check_dependencies() -> Result<(), Failure> {
     announce(
         "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",

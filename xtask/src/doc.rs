@@ -1,4 +1,5 @@
-//! The command `cargo xtask doc`: builds the API reference of every crate, and the book.
+//! The command `cargo xtask doc`: builds the API reference of every crate and the book, and checks
+//! the links in the book.
 
 mod pages;
 #[cfg(test)]

@@ -30,8 +30,8 @@ pub(crate) fn fetch_models() -> Result<(), Failure> {
     })
 }
 
-/// Returns `true` if a Python interpreter with llama.cpp must be installed for the comparison with
-/// the plain loop. It is not needed with options such as `--model`, which omit the comparison, or
+/// Returns `true` if the llama.cpp server must be installed for the comparison with the plain loop.
+/// It is not needed with `--help`, with options that omit the comparison, such as `--model`, or
 /// with `--python`, which specifies an interpreter.
 fn needs_python(arguments: &[String]) -> bool {
     let options = ["--help", "-h", "--model", "--dialect", "--python"];

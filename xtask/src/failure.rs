@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     /// A child process failed and has already printed its own error. `line` is its command line,
     /// and `code` is its exit code.
     ProgramExit { line: String, code: u8 },
-    /// Any other error, with a message that includes a remedy.
+    /// Any other error. Contains the message.
     Message(String),
 }
 

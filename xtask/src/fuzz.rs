@@ -22,8 +22,8 @@ const FEATURE: &str = "libfuzzer";
 /// subfolder.
 const CORPUS_FOLDER: &str = "fuzz/corpus";
 
-/// The libFuzzer limits for one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
-/// and 16 KiB of text.
+/// The limits for libFuzzer: 20 seconds per input (enough on a busy machine), 1,024 MiB of memory
+/// for the process, and 16 KiB per input.
 const LIBFUZZER_LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
 
 /// The parsed arguments of `cargo xtask fuzz`.

@@ -1,8 +1,9 @@
-//! Installs third-party model servers in `target/judges`, for tests with servers that we did not
-//! write.
+//! Installs third-party model servers in `target/judges`, for tests against independent
+//! implementations.
 //!
-//! The tests in `tests/tests/it/judges.rs` start the servers. A test is skipped if its server is
-//! not installed, unless the variable `HAFT_JUDGES` lists the server, as in CI.
+//! The tests in `tests/tests/it/judges.rs` start the servers. If its server is not installed, a
+//! test is skipped. If the environment variable `HAFT_JUDGES` lists the server, as in CI, the test
+//! fails instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
 /// Installs llmock and aimock. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
-/// which is a large download.
+/// which is a large download. If `python3` or `npm` is missing, its servers are skipped and a note
+/// is printed.
 pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let package_in_folder = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
@@ -51,7 +53,7 @@ pub(crate) fn install_llama_cpp() -> Result<PathBuf, Failure> {
     Ok(place.join("bin").join("python"))
 }
 
-/// Creates a virtual Python environment in the folder `place` and installs `package` in it. Does
+/// Creates a Python virtual environment in the folder `place` and installs `package` in it. Does
 /// nothing if the same version is already installed.
 fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
     install_once(place, package, || {

@@ -1,8 +1,8 @@
-//! The command `cargo xtask minimal-versions`: checks that the crates compile with the oldest
-//! dependency versions that the manifests allow.
+//! The command `cargo xtask minimal-versions`: checks that the published crates compile with the
+//! oldest versions of their direct dependencies that the manifests allow.
 //!
 //! `-Z direct-minimal-versions` overwrites the lock file, so the command works in a copy of the
-//! repository. The option is unstable, so the lock file is written with `RUSTC_BOOTSTRAP`. The
+//! repository. The option is unstable, so `RUSTC_BOOTSTRAP` is set to write the lock file. The
 //! crates are then checked without this variable.
 
 use std::fs;

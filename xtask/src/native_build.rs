@@ -4,8 +4,8 @@
 //! the files in the ordinary target folder, so these builds use a separate target folder.
 //!
 //! Each build resolves the features of the whole workspace (`--workspace`), but compiles the
-//! programs of only one package (`--bin`). All programs therefore share the compiled dependencies.
-//! After a build of the demo, a build of the eval, an example or `haft` compiles only a few more
+//! programs of only one package (`--bin`). All programs therefore share the compiled dependencies:
+//! after the demo is built, building the eval, an example or `haft` compiles only a few more
 //! crates.
 
 use std::env;
@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
 
 /// Builds the program `name`, optimized for this machine, and runs it with `arguments`. If
-/// `HAFT_MODEL` is set, the program receives the path of the model file as an absolute path.
+/// `HAFT_MODEL` is set, the program receives this variable with an absolute path.
 pub(crate) fn build_and_run_with_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
     // Check the path of the model before the build, which takes minutes.
     let model = model_from_env()?;

@@ -12,8 +12,8 @@ use crate::native_build;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
 use crate::workspace::Workspace;
 
-/// The toolchain components that `cargo xtask ci` needs. Each entry contains the cargo subcommand
-/// and the name of the component in rustup.
+/// The toolchain components that `cargo xtask ci` needs, as pairs of the cargo subcommand and the
+/// rustup name of the component.
 const RUSTUP_COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match flags[..] {
         ["--model"] => native_build::build_and_run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // Use the program `haft` from the test build. `cargo run --package` would resolve other
+        // Use the program `haft` from the test build. `cargo run --package` would resolve different
         // features and compile the dependencies again.
         ["--judges"] => {
             run_command(&mut cargo_command(&["test", "--locked", "--workspace", "--no-run"]))?;
@@ -43,8 +43,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Tries to install valgrind with `apt-get`, which requires root. If the installation fails, a note
-/// is printed and no error is returned, because valgrind is required only in CI.
+/// Tries to install valgrind with `apt-get`, which requires root, unless valgrind is already
+/// installed. If the installation fails, a note is printed and no error is returned, because
+/// valgrind is required only in CI.
 fn install_valgrind() {
     let apt_get = |arguments: &[&str]| run_command(command_in_root("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);

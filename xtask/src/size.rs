@@ -17,9 +17,9 @@ use crate::workspace::Workspace;
 use cpu_time::CpuClock;
 use table::{Bound, Row};
 
-/// The maximum number of third-party crates in `haft-core`.
+/// The maximum number of third-party crates that `haft-core` depends on.
 const MAX_CORE_CRATES: f64 = 100.0;
-/// The maximum number of third-party crates in a program with core, react and openai.
+/// The maximum number of third-party crates that core, react and openai depend on.
 const MAX_AGENT_CRATES: f64 = 150.0;
 /// The maximum CPU time of a cold release build of core, react and openai, in minutes.
 const MAX_AGENT_MINUTES: f64 = 3.0;
@@ -92,8 +92,9 @@ fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
     Some(Row { name, value, unit: "MB", bound: Bound::AtMost(MAX_HAFT_DEBUG_MEGABYTES) })
 }
 
-/// Builds the libraries, the demo and the program `haft` in empty target folders. Returns rows with
-/// the CPU times of these builds and the sizes of the programs.
+/// Builds the libraries and the demo, each in an empty target folder, and then the program `haft`
+/// in the folder of the demo. Returns rows with the CPU times of these builds and the sizes of the
+/// programs.
 fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let folder = workspace.target_directory.join("size");
     let libraries = recreate_folder(&folder.join("agent"))?;
@@ -136,8 +137,7 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// Creates the folder `folder` and returns its path. If it exists already, its contents are
-/// deleted.
+/// Creates the folder `folder` and returns its path. Deletes the contents of an existing folder.
 fn recreate_folder(folder: &Path) -> Result<std::path::PathBuf, Failure> {
     let failed = |error| Failure::message(format!("cannot empty {}: {error}", folder.display()));
     if folder.exists() {

@@ -1,4 +1,5 @@
-//! The command `cargo xtask test`: runs all tests, doctests and examples of the workspace.
+//! The command `cargo xtask test`: runs all tests and doctests of the workspace, including the
+//! tests of the examples.
 
 use crate::failure::Failure;
 use crate::process::{cargo_command, run as run_command};

@@ -99,8 +99,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("tidy: {} findings", findings.len())))
 }
 
-/// Runs all rules. Returns the findings that no line of `exceptions.txt` hides, and the unused
-/// lines of this file.
+/// Runs all rules. Returns the findings that are not hidden by `exceptions.txt`, and the unused
+/// exceptions in this file.
 fn run_rules<'a>(packages: &[Package], tree: &'a SourceTree) -> (Vec<Finding>, Vec<Exception<'a>>) {
     let mut findings = Vec::new();
     let mut unused = exceptions::parse(exceptions_of(tree));

@@ -52,7 +52,7 @@ pub(crate) struct Target {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) req: String,
-    /// The kind of the dependency. `None` for an ordinary dependency, in `[dependencies]`.
+    /// The kind of the dependency. `None` for a dependency in `[dependencies]`.
     pub(crate) kind: Option<Kind>,
     pub(crate) features: Vec<String>,
     pub(crate) uses_default_features: bool,

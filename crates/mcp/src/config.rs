@@ -28,7 +28,7 @@ use crate::{McpSource, StdioServer};
 /// `${NAME:-default}`. The default is used if the variable is undefined or empty, and may contain
 /// further variables.
 ///
-/// All entries are validated before any server is started.
+/// All entries that are not disabled are validated before any server is started.
 ///
 /// # Examples
 ///
@@ -94,7 +94,7 @@ pub enum McpConfigProblem {
     /// The root is not an object, or `mcpServers` is missing or not an object.
     #[error("the root must be an object with \"mcpServers\", an object of servers by name; {0}")]
     InvalidRoot(String),
-    /// The entry of a server is invalid.
+    /// The entry of a server is invalid or not supported.
     #[error("server \"{name}\": {reason}")]
     InvalidEntry {
         /// The name of the server, which is the key of its entry in `mcpServers`.
@@ -129,8 +129,9 @@ impl McpConfig {
     ///
     /// Fails if the text is not valid JSON, or if `mcpServers` is missing or not an object. Also
     /// fails if an entry is invalid: `command` and `url` are both present or both missing,
-    /// `command` is empty, a value has the wrong type, or a variable without a default is
-    /// undefined. The error message for an invalid entry contains the name of the server.
+    /// `command` is empty, a value has the wrong type, a variable without a default is undefined, a
+    /// `${` has no matching `}`, or variables are nested deeper than 16 levels. The error message
+    /// for an invalid entry contains the name of the server.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
         Self::from_json_with_variables(text, |name| env::var(name).ok())
     }

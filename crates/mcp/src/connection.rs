@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::transport::{self, ServerEvents};
 
-/// The maximum time to wait, after a failed write, until the transport detects the end of the
+/// The maximum time to wait, after a failed write, for the transport to detect the end of the
 /// server's output.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -77,8 +77,8 @@ impl Connection {
         closed || self.peer.is_transport_closed()
     }
 
-    /// Waits for at most 500 ms until the transport has detected that the server closed its output.
-    /// Returns immediately if the connection uses a user-supplied transport.
+    /// Waits up to 500 ms for the transport to detect that the server closed its output. Returns
+    /// immediately if the connection uses a user-supplied transport.
     ///
     /// Call this method after a failed write, because the write may fail shortly before
     /// [`is_closed`](Self::is_closed) returns `true`.
@@ -88,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Sends `request` and returns its result as JSON. Calls `report` with each progress
-    /// notification.
+    /// Sends `request` and returns its result as JSON. On the stdio transport of this crate, calls
+    /// `report` with each progress notification.
     ///
     /// # Cancellation
     ///

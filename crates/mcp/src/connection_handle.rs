@@ -67,7 +67,8 @@ pub struct NotConnected {
 
 impl ConnectionHandle {
     /// Creates a handle to the connection in `status`. A restart of the server replaces this
-    /// connection. While the server starts or restarts, a call waits for at most `start_timeout`.
+    /// connection. While the server starts or restarts, a call waits up to `start_timeout` for a
+    /// connection.
     pub(crate) fn new(
         label: String,
         status: watch::Receiver<SourceStatus>,
@@ -87,9 +88,9 @@ impl ConnectionHandle {
         Self { label, status, closed: CancellationToken::new(), start_timeout: Duration::ZERO }
     }
 
-    /// Returns the current connection. While the server starts or restarts, waits for at most the
-    /// start timeout. Fails with a [`NotConnected`] error if the latest start failed, the timeout
-    /// expires, or the source is closed.
+    /// Returns the current connection. While the server starts or restarts, waits up to the start
+    /// timeout for a new connection. Fails with a [`NotConnected`] error if the latest start
+    /// failed, the timeout expires, or the source is closed.
     pub(crate) async fn wait_for_connection(&self) -> Result<Connection, ToolError> {
         let wait = async {
             let mut status = self.status.clone();

@@ -24,7 +24,7 @@ const MAX_EXCERPT_BYTES: usize = 60;
 /// The complete tool list of a server.
 #[derive(Clone)]
 pub(crate) struct Listing {
-    /// The tools as JSON, as the server sent them. The next list is compared with them to detect
+    /// The tools as JSON, as sent by the server. A new list is compared with this JSON to detect
     /// changes.
     tools_json: Vec<Value>,
     pub(crate) tools: ToolList,

@@ -27,7 +27,7 @@ const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// signal to its own group.
 const WATCHDOG_SCRIPT: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
-/// A server process and its descendants. Dropping the value terminates them.
+/// A server process and its descendants. Dropping the group terminates them.
 ///
 /// Processes that leave the group with `setsid` are not terminated.
 pub(crate) struct ProcessGroup {
@@ -64,7 +64,7 @@ impl ProcessGroup {
 
     /// Terminates all processes of the group.
     ///
-    /// Waits for at most one second for the server to exit. If the server is still running, sends
+    /// Waits up to one second for the server to exit. If the server is still running, sends
     /// `SIGTERM` to the group and waits for another second. Finally, sends `SIGKILL` to all
     /// remaining processes of the group.
     ///
@@ -93,8 +93,8 @@ impl ProcessGroup {
     }
 }
 
-/// Sends `SIGTERM` to the group. Dropping the value also closes the standard input of the watchdog,
-/// which sends `SIGKILL` to the group two seconds later.
+/// Sends `SIGTERM` to the group. The drop also closes the standard input of the watchdog, which
+/// sends `SIGKILL` to the group two seconds later.
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // After the watchdog is reaped, the system can assign the group id to an unrelated group.

@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 ///
 /// # Errors
 ///
-/// Fails if `isError` is `true`, or if `resultType` is present and not `complete`.
+/// Fails if `result` is not an object, if `isError` is `true`, or if `resultType` is a string other
+/// than `complete`.
 pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolError> {
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
@@ -185,7 +186,7 @@ fn into_content(block: ContentBlock) -> Result<(Vec<Content>, Map<String, Value>
     })
 }
 
-/// Decodes `base64`. Line breaks are ignored, and padding is optional.
+/// Decodes `base64`. ASCII whitespace is ignored, and padding is optional.
 fn decode_base64(mut base64: String) -> Result<BinaryData, String> {
     base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
     let padding = base64.len().wrapping_neg() % 4;

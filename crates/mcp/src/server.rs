@@ -127,7 +127,7 @@ where
 
 struct Server {
     tools: Toolset,
-    /// Cancelled when the input of the server ends.
+    /// A token that is cancelled when the input of the server ends.
     input_closed: CancellationToken,
 }
 

@@ -118,7 +118,8 @@ impl ServerProcess {
 }
 
 impl ServerClient {
-    /// Waits for the notification `notifications/tools/list_changed`.
+    /// Waits for the notification `notifications/tools/list_changed`, or for the beginning of a
+    /// subscription.
     pub(crate) async fn wait_for_list_change(&self) {
         self.events.list_changed.notified().await;
     }
@@ -303,8 +304,7 @@ async fn wait_for_exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
 }
 
 /// Formats an error message about the exit of a server, with the last lines of its standard error.
-/// `phase` is inserted after the verb of the message. It is empty or a phrase such as ` during the
-/// handshake`.
+/// `phase` is inserted into the message. It is empty or a phrase such as ` during the handshake`.
 async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
         Some(status) => format!("the server exited{phase} ({status})"),

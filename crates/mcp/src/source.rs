@@ -34,9 +34,9 @@ use crate::{
 /// - **The server does not start:** the source tries again, with a backoff from 250 ms to 30 s.
 /// - **The server exits during a call:** the call fails with
 ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
-/// - **A tool is called during a restart:** the call waits for the server, for at most the
-///   handshake timeout.
-/// - **No server is running:** the call fails. The source of the error is a
+/// - **A tool is called during a restart:** the call waits for the server, up to the handshake
+///   timeout.
+/// - **No server is running:** the call fails. The `source` of the error is a
 ///   [`NotConnected`](crate::NotConnected).
 /// - **A tool has an invalid definition:** the tool is omitted from the list and reported in a
 ///   diagnostic.
@@ -65,7 +65,7 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The reason in errors after the background task of this source has ended.
+    /// The reason that errors contain after the background task of this source has ended.
     task_end_reason: &'static str,
 }
 
@@ -101,8 +101,8 @@ impl McpSource {
     ///
     /// # Errors
     ///
-    /// Fails if the server cannot be started, does not complete the handshake in time, or returns
-    /// an invalid tool list. The server is terminated in that case.
+    /// Fails if the server cannot be started, does not complete the handshake in time, or does not
+    /// return a valid tool list in time. The server is terminated in that case.
     ///
     /// # Cancellation
     ///
@@ -146,7 +146,8 @@ impl McpSource {
     ///
     /// # Errors
     ///
-    /// Fails if the first attempt failed. The source keeps retrying in the background.
+    /// Fails if the latest attempt to start the server failed. The source then keeps retrying in
+    /// the background. Also fails if the tokio runtime of the source was shut down.
     pub async fn wait_until_ready(&self) -> Result<(), SourceError> {
         let mut status = self.status.clone();
         let started = status.wait_for(|status| !matches!(status, SourceStatus::Starting)).await;

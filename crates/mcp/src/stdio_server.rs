@@ -9,8 +9,8 @@ use haft_core::limits;
 /// # Environment
 ///
 /// The server gets only the variables in [`env`](Self::env). It inherits no variables of this
-/// process, not even `PATH` and `HOME`. The API keys of this process are therefore invisible to the
-/// server by default.
+/// process, not even `PATH` and `HOME`, so the API keys of this process are invisible to the server
+/// by default.
 ///
 /// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
 /// if `env` does not contain one. Launchers such as `npx` and `uvx` start other programs, so `env`
@@ -106,7 +106,7 @@ impl StdioServer {
 
     /// Sets the maximum duration of the handshake.
     ///
-    /// A tool call made while the server starts also waits for at most this time.
+    /// A tool call made while the server starts waits up to the same time.
     ///
     /// The handshake begins with `server/discover` of revision 2026-07-28. If the server does not
     /// respond within three seconds, or within a third of `timeout` if that is shorter, the client

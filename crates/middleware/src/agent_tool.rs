@@ -15,7 +15,7 @@ use haft_core::{
     usage::Usage,
 };
 
-/// The name of the argument of an [`AgentTool`] that contains the task for the agent.
+/// The name of the [`AgentTool`] argument that contains the task.
 const TASK_ARGUMENT: &str = "task";
 
 /// An extension trait that converts an agent into a tool.

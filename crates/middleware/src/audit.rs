@@ -65,7 +65,7 @@ pub struct AuditEntry {
     pub is_resumed: bool,
 }
 
-/// The outcome of a tool call in an [`AuditEntry`] record.
+/// The outcome of a tool call in an [`AuditEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -98,7 +98,7 @@ pub enum PendingReason {
     /// The call waits for decisions about suspended calls nested in it, for example the calls of an
     /// agent used as a tool.
     Nested,
-    /// The call waits for a reason without a variant in this version of the crate.
+    /// The reason has no variant in this version of the crate.
     Other,
 }
 
@@ -148,9 +148,9 @@ impl fmt::Display for AuditEntry {
     }
 }
 
-/// A [`Recorder`] that passes an [`AuditEntry`] record of each call to a function. The function
-/// runs on the task of the caller, so it must return quickly. A suspended call gets another record
-/// each time it is resumed.
+/// A [`Recorder`] that creates an [`AuditEntry`] for each tool call and passes it to a function.
+/// The function runs on the task of the caller, so it must return quickly. A suspended call gets
+/// another record each time it is resumed.
 ///
 /// # Examples
 ///

@@ -21,8 +21,8 @@ const TOOL_NAME: &str = "read_result";
 /// The maximum number of handles listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
 
-/// A tool that returns the full text of truncated results to the model in pages. A page starts at a
-/// given offset, or at the first occurrence of a given text at or after this offset.
+/// A tool that returns the full text of a truncated result, page by page. A page starts at a given
+/// offset, or at the first occurrence of a given text at or after this offset.
 ///
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
 /// only by the principal of the call that produced it, or, if that call has no principal, only in

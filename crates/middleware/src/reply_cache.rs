@@ -51,7 +51,7 @@ use crate::ttl_lru::{InsertTicket, TtlLru};
 /// # Placement
 ///
 /// Each call to [`cached`](crate::ModelMiddleware::cached) returns a model with its own cached
-/// replies, even if two models have the same name. Therefore call it once per model, and share
+/// replies, even if two models have the same name. Call `cached` only once per model, and share
 /// clones of the returned model. Wrap each model of a [`FallbackModel`](super::FallbackModel)
 /// separately: a cache around the `FallbackModel` would still return replies of the fallback after
 /// the first model has recovered.

@@ -1,6 +1,6 @@
 //! Conformance checks for implementations of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
-//! The functions [`tool`], [`source`], [`model`] and [`agent`] create a check that uses an
+//! The functions [`tool`], [`source`], [`model`] and [`agent`] each create a check, which uses an
 //! implementation as a program would. The check reports violations of the trait's contract, each
 //! with a remedy. Each finding is a bug, but a report without findings does not prove that the
 //! implementation is correct.
@@ -63,7 +63,7 @@ pub struct Report {
     findings: Vec<Finding>,
 }
 
-/// A violation of a rule of a trait's contract.
+/// A violation of a rule in a trait's contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -75,7 +75,7 @@ pub struct Finding {
     pub remedy: &'static str,
 }
 
-/// A rule of a trait's contract, with the remedy for violations.
+/// A rule in a trait's contract, with the remedy for violations.
 #[derive(Clone, Copy)]
 struct Rule {
     text: &'static str,

@@ -116,11 +116,11 @@ fn example_error(pointer: &str, reason: impl Into<String>) -> ExampleError {
     ExampleError { pointer: pointer.to_owned(), reason: reason.into() }
 }
 
-/// Generates values for a schema and its subschemas.
+/// A generator of values for a schema and its subschemas.
 struct Generator<'s> {
     root: &'s Value,
-    /// The subschemas that have an anchor, by the name of the anchor. A name comes from `$anchor`,
-    /// `$dynamicAnchor` or, in draft-07, the fragment of `$id`.
+    /// The subschemas with an anchor, by anchor name. A name comes from `$anchor`, `$dynamicAnchor`
+    /// or, in draft-07, the fragment of `$id`.
     anchors: HashMap<&'s str, &'s Value>,
     is_draft_7: bool,
     has_references: bool,

@@ -150,7 +150,8 @@ impl ScriptedModel {
     }
 
     /// Adds a step that calls `step` with the request and returns its result. `step` may contain
-    /// assertions about the request.
+    /// assertions about the request. Unlike [`reply`](Self::reply), this method does not change the
+    /// usage of the response.
     #[must_use]
     pub fn reply_with(
         self,

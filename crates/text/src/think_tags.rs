@@ -18,8 +18,8 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 ///
 /// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
 /// the reasoning of a model in the text. Only a block at the beginning is treated as reasoning. A
-/// tag after other text remains text. Whitespace around the reasoning and before the text is
-/// dropped. The output is the same for any division of the text into pieces.
+/// tag after other text remains text. Whitespace around the reasoning, and between the closing tag
+/// and the text, is dropped. The output is the same for any division of the text into pieces.
 ///
 /// # Examples
 ///
@@ -54,8 +54,8 @@ pub struct ThinkSplit {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Before the end of the opening tag. The text received so far is whitespace, then the
-    /// beginning of the tag; both may be empty.
+    /// Before the end of the opening tag. The text received so far consists of whitespace and a
+    /// prefix of the tag, and may be empty.
     #[default]
     Start,
     /// After the opening tag, before the first character that is not whitespace.
@@ -92,7 +92,8 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Marks the end of the text. Returns the text that is still buffered, as reasoning or as text.
+    /// Marks the end of the text. Returns the text that is still buffered, as reasoning if the
+    /// block is not closed. Trailing whitespace of the reasoning is dropped.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.buffer);
         match self.state {

@@ -16,9 +16,9 @@ use crate::Case;
 
 /// Checks the execution of a tool call with arbitrary text as its arguments:
 ///
-/// - If the arguments are valid, the tool is called once. If they are invalid, the tool is not
-///   called, and the model receives an error.
-/// - The tool receives the arguments that the model wrote, changed only by the recorded repairs.
+/// - If the arguments are valid, possibly after repairs, the tool is called once. If they are
+///   invalid, the tool is not called, and the model receives an error.
+/// - The tool receives the arguments that the model wrote, with only the recorded repairs applied.
 ///
 /// # Panics
 ///

@@ -6,7 +6,8 @@ use haft_core::ToolName;
 ///
 /// - Each name is converted to a valid tool name.
 /// - The conversion is deterministic, and different names give different tool names.
-/// - A valid name does not change, unless it looks like a converted name.
+/// - A valid name does not change, unless it looks like a converted name, which ends with `_` and
+///   12 hexadecimal digits.
 ///
 /// # Panics
 ///

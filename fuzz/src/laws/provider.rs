@@ -11,9 +11,10 @@ const TARGETS: [SchemaTarget; 4] =
 
 /// Checks the conversion of schemas to provider schemas:
 ///
-/// - A provider schema compiles, and the conversion is deterministic.
-/// - If no changes are reported, a value that is valid for the provider schema is also valid for
-///   the original schema.
+/// - A provider schema compiles, and the conversion is deterministic. Converting a strict schema
+///   again does not change it.
+/// - If no changes are reported, a value that is valid for the provider schema is, after repair,
+///   also valid for the original schema.
 /// - If the original schema describes tool arguments, the provider schema describes an object.
 ///
 /// # Panics

@@ -7,8 +7,10 @@ use crate::Case;
 ///
 /// - Any JSON value is either compiled as a schema or rejected with an error.
 /// - A compiled schema contains the original JSON value, and is the same after a JSON round trip.
-/// - Any value is either valid, or has violations whose text is bounded and whose pointers exist in
-///   the value.
+/// - Any value is either valid, or has violations with texts of bounded length and with pointers
+///   that exist in the value.
+/// - A schema for tool arguments describes an object and accepts only objects.
+/// - The canonical text of a value can be parsed, and the result is an equal value.
 ///
 /// # Panics
 ///

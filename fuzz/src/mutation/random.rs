@@ -86,8 +86,8 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-04/schema#",
 ];
-/// JSON Schema keywords. The letter before each keyword specifies the type of its value: see the
-/// match in [`keyword`].
+/// JSON Schema keywords. The letter before each keyword specifies the type of its value. The
+/// function [`keyword`] contains the meaning of each letter.
 const KEYWORD_KINDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \

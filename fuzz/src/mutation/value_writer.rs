@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::random;
 
-/// The maximum number of subschemas that are visited for one value. The limit ends the generation
-/// of a value for a recursive schema.
+/// The maximum number of subschemas that are visited to generate a value. This limit ends the
+/// recursion for a recursive schema.
 const MAX_STEPS: u32 = 60;
 
 pub(super) struct ValueWriter<'s> {

@@ -1,5 +1,6 @@
-//! Checks every law with the official JSON Schema test suite and with mutations of it. The random
-//! number generators have fixed seeds, so the inputs are the same in each run.
+//! Checks the law about tool names with generated names, and every other law with the official JSON
+//! Schema test suite and with mutations of it. The random number generators have fixed seeds, so
+//! the inputs are the same in each run.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a panic fails the test")]
 
 use std::thread;

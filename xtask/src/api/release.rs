@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use crate::process::command_in_root;
 use crate::workspace::Package;
 
-/// Describes the public items of `package` that were removed since the latest release. `api` is the
-/// current content of the snapshot `file`.
+/// Describes the public items of `package` that were removed or changed since the latest release.
+/// `api` is the current list of public items, and `file` is the path of their snapshot.
 ///
-/// Returns `None` if no items were removed, or if the version number permits breaking changes. Also
-/// returns `None` if there is nothing to compare: there is no release, the release does not contain
-/// `file`, or the version is a pre-release.
+/// Returns `None` if no item was removed or changed, or if the version number permits breaking
+/// changes. Also returns `None` if there is nothing to compare: there is no release, the release
+/// does not contain `file`, or the version is a pre-release.
 pub(super) fn find_removed_items(
     package: &Package,
     file: &str,
@@ -50,8 +50,8 @@ pub(super) fn parse_version(text: &str) -> Option<Version> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Returns `true` if `old` and `new` are compatible by cargo's rules: the first number that is not
-/// 0, and all numbers before it, are equal.
+/// Returns `true` if `old` and `new` are compatible by cargo's rules: they are equal up to and
+/// including the first number that is not 0.
 pub(super) fn is_compatible(old: Version, new: Version) -> bool {
     let leading = |version: Version| match version {
         (0, 0, patch) => (0, 0, patch),

@@ -17,8 +17,8 @@ impl CpuClock {
         Self { start: children_ticks() }
     }
 
-    /// Returns the CPU time since this clock was started, in minutes. `None` on a system without
-    /// `/proc`.
+    /// Returns the CPU time that child processes have used since this clock was started, in
+    /// minutes. Returns `None` on a system without `/proc`.
     #[expect(clippy::cast_precision_loss, reason = "a build takes less than 2^53 ticks")]
     pub(super) fn minutes(&self) -> Option<f64> {
         let ticks = children_ticks()?.checked_sub(self.start?)?;

@@ -24,7 +24,8 @@ pub(super) fn crate_rows(packages: &[&str]) -> Result<u32, Failure> {
 }
 
 /// Counts the third-party crates in `tree`, the output of `cargo tree`. Two versions of a crate
-/// count as two crates. Crates of the workspace, whose lines contain a path, are not counted.
+/// count as two crates. Crates of the workspace, which are recognized by the path in their lines,
+/// are not counted.
 pub(super) fn count_third_party(tree: &str) -> u32 {
     let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").trim_end_matches(" (proc-macro)"));
     let crates: BTreeSet<_> = lines.filter(|line| !line.is_empty() && !line.contains(" (/")).collect();
@@ -38,8 +39,8 @@ pub(super) fn file_megabytes(file: &Path) -> Option<f64> {
 }
 
 /// Returns the size of the program `file` without symbols and debug information, in megabytes. The
-/// symbols are removed from a temporary copy in `folder`. `None` if the program or the command
-/// `strip` is missing.
+/// symbols are removed from a temporary copy in `folder`. Returns `None` if the program or the
+/// command `strip` is missing, or if `strip` fails.
 pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
     let is_done = file.exists() && run_succeeds(command_in_root("strip").arg("-o").arg(&copy).arg(file));

@@ -53,8 +53,8 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("xtask", NO_PACKAGES),
 ];
 
-/// Third-party crates, each with the only crate of the workspace that may use it. The types and the
-/// version of a third-party crate therefore appear in only one place.
+/// Third-party crates, each with the only crate in `crates/` that may have it as an ordinary
+/// dependency. No other library therefore depends on its types or its version.
 const SOLE_USERS: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 

@@ -1,8 +1,8 @@
 //! Rule: each promise in `docs/behaviour.md` lists exactly the tests that cite it.
 //!
-//! A test cites a promise in its documentation: `/// Behaviour B12: a plain sentence.` A citation
-//! in the documentation of a file (`//!`) is listed with the path of that file. A citation without
-//! a sentence is a finding.
+//! A test cites a promise in its documentation: `/// Behaviour B12: a plain sentence.` If the
+//! documentation of a file (`//!`) cites a promise, the path of the file is listed. A citation
+//! without a sentence is a finding.
 
 mod citation;
 mod document;

@@ -1,5 +1,5 @@
-//! Rule: each chapter is in the summary of the book, each decision is in the list of decisions, and
-//! each crate is in the README and in ARCHITECTURE.md.
+//! Rule: each chapter is in the summary of the book, each decision has a unique number and is in
+//! the list of decisions, and each crate is in the README and in ARCHITECTURE.md.
 
 use super::links::resolve;
 use super::{Finding, SourceTree, markdown};
@@ -36,8 +36,8 @@ fn check_index(tree: &SourceTree, list: &str, folder: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns a finding for each decision whose file name has no number, or the same number as another
-/// decision.
+/// Returns a finding for each decision whose file name does not start with a four-digit number, or
+/// starts with the number of another decision.
 fn check_decision_numbers(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = None;

@@ -63,8 +63,8 @@ pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     comments
 }
 
-/// Returns the lines of prose in `text`, the content of the file at `path`. Prose is a comment, or
-/// the text of a Markdown page outside code blocks.
+/// Returns the lines of prose in `text`, the content of the file at `path`. Prose is the text of
+/// comments and Markdown pages, without code blocks.
 pub(super) fn prose_lines<'a>(path: &str, text: &'a str) -> Vec<CommentLine<'a>> {
     if !path.ends_with(".md") {
         return comments(path, text).into_iter().flat_map(|comment| comment.lines).collect();

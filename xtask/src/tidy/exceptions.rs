@@ -1,6 +1,6 @@
 //! Parses `exceptions.txt`, the list of files that do not follow a rule yet.
 //!
-//! An unused exception, which hides no finding, is reported as a finding itself.
+//! An exception that hides no finding is unused, and is itself reported as a finding.
 
 use super::{Finding, RULES};
 
@@ -33,7 +33,8 @@ impl Exception<'_> {
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Creates a finding for this unused exception. The message differs if the rule does not exist.
+    /// Creates a finding for this unused exception. The message states whether the code follows the
+    /// rule or the rule does not exist.
     pub(super) fn unused_finding(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

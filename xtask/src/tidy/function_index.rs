@@ -1,5 +1,5 @@
-//! Rule: the files and functions in the behavior tables of ARCHITECTURE.md exist. A row of a
-//! behavior table contains a behavior, its file and its function:
+//! Rule: the files and functions in the behavior tables of ARCHITECTURE.md exist. Each row of a
+//! behavior table contains a behavior, and the file and the function that implement it:
 //!
 //! ```text
 //! | order of the steps | `core: pipeline.rs` | `Pipeline::run_call` |

@@ -53,9 +53,11 @@ pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each import in `text` that refers to a higher layer. `text` is the content
-/// of the file at `path`, and `file` is its path relative to [`SOURCES`]. Without upward imports,
-/// the dependencies between modules have no cycles.
+/// Returns a finding for each import in `text` that refers to a higher layer. If the module of the
+/// file has no layer, returns a finding for the file instead. `text` is the content of the file at
+/// `path`, and `file` is its path relative to [`SOURCES`].
+///
+/// Without upward imports, the dependencies between modules have no cycles.
 fn upward_imports(path: &str, file: &str, text: &str) -> Vec<Finding> {
     let module = file.split(['/', '.']).next().unwrap_or_default();
     let Some(layer) = layer_of(module) else {

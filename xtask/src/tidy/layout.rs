@@ -1,4 +1,5 @@
-//! Rule: the crate in the folder `crates/NAME` is the package `haft-NAME`.
+//! Rule: the crate in the folder `crates/NAME` is the package `haft-NAME`, and `arrows.rs` lists
+//! its dependencies.
 
 use super::{Finding, SourceTree, arrows};
 use crate::workspace::Package;

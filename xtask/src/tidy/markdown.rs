@@ -38,8 +38,8 @@ pub(super) struct CodeBlock {
     /// The info string of the block, for example `rust,no_run`.
     pub(super) info: String,
     pub(super) text: String,
-    /// The path in a comment `<!-- source: PATH -->` on the line before the block. `None` if there
-    /// is no such comment.
+    /// The path in a comment `<!-- source: PATH -->` directly before the block. `None` if there is
+    /// no such comment.
     pub(super) source: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Rule: the tables in ARCHITECTURE.md list each module of a crate, and each file that they list
-//! exists.
+//! Rule: the tables in ARCHITECTURE.md list each top-level module of a crate, and each file that
+//! they list exists.
 
 use std::collections::BTreeSet;
 

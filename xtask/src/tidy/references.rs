@@ -14,7 +14,7 @@ const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 /// The extensions by which a word is recognized as the name of a file in the repository.
 const FILE_EXTENSIONS: &[&str] = &[".rs", ".md"];
 
-/// Words that stand for any name, as in `foo.rs`. File names with these words are not checked.
+/// Placeholders for arbitrary names, as in `foo.rs`. File names with these words are not checked.
 const PLACEHOLDER_WORDS: &[&str] = &["foo", "path", "PATH", "NAME"];
 
 pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {

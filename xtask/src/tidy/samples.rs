@@ -1,8 +1,8 @@
-//! Rule: code on Markdown pages is either a copy of a file or a doctest.
+//! Rule: Rust code in the book is either a copy of a file or a doctest.
 //!
-//! A code block after `<!-- source: PATH -->` must equal the file at this path. The README must
-//! have two blocks of this kind. The Rust blocks in the chapters of the book are doctests of the
-//! package in `tests/`.
+//! On every Markdown page, a code block after `<!-- source: PATH -->` must equal the file at this
+//! path, and no block may be marked `ignore`. The README must contain two copies of examples. The
+//! other Rust blocks in the chapters of the book are doctests of the package in `tests/`.
 
 use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;

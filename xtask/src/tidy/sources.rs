@@ -1,4 +1,5 @@
-//! Rules for Rust files. They check names, lengths and imports, and reject ignored tests.
+//! Rules for Rust files. They check names, lengths and included files, and reject ignored tests and
+//! I/O in `haft-core`.
 
 use super::links::resolve;
 use super::{Finding, SourceTree};
@@ -110,8 +111,8 @@ fn ignored_tests(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each file that is included from outside the folder of the crate. Such a
-/// file would be missing in the published package.
+/// Returns a finding for each `include!` of a file outside the folder of the crate. The file would
+/// be missing in the published package.
 fn unpackaged_includes(path: &str, text: &str) -> Vec<Finding> {
     let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
         return Vec::new();
@@ -154,7 +155,7 @@ fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }
 
-/// Returns `true` if the file at `path` contains only tests.
+/// Returns `true` if `path` is the path of a file that contains only tests.
 pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }

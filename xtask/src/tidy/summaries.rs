@@ -5,7 +5,7 @@ use super::comments::{Comment, CommentKind, comments, split_words};
 use super::{Finding, SourceTree};
 use crate::workspace::Package;
 
-/// The words that must not open a summary, because they turn it into a subordinate clause.
+/// The words that must not open a summary. Most of them turn it into a subordinate clause.
 const OPENERS: &[&str] =
     &["what", "whether", "how", "who", "whom", "whose", "which", "that", "of", "one", "such", "where", "why"];
 

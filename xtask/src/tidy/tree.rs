@@ -1,4 +1,4 @@
-//! Reads the files of the repository. Each file is read once, and all rules use the same text.
+//! Reads the files of the repository, so that all rules use the same text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::Path;
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
 /// The text of each file. The keys are the paths from the root of the repository, with `/` as
-/// separator. The text of a binary file is empty.
+/// separator. The text of a file that is not UTF-8 is empty.
 #[derive(Debug, Default)]
 pub(super) struct SourceTree(BTreeMap<String, String>);
 

@@ -1,5 +1,5 @@
-//! Rule: comments and Markdown pages do not use words such as `told` or `nobody`. Programs do not
-//! speak, and subjects have names.
+//! Rule: comments and Markdown pages do not use words such as `told` or `nobody`. These words treat
+//! a program as a speaker, or leave the subject of a sentence unnamed.
 
 use super::comments::{prose_lines, split_words, without_code_spans};
 use super::{Finding, SourceTree};

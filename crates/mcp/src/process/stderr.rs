@@ -19,7 +19,7 @@ const MAX_ERROR_LINES: usize = 5;
 /// The last 16 KiB that a server wrote to its standard error.
 ///
 /// A task reads the pipe continuously, because the server would block on a full pipe. Dropping the
-/// value ends the task.
+/// `StderrTail` ends the task.
 pub(crate) struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
     reader: AbortOnDropHandle<()>,
@@ -34,7 +34,7 @@ impl StderrTail {
 
     /// Returns the last five non-empty lines of standard error, for an error message.
     ///
-    /// Waits for at most `drain_timeout` until the server closes its standard error.
+    /// Waits up to `drain_timeout` for the server to close its standard error.
     pub(crate) async fn last_lines(&mut self, drain_timeout: Duration) -> String {
         if !self.reader.is_finished() {
             let _ = timeout(drain_timeout, &mut self.reader).await;

@@ -272,7 +272,7 @@ async fn cancelled_call_is_dropped_without_a_response() {
     );
 }
 
-/// The server must end at the end of its input, even before the handshake.
+/// The server must stop at the end of its input, even before the handshake.
 #[tokio::test]
 async fn end_of_input_ends_the_server() {
     let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
@@ -350,8 +350,8 @@ async fn content_and_metadata_are_encoded() {
     .assert_eq(&blocks.join("\n"));
 }
 
-/// MCP requires structured content to be an object. Other output schemas must therefore be wrapped
-/// in an object schema, with adjusted `$ref`s.
+/// MCP requires structured content to be an object. An output schema of another type must therefore
+/// be wrapped in an object schema, with adjusted `$ref`s.
 #[tokio::test]
 async fn output_schema_is_wrapped_in_an_object() {
     let node = json!({

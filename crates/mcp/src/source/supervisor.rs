@@ -150,8 +150,9 @@ impl Supervisor {
     }
 }
 
-/// Subscribes to changes of the tool list if the protocol revision requires a subscription. Renews
-/// the subscription whenever it ends.
+/// Subscribes to changes of the tool list if the server
+/// [requires](ServerClient::needs_subscription) a subscription. Renews the subscription whenever it
+/// ends.
 async fn keep_subscribed(client: &ServerClient, ack_timeout: Duration) {
     let mut backoff = Backoff::default();
     while client.needs_subscription() {

@@ -18,9 +18,8 @@ pub(crate) fn subscribe_to_progress(request: &mut ClientRequest) -> mpsc::Receiv
     reports
 }
 
-/// The sender of the progress reports of a [`ClientRequest`]. The request contains the sender as an
-/// extension. The transport reads the extension when it sends the request. Extensions are not
-/// serialized.
+/// The sender of the progress reports of a [`ClientRequest`]. It is an extension of the request, so
+/// it is not serialized. The transport reads the extension when it sends the request.
 #[derive(Clone)]
 struct ProgressSender(mpsc::Sender<Progress>);
 

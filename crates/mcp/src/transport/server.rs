@@ -24,7 +24,7 @@ use super::{
 pub(crate) struct ServerTransport<R, W> {
     lines: Lines<R>,
     writer: MessageWriter<W>,
-    /// Cancelled when the transport reaches the end of its input.
+    /// A token that is cancelled when the transport stops reading its input.
     input_closed: CancellationToken,
     /// The task that writes an error response to an invalid message.
     ///
@@ -44,8 +44,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
         Self { lines, writer, input_closed, error_response: None, has_session_started: false }
     }
 
-    /// Reads the next message. Returns `None` at the end of the input, or if an error response
-    /// cannot be written.
+    /// Reads the next message. Returns `None` at the end of the input, if reading fails, or if an
+    /// error response cannot be written.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             self.flush_error_response().await?;

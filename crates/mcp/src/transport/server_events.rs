@@ -6,11 +6,12 @@ use tokio_util::sync::CancellationToken;
 /// The events that the transport detects while it reads the server's output.
 #[derive(Default)]
 pub(crate) struct ServerEvents {
-    /// Notified when the server sends `notifications/tools/list_changed`.
+    /// Notified when the server sends `notifications/tools/list_changed`, and when a subscription
+    /// to changes of the tool list begins.
     pub(crate) list_changed: Notify,
     /// `true` after a valid response to `server/discover` has arrived later than the probe timeout.
     /// A failed handshake is then repeated.
     pub(crate) has_late_discover: AtomicBool,
-    /// Cancelled when the server closes its output, or when reading fails.
+    /// A token that is cancelled when the server closes its output, or when reading fails.
     pub(crate) closed: CancellationToken,
 }

@@ -136,8 +136,8 @@ async fn log_lines_on_standard_output_fail_no_call() {
     assert_eq!(received.to_string(), response);
 }
 
-/// The only open request receives errors without an id. A subscription must not count as an open
-/// request, because it remains open until it ends.
+/// An error without an id is assigned to the only open request. A subscription must not count as an
+/// open request, because it has no response until it ends.
 #[tokio::test]
 async fn error_without_an_id_does_not_end_a_subscription() {
     let (mut client, mut server) = connect();

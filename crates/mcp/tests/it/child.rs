@@ -1,5 +1,5 @@
-//! Child processes of the tests. They run this test binary as an MCP server, or as a program that
-//! owns an MCP server.
+//! Child processes of the tests. A child process runs this test binary as an MCP server, or as a
+//! program that owns an MCP server.
 
 mod owner;
 mod responses;
@@ -45,7 +45,7 @@ fn child() {
     process::exit(0);
 }
 
-/// Runs an MCP server that does not use `rmcp` and misbehaves according to `mode`.
+/// Runs an MCP server that does not use `rmcp`. `mode` selects its behaviour.
 ///
 /// Unless the table states otherwise, the server accepts `initialize`, rejects `server/discover`,
 /// and responds correctly to `tools/list`.

@@ -169,8 +169,8 @@ async fn dropping_the_connect_future_leaves_no_process() {
     assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: a server ends with the process that owns it, even if this process is killed,
-/// exits or panics.
+/// Behaviour F51: a server ends with the process that owns it, even if the owner is killed, exits
+/// or panics.
 #[tokio::test(flavor = "multi_thread")]
 async fn end_of_the_owner_leaves_no_process() {
     let ends = ["waits", "exits", "panics", "returns"].map(async |how| {

@@ -17,9 +17,9 @@ impl ServerProcesses {
         Self { marker: marker.to_owned(), groups: HashSet::new() }
     }
 
-    /// Returns the number of running processes of the server. Stores their process groups for later
-    /// calls: a later call must also count processes without the marker after all processes with
-    /// the marker have exited.
+    /// Returns the number of running processes of the server, and stores their process groups.
+    /// Later calls use these groups to count processes without the marker, even after all processes
+    /// with the marker have exited.
     pub(crate) fn count(&mut self) -> usize {
         let (own, _) = group_and_state("self").unwrap();
         let ids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
@@ -35,14 +35,14 @@ impl ServerProcesses {
             String::from_utf8_lossy(&line).contains(&self.marker)
         };
         let marked: HashSet<_> = running.iter().filter(|(id, _)| marked(id)).cloned().collect();
-        // The owner of the server has the marker, too, but runs in the process group of this test.
-        // That group must not be counted.
+        // The owner of the server also has the marker, but runs in the process group of this test.
+        // The processes of this group must not be counted.
         self.groups.extend(marked.iter().map(|(_, group)| group.clone()).filter(|group| *group != own));
         running.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
     }
 
-    /// Waits for at most five seconds until all processes have exited. Returns the number of
-    /// processes that are still running.
+    /// Waits up to five seconds for all processes to exit. Returns the number of processes that are
+    /// still running.
     pub(crate) async fn remaining(&mut self) -> usize {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {

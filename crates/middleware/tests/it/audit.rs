@@ -126,9 +126,9 @@ async fn every_call_has_one_record() {
     assert_eq!(reproducible_line(again), lines[0]);
 }
 
-/// A call that is suspended and then resumed must have two records. The second record contains the
-/// approved arguments and is marked as resumed. The record of a call with a cached result is marked
-/// as cached.
+/// A call that is suspended and then resumed must have two records. The second record must be
+/// marked as resumed and, if the call was approved, contain the approved arguments. The record of a
+/// call with a cached result must be marked as cached.
 #[tokio::test]
 async fn resumed_and_cached_calls_are_marked() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -207,8 +207,8 @@ async fn members_with_secret_names_are_redacted() {
     .await;
 }
 
-/// The names of secrets must be recognized in any case and style, without separators, and with a
-/// number at the end.
+/// The names of secrets must be recognized in any case and style, with or without separators, and
+/// with a number at the end.
 #[tokio::test]
 async fn secret_names_match_in_any_style() {
     let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
@@ -290,8 +290,8 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
     let host = ToolPolicy { redacted: vec!["iban".into(), "plain".into()], ..ToolPolicy::default() };
     check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
-    // A secret is redacted even where the schema does not expect it, here inside `args`. Such a
-    // call fails validation.
+    // A secret is redacted even at a place that the schema does not declare, here inside `args`.
+    // The arguments fail validation.
     check(
         definition.clone(),
         r#"{"args": {"phrase": "x"}, "plain": 7}"#,
@@ -370,9 +370,9 @@ async fn secret_arguments_are_never_logged() {
     #[error("refused")]
     struct Refused(#[source] std::io::Error);
     let trace = Trace::default();
-    // With only one subscriber, `tracing` caches for each callsite the interest of the thread that
-    // reaches it first, and this thread may belong to another test. A second subscriber disables
-    // this cache.
+    // With only one subscriber, `tracing` caches the interest in a callsite when a thread first
+    // reaches it, and this thread may belong to another test. A second subscriber disables this
+    // cache.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _guard = tracing::subscriber::set_default(trace.clone());
     let message = |arguments: &Value| format!("bad password {}", arguments["password"]);

@@ -1,5 +1,5 @@
-//! Behaviour B72: the result cache returns cached results of idempotent tools, and only to the same
-//! principal.
+//! Behaviour B72: the result cache stores only results of idempotent tools, and returns them only
+//! to the principal that made the call.
 
 use std::{
     sync::{
@@ -159,8 +159,8 @@ async fn call_that_started_before_clear_is_not_cached() {
     assert!(call_text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from"));
 }
 
-/// Two tools with equal names and definitions must not share results, but clones of a tool must
-/// share them.
+/// Two tools with equal names and definitions must not share results. A tool must keep its results
+/// when it is renamed.
 #[tokio::test]
 async fn each_tool_has_its_own_results() {
     let cache = ResultCache::new(MINUTE);
@@ -250,8 +250,8 @@ async fn cache_is_bounded_in_entries_and_bytes() {
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
 }
 
-/// The cache must store a long result in full, and each caller must get its own handle to the full
-/// text.
+/// The cache must store a long result in full. Each call must return a handle to the full text that
+/// only the principal of the call can use.
 #[tokio::test]
 async fn long_result_is_cached_untruncated() {
     let (tool, runs) = counting_tool(|_| Ok("x".repeat(1 << 20).into()));

@@ -89,7 +89,7 @@ async fn call_text(tool: &impl Tool, arguments: Value) -> String {
 async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let ann = || json!({"name": "Ann"});
     // An object becomes the arguments of the next tool, or the value of its only required argument.
-    // Any other result, for example a text, becomes the value of the only argument.
+    // Any other result, for example a text, becomes the value of its only argument.
     assert_eq!(call_text(&chain("a_b", (FindUser, Greet)).unwrap(), ann()).await, "Hello Ann, number 7");
     assert_eq!(call_text(&chain("a_b", (FindUser, Mark)).unwrap(), ann()).await, "Ann has 1");
     let all = chain("all", (FindUser, Greet, Count, Double)).unwrap();
@@ -198,8 +198,8 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     );
     check_fit(id("number"), id("integer"), expect!["fits"]);
     // Unless `additionalProperties` is `false`, an object may have members that its schema does not
-    // list. Therefore it is not a mismatch if the output schema does not list a member that the
-    // next tool requires.
+    // list. An output schema therefore fits even if it does not list a member that the next tool
+    // requires.
     let mut less = object(json!({"id": {}}), json!(["id"]));
     check_fit(less.clone(), id("integer"), expect!["fits"]);
     less["additionalProperties"] = json!(true);
@@ -335,7 +335,7 @@ fn definition_is_derived_from_the_parts() {
     );
 }
 
-/// Creates a chain of three tools. The first tool has the policy `first`. The second tool fails
+/// Creates a chain of three tools. The first tool has the policy `first`, and the second tool fails
 /// with the error that `fail` returns.
 fn failing_chain(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
     let fails = DynamicTool::new(definition("second"), move |_, _| async move { Err::<(), _>(fail()) });

@@ -128,7 +128,7 @@ async fn concurrency_limit_bounds_parallel_calls() {
     assert_eq!(started.elapsed().as_secs(), 3);
 }
 
-/// A call that times out or is dropped must release its permit of the concurrency limit.
+/// A call that times out or is dropped must return its permit to the concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn aborted_calls_release_their_permit() {
     let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };

@@ -111,7 +111,8 @@ async fn offset_limit_and_find_select_a_page() {
 }
 
 /// A page is itself the result of a call to `read_result`. The pipeline must not store it again,
-/// even if it has more bytes than characters, or if the output limit of `read_result` truncates it.
+/// even if it consists of multi-byte characters, or if the output limit of `read_result` truncates
+/// it.
 #[tokio::test]
 async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
@@ -153,8 +154,8 @@ async fn omitted_media_has_no_hint() {
     assert!(!text.contains("read on"), "{text}");
 }
 
-/// A stored result and its handle must be visible only to the principal of the call, or, without a
-/// principal, only in the same run.
+/// A stored result and its handle must be visible only to the principal of the call. Without a
+/// principal, they must be visible only in the same run.
 #[tokio::test]
 async fn results_are_private_to_their_owner() {
     let tools =
@@ -214,8 +215,8 @@ async fn hint_names_only_a_listed_tool() {
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
-/// `read_result` must return the content blocks of a result in order. A description replaces each
-/// block of media.
+/// `read_result` must return the content blocks of a result in order, with a description in place
+/// of each media block.
 #[tokio::test]
 async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())

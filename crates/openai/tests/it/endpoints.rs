@@ -44,7 +44,7 @@ async fn key_in_a_reply_is_redacted() {
     }
 }
 
-/// Short values are not redacted, because they may occur inside other words.
+/// Short header values are not redacted, because they may occur by chance in an error message.
 #[tokio::test]
 async fn short_header_value_is_not_redacted() {
     let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});

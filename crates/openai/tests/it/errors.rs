@@ -17,7 +17,7 @@ async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
     (error, server.take_requests().len())
 }
 
-/// Behaviour M1: a retry waits at least as long as `Retry-After` requires.
+/// Behaviour M1: a retry waits at least for the delay in `Retry-After`.
 ///
 /// `client/retry/tests.rs` tests the retry policy with paused time.
 #[tokio::test]

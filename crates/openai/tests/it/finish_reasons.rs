@@ -32,8 +32,8 @@ async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
-/// Receives a reply with `content` and the finish reason `reason`, first non-streamed and then
-/// streamed. Returns both results.
+/// Receives a reply with `content` and the finish reason `reason`. Returns the results of a
+/// non-streamed and of a streamed request.
 async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
     let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
     let streamed =
@@ -139,7 +139,7 @@ async fn empty_reason_does_not_end_a_stream() {
 }
 
 /// Some servers send a finish reason at the end of the reasoning, before the answer. The content
-/// after it must not be lost.
+/// after this finish reason must not be lost.
 #[tokio::test]
 async fn content_after_a_reason_reopens_the_stream() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
@@ -195,7 +195,8 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
 }
 
-/// Behaviour M8: a call without arguments is incomplete if a limit stopped the reply.
+/// Behaviour M8: a call without arguments is incomplete if a token limit or a content filter
+/// stopped the reply.
 #[tokio::test]
 async fn call_without_arguments_is_truncated_by_a_limit() {
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));

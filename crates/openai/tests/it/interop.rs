@@ -253,8 +253,8 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!((&body["stream"], &body["stream_options"]["include_usage"]), (&json!(true), &json!(true)));
 }
 
-/// async-openai rejects replies without `id`, `created` and `index`, and arguments as an object.
-/// haft parses these replies again, so they are accepted.
+/// async-openai rejects replies without `id`, `created` or `index`, and replies with arguments as
+/// an object. haft parses the body of a rejected reply again, so these replies are accepted.
 #[tokio::test]
 async fn lenient_reader_accepts_what_the_client_rejects() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1}}});

@@ -26,7 +26,7 @@ use tracing::{
 use crate::log_capture::set_subscriber;
 use crate::server::{Server, hello, minimal_reply, ok_reply, reply};
 
-/// A subscriber that stores the fields of all events as `name=value`.
+/// A subscriber that stores the fields of all events of haft as `name=value`.
 #[derive(Clone, Default)]
 struct EventLog(Arc<Mutex<Vec<String>>>);
 
@@ -133,7 +133,7 @@ async fn omitted_image_is_logged_once() {
     assert_eq!(sent, [false, false, true]);
 }
 
-/// A subscriber that counts the spans that are currently entered.
+/// A subscriber that counts the currently entered spans with the name `chat`.
 #[derive(Clone, Default)]
 struct SpanDepth(Arc<AtomicUsize>);
 
@@ -170,8 +170,8 @@ impl Drop for DepthOnDrop {
     }
 }
 
-/// If a stream is cancelled, its request is dropped inside its span. Events that a layer logs
-/// during the cancellation then belong to the span.
+/// If a stream is cancelled, its request is dropped inside its span, so that events that a layer
+/// logs during the cancellation belong to the span.
 #[tokio::test]
 async fn cancelled_stream_is_dropped_within_its_span() {
     let (depth, dropped) = (SpanDepth::default(), Arc::<Mutex<Vec<usize>>>::default());

@@ -54,9 +54,10 @@ fn end() -> Value {
     json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
 }
 
-/// Receives a reply, first non-streamed (`whole`) and then streamed (`deltas`), and continues the
-/// conversation on the same server and on a different server. Compares the messages that the
-/// servers receive with the snapshots `own` (same server) and `other`.
+/// Receives a reply, first non-streamed (`whole`) and then streamed (`deltas`), and continues each
+/// conversation on the same server. Also continues the first conversation on a different server.
+/// Compares the messages that the servers receive with the snapshots `own` (same server) and
+/// `other`.
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
@@ -123,7 +124,7 @@ async fn thinking_blocks_are_sent_back() {
 }
 
 /// Gemini rejects a call without its thought signature, so the signature is sent back with the
-/// call.
+/// call. If the first call of a message has no signature, a placeholder is sent with it.
 #[tokio::test]
 async fn thought_signatures_are_sent_back() {
     let mut signed = call();

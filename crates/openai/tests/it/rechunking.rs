@@ -11,9 +11,9 @@ use crate::{
     server::{Server, Step, hello},
 };
 
-/// A recorded stream with all features of server-sent events: comments, each kind of line end,
-/// unused fields, no space after the colon, events without data, a chunk on two lines, and
-/// characters of two to four bytes.
+/// A recorded stream with many features of server-sent events: a byte order mark, comments, each
+/// kind of line end, unused fields, no space after the colon, events without data, a chunk on two
+/// lines, and characters of two to four bytes.
 const RECORDED: &str = concat!(
     "\u{feff}: ping\n\n",
     "event: message\nid: 1\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",

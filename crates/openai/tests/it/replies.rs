@@ -132,7 +132,8 @@ async fn reasoning_is_read_from_both_fields() {
     }
 }
 
-/// Behaviour M7: `function_call`, the predecessor of `tool_calls`, is accepted, streamed or not.
+/// Behaviour M7: `function_call`, the predecessor of `tool_calls`, is accepted, with and without
+/// streaming.
 #[tokio::test]
 async fn legacy_function_call_is_a_call() {
     let whole = completion(
@@ -247,7 +248,7 @@ async fn refusal_is_a_separate_field() {
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
-/// Behaviour M10: an empty reply is retried. After the last attempt, the error `EmptyResponse` is
+/// Behaviour M10: an empty reply is retried. After the last retry, the error `EmptyResponse` is
 /// returned.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {

@@ -233,7 +233,7 @@ async fn tool_fields_are_omitted_without_tools() {
 }
 
 /// Newer OpenAI models require `max_completion_tokens`, and DeepSeek requires `reasoning_content`.
-/// Each field is sent only if the matching option of the builder is set.
+/// Without a known provider, each field is sent only if the matching option of the builder is set.
 #[tokio::test]
 async fn provider_specific_fields_are_sent_by_option() {
     let thought = AssistantMessage {

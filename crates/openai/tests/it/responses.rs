@@ -255,8 +255,8 @@ async fn type_of_the_last_event_overrides_its_status() {
     assert_eq!(last(&events).await.unwrap(), whole(&sample_response()).await.unwrap());
 }
 
-/// The provider data contains the lengths of the original texts. If these lengths no longer match
-/// the text of the message, all of the text must still be sent.
+/// The provider data contains the lengths of the original texts. Even if these lengths do not match
+/// the text of the message, all of the text must be sent.
 #[test]
 fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
@@ -555,8 +555,8 @@ async fn only_new_messages_are_sent_after_a_stored_response() {
     }
 }
 
-/// If the server has deleted the stored response, the whole conversation is sent at once, without a
-/// retry.
+/// If the server has deleted the stored response, the whole conversation is sent immediately. This
+/// does not count as a retry.
 #[tokio::test]
 async fn expired_response_id_resends_the_conversation() {
     let expired = json!({"error": {"message": "Previous response with id 'resp_1' not found.",

@@ -1,4 +1,5 @@
-//! Property tests: the items of a response are sent back unchanged and in order.
+//! Property tests: the items of a response are sent back in order, and streamed and non-streamed
+//! replies are equal.
 
 use std::sync::Arc;
 
@@ -66,8 +67,9 @@ fn message_of(items: &[Item]) -> Option<AssistantMessage> {
         .map(|reply| reply.message)
 }
 
-/// Returns the input items that must be sent back for `items`. Empty texts are omitted. Reasoning
-/// is omitted if the item to which it belongs was removed.
+/// Returns the input items that must be sent back for `items`. Empty texts are omitted, and so are
+/// items for which `is_present` returns `false`. Reasoning is omitted together with the item that
+/// follows it, and at the end of `items`.
 fn expected(items: &[Item], is_present: impl Fn(&Item) -> bool) -> Vec<Value> {
     let (mut sent, mut reasoning) = (Vec::new(), Vec::new());
     for (place, item) in items.iter().enumerate() {

@@ -205,7 +205,7 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
             vec![call_delta(json!([one, two]))],
             vec![call_delta(json!([one])), call_delta(json!([two]))],
             vec![call_delta(json!([numbered(one.clone())])), call_delta(json!([numbered(two.clone())]))],
-            // Pieces that all repeat the id and the name.
+            // Each piece repeats the id and the name.
             vec![
                 call_delta(json!([piece(id, "add", "{\"x\"")])),
                 call_delta(json!([piece(id, "add", ":1}")])),

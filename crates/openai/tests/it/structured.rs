@@ -119,8 +119,7 @@ async fn gemini_gets_its_schema_subset() {
     .await;
 }
 
-/// Servers other than OpenAI and Google, such as llama.cpp, use the schema only to constrain
-/// decoding, so it is sent unchanged.
+/// Servers such as llama.cpp use the schema only to constrain decoding, so it is sent unchanged.
 #[tokio::test]
 async fn other_servers_get_the_unchanged_schema() {
     for provider in [None, Some(Provider::LlamaCpp)] {

@@ -26,7 +26,7 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
 
 /// Behaviour M5: establishing a connection has a timeout.
 ///
-/// The test connects to a listener with a full backlog, because the kernel never establishes this
+/// The test connects to a listener with a full backlog, because the kernel never establishes such a
 /// connection.
 #[tokio::test]
 async fn connecting_times_out() {

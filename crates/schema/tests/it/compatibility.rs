@@ -47,8 +47,8 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// If a schema is incompatible with the schema of a consumer, its values must be invalid for the
-/// consumer. Each schema must be compatible with itself.
+/// If a schema is incompatible with the schema of a consumer, an example value of the first schema
+/// must be invalid for the second. Each schema must be compatible with itself.
 #[test]
 fn values_of_incompatible_schemas_are_invalid() {
     let schemas: Vec<_> = schemas().into_iter().map(|value| Schema::new(value).unwrap()).collect();

@@ -50,8 +50,8 @@ fn optional_properties_become_required_and_nullable() {
     );
 }
 
-/// Behaviour S4: a schema with alternatives at the root cannot be strict. The alternatives are
-/// merged into one object with all their properties.
+/// Behaviour S4: a schema whose root has alternatives with different properties cannot be strict.
+/// The alternatives are merged into one object with the properties of all alternatives.
 #[test]
 fn root_with_alternatives_becomes_one_object() {
     check(
@@ -76,7 +76,9 @@ fn root_with_alternatives_becomes_one_object() {
 }
 
 /// Most schemas with `anyOf` at the root use it to require at least one of several properties.
-/// Strict mode requires all properties, so this `anyOf` must become a note in the description.
+/// Strict mode requires all properties, so this `anyOf` must become a note in the description. A
+/// `oneOf` of this form cannot be strict, because a property with the value `null` counts as
+/// present.
 #[test]
 fn alternatives_of_required_become_a_note() {
     check(
@@ -314,7 +316,7 @@ fn strict_limits_are_checked() {
 }
 
 /// The expansion of references can double the size of a small schema at each level. The derivation
-/// of a strict schema must stop early.
+/// of the strict schema must stop before the schema becomes large.
 #[test]
 fn schema_bomb_is_not_strict() {
     let level = |level: usize| {

@@ -21,14 +21,14 @@ use haft_schema::{RepairPolicy, Schema, SchemaFault, repair};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The skipped files of the suite, and the reason for each.
+/// The skipped files of the suite, each with the reason.
 const SKIPPED: [(&str, &str); 3] = [
     ("format", "formats are assertions here, not annotations; the folder `format` tests them"),
     ("idn-email", "not validated: requires Unicode tables"),
     ("idn-hostname", "not validated: requires Unicode tables"),
 ];
 
-/// A schema of the suite, with values to test.
+/// A schema of the suite, with its tests.
 #[derive(Deserialize)]
 struct Case {
     description: String,

@@ -13,7 +13,7 @@ pub(super) struct Exchange {
     /// memory, it is `None` and `request` is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
-    /// The request, in the format of
+    /// The request, in the form returned by
     /// [`ChatRequest::to_canonical_json`](haft_core::model::ChatRequest::to_canonical_json).
     pub(super) request: Value,
     #[serde(flatten)]

@@ -120,7 +120,7 @@ impl CassetteModel {
 
     /// Creates a model that records or replays, according to `mode`. `recorded` is the text of the
     /// cassette, or `None` if there is no cassette yet. The function `model` creates the real
-    /// model. It is not called in replay mode.
+    /// model, and is not called in replay mode.
     ///
     /// The returned model does not access files. The caller reads the recorded text from a file,
     /// and writes the text that [`recorded_text`](Self::recorded_text) returns to that file.

@@ -245,8 +245,8 @@ impl AgentCheck {
         }
     }
 
-    /// Drops the event stream of a run after the first event, and checks that the context of the
-    /// run is then dropped too. A task that outlives the stream would keep the context alive.
+    /// Drops the event stream of a run after the first event, and checks that this drops the
+    /// context of the run. A task that outlives the stream would keep the context alive.
     async fn drop_early(&self, report: &mut Report) {
         let input = (self.input)();
         let probe: Arc<dyn ProgressSink> = Arc::new(ContextProbe);

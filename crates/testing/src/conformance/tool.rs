@@ -210,7 +210,7 @@ impl ToolCheck {
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.call_context(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // Spawn a task, because a tool that blocks its thread would otherwise block the check, too.
+        // Spawn a task, so that a tool that blocks its thread does not block the check.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
         with_timeout(self.timeout, call.join_next()).await.flatten()

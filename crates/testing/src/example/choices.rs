@@ -21,7 +21,7 @@ pub(super) struct Choices {
     offset: usize,
 }
 
-/// Identifies a choice by the JSON pointer of the value, the keyword (such as `anyOf`), and the
+/// The identity of a choice: the JSON pointer of the value, the keyword (such as `anyOf`), and the
 /// memory address of the subschema. The address is 0 if a value has only one choice for this
 /// keyword.
 #[derive(Clone, PartialEq, Eq, Hash)]

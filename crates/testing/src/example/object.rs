@@ -5,8 +5,8 @@ use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 use haft_schema::reference::join_pointer;
 
-/// The maximum nesting depth of objects with generated optional members. Optional members are
-/// generated only if the example is invalid without them.
+/// The maximum nesting depth of objects that are also tried with all their optional members, if the
+/// example without these members is invalid.
 const MAX_OPTIONAL_DEPTH: usize = 2;
 
 /// The maximum number of member names that are generated for one object. Names are generated only

@@ -11,8 +11,8 @@ const CITATION_WORD: &str = "Behaviour";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Citation {
     pub(super) id: String,
-    /// The test that cites the promise, as `path.rs::name`. For a citation in the documentation of
-    /// a file, only the path.
+    /// The test that cites the promise, as `path.rs::name`, or only the path if the documentation
+    /// of the file cites it.
     pub(super) test: String,
     pub(super) path: String,
     pub(super) line: usize,
@@ -111,7 +111,7 @@ fn leading_ids(text: &str) -> (Vec<String>, &str) {
             None => after,
         };
         next = [", and ", ", ", " and "].iter().find_map(|separator| rest.strip_prefix(separator));
-        // The word may be repeated, as in `Behaviour T5, Behaviour B19: a sentence.`
+        // The word `Behaviour` may be repeated, as in `Behaviour T5, Behaviour B19: a sentence.`
         next = next.map(|next| match next.strip_prefix(CITATION_WORD) {
             Some(list) => without_plural(list).trim_start(),
             None => next,

@@ -41,8 +41,8 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
     entries
 }
 
-/// Returns `page` with new lists of tests below the promises. `tests` maps the id of a promise to
-/// the tests that cite it. Planned promises get no list.
+/// Returns `page` with updated lists of tests. `tests` maps the id of a promise to the tests that
+/// cite it. Planned promises get no list.
 pub(super) fn replace_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut text = String::new();
     let mut is_planned = false;

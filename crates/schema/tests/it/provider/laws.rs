@@ -84,9 +84,9 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
     })
 }
 
-/// A generator of values for a schema. The values resemble the arguments written by a model. The
-/// generator merges the objects for the parts of an `allOf` and ignores `not`, so a generated value
-/// may be invalid.
+/// A generator of values for a schema. The values resemble arguments that a model writes. The
+/// generator merges the objects for the parts of an `allOf` and ignores keywords such as `not` and
+/// `minLength`, so a generated value may be invalid.
 struct ValueGenerator<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
@@ -152,7 +152,7 @@ impl ValueGenerator<'_> {
     }
 }
 
-/// Returns the values that a model can write instead of `value` under the strict schema `schema`,
+/// Returns the values that a model can write in place of `value` for the strict schema `schema`,
 /// with `null` for absent properties. The list may be empty.
 fn possible_strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
@@ -202,8 +202,8 @@ fn close_objects(schema: &Value) -> Value {
     }
 }
 
-/// Adds each form in `forms` to a copy of each value in `values`, with the function `add`. Returns
-/// at most 50 of the resulting values.
+/// Combines each value in `values` with each form in `forms`: `add` adds the form to a copy of the
+/// value. Returns at most 50 combinations.
 fn combine(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)

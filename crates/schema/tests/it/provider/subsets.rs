@@ -10,8 +10,8 @@ use serde_json::{Map, json};
 
 use super::check_target;
 
-/// Returns the schema of an order, in the form that Pydantic or a Rust type with `Option`
-/// generates.
+/// Returns the schema of an order, as Pydantic generates it, or schemars for a Rust type with
+/// `Option`.
 fn order_schema() -> serde_json::Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -113,8 +113,8 @@ fn recursive_tree_is_inlined_once() {
     );
 }
 
-/// serde generates alternatives with a constant tag for an enum. These alternatives must not be
-/// merged.
+/// The schema of a serde enum consists of alternatives with a constant tag. The alternatives must
+/// not be merged, except at the root for Gemini, where the schema must be a single object.
 #[test]
 fn tagged_alternatives_are_kept() {
     let shape = json!({
@@ -153,8 +153,8 @@ fn tagged_alternatives_are_kept() {
     check_target(SmallModel, root, &expect!["as given, not strict"]);
 }
 
-/// Gemini rejects a request with an unsupported keyword. Every unsupported keyword must be removed
-/// or moved to the description.
+/// Gemini rejects a request with an unsupported keyword. Every unsupported keyword must be removed,
+/// replaced by supported keywords, or moved to the description.
 #[test]
 fn keywords_rejected_by_gemini_are_replaced() {
     let refused = json!({"properties": {
@@ -312,8 +312,7 @@ fn contradictions_are_dropped_or_replaced() {
     );
 }
 
-/// In a schema of the type `null`, assertions such as `not` have no effect. They must be dropped
-/// and reported.
+/// In a schema of the type `null`, an assertion such as `not` must be dropped and reported.
 #[test]
 fn assertions_about_null_are_dropped() {
     let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});

@@ -7,8 +7,8 @@ use expect_test::expect;
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
-/// The number of tested schemas, the number of schemas with a strict form, and the number of strict
-/// forms without any change.
+/// The numbers of tested schemas, of schemas with a strict form, and of strict forms without
+/// reported changes.
 #[derive(Default)]
 struct SchemaCounts {
     all: usize,
@@ -19,8 +19,8 @@ struct SchemaCounts {
 impl SchemaCounts {
     fn add(&mut self, case: &Value) {
         let argument = &case["schema"];
-        // References start at the root of a schema, but the tested schema is nested in an argument.
-        // Schemas with references are therefore skipped.
+        // References are resolved from the root of the document. The tested schema is nested in an
+        // argument, so schemas with references are skipped.
         if argument.to_string().contains("Ref\"") || argument.to_string().contains("$ref\"") {
             return;
         }

@@ -38,7 +38,7 @@ async fn check(tool: impl Tool + 'static, expected: Expect) {
     expected.assert_eq(&format_violations(&conformance::tool(tool).await));
 }
 
-/// Checks `tool`, whose calls do not end when they are cancelled or dropped. The check waits until
+/// Checks `tool`, whose calls do not end when they are cancelled or dropped. The check waits up to
 /// the timeout for each call to end, so a short timeout keeps the test fast.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
     let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
