@@ -24,7 +24,7 @@ where
     let span = Span::current();
     let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(call)));
     task.await.map_err(|error| match error.try_into_panic() {
-        // Resumes the panic of `call`, so that the pipeline catches it and returns a failed call.
+        // Resumes the panic of `call`. The pipeline catches it and reports the call as failed.
         Ok(panic) => resume_unwind(panic),
         Err(_shut_down) => ToolError::Cancelled,
     })

@@ -5,7 +5,7 @@ use super::{BuildError, ModelBuilder, server::Server};
 use crate::client::provider::Provider;
 
 impl<M> ModelBuilder<M> {
-    /// Returns the headers of all requests to `target`: the API key, and the headers of the builder.
+    /// Returns the headers of all requests to `target`: the API key and the builder's own headers.
     pub(super) fn build_headers(&self, target: &Server) -> Result<HeaderMap, BuildError> {
         let mut headers = HeaderMap::new();
         let key = target.key.expose_secret();

@@ -20,8 +20,8 @@ pub(in crate::client) struct ClientSettings {
 }
 
 impl<M> ModelBuilder<M> {
-    /// Returns the settings of the client. The options of the builder take precedence over the quirks
-    /// of `provider`.
+    /// Returns the settings of the client. Options of the builder take precedence over quirks of
+    /// `provider`.
     pub(super) fn client_settings(&self, provider: Option<Provider>) -> ClientSettings {
         let usual = Provider::quirks(provider);
         // Fine-tuned models do not support all keywords of strict schemas.
