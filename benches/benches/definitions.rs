@@ -68,7 +68,7 @@ fn format_new() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
         for _ in 0..rounds {
-            black_box(haft_openai::tools(&ToolList::new("bench", tools.clone())));
+            black_box(haft_openai::encode_tools(&ToolList::new("bench", tools.clone())));
         }
     })
 }
@@ -79,7 +79,7 @@ fn format_cached() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {
         for _ in 0..rounds {
-            black_box(haft_openai::tools(&list));
+            black_box(haft_openai::encode_tools(&list));
         }
     })
 }
@@ -88,7 +88,7 @@ fn format_new_strict() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
         for _ in 0..rounds {
-            black_box(haft_openai::strict_tools(&ToolList::new("bench", tools.clone())));
+            black_box(haft_openai::encode_strict_tools(&ToolList::new("bench", tools.clone())));
         }
     })
 }
@@ -97,7 +97,7 @@ fn format_cached_strict() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {
         for _ in 0..rounds {
-            black_box(haft_openai::strict_tools(&list));
+            black_box(haft_openai::encode_strict_tools(&list));
         }
     })
 }

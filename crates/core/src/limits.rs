@@ -76,13 +76,13 @@ pub const READ_RESULT_CHARACTERS: usize = 30_000;
 /// The maximum number of results in a `haft_middleware::ResultCache`, an LRU cache.
 pub const CACHED_RESULTS: usize = 1_000;
 
-/// The maximum size of a `haft_middleware::ResultCache`, in bytes of results and arguments: 64 MiB.
+/// The maximum total size of the results and arguments in a `haft_middleware::ResultCache`: 64 MiB.
 pub const RESULT_CACHE_BYTES: usize = 64 << 20;
 
 /// The maximum number of replies in a `haft_middleware::ReplyCache`, an LRU cache.
 pub const CACHED_REPLIES: usize = 1_000;
 
-/// The maximum size of a `haft_middleware::ReplyCache`, in bytes of replies: 64 MiB.
+/// The maximum total size of the replies in a `haft_middleware::ReplyCache`, as JSON: 64 MiB.
 pub const REPLY_CACHE_BYTES: usize = 64 << 20;
 
 /// The maximum number of hand-offs per run.

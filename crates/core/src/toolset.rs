@@ -275,12 +275,12 @@ impl Toolset {
     /// is withheld if it has a [defect](ToolDefinition::defect), if an earlier tool has the same
     /// name, or if `cx` does not provide its declared host state.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
-        self.merge(cx, |merged| merged.list_available(&cx.state)).await
+        self.list_with(cx, |merged| merged.list_available(&cx.state)).await
     }
 
     /// Returns a snapshot of all tools, including tools whose host state is missing from `cx`.
     pub(super) async fn list_all(&self, cx: &ListContext) -> ToolList {
-        self.merge(cx, |merged| merged.all()).await
+        self.list_with(cx, |merged| merged.all()).await
     }
 
     /// Returns a snapshot that contains the tool named `name`, if it exists. To save work, the
@@ -290,7 +290,11 @@ impl Toolset {
         if own.get(name).is_some() { own.clone() } else { self.list_all(cx).await }
     }
 
-    async fn merge(&self, cx: &ListContext, select: impl FnOnce(&mut MergedTools) -> ToolList) -> ToolList {
+    async fn list_with(
+        &self,
+        cx: &ListContext,
+        select: impl FnOnce(&mut MergedTools) -> ToolList,
+    ) -> ToolList {
         let listings = self.parts.iter().filter_map(|part| part.list(cx));
         let listings = join_all(listings).await;
         let mut merged = self.merged_cache.lock().unwrap_or_else(PoisonError::into_inner);

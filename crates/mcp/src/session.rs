@@ -233,7 +233,7 @@ async fn negotiate(
     transport: ClientTransport<ChildStdout, ChildStdin>,
     events: &ServerEvents,
 ) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
-    let reopened = transport.reopen();
+    let second_transport = transport.with_same_streams();
     let mode = match client_config().serve_with_lifecycle(transport, handshake.lifecycle_mode()).await {
         Err(_) if events.has_late_discover.load(Ordering::Relaxed) => {
             ClientLifecycleMode::Discover { preferred_versions: versions_for_discover() }
@@ -245,7 +245,7 @@ async fn negotiate(
         }
         outcome => return outcome,
     };
-    client_config().serve_with_lifecycle(reopened, mode).await
+    client_config().serve_with_lifecycle(second_transport, mode).await
 }
 
 fn is_connection_closed(error: &ClientInitializeError) -> bool {

@@ -21,23 +21,25 @@ use crate::{
     listing::{ListLimits, Listing},
 };
 
-/// A tool source that runs an MCP server.
+/// A tool source backed by an MCP server.
 ///
-/// The source owns the server process. It starts the server, negotiates the protocol revision
-/// (2026-07-28, or 2025-11-25 and earlier), restarts the server after a crash, and terminates it
-/// when the source is dropped.
+/// [`start`](Self::start) and [`connect`](Self::connect) run the server as a child process. The
+/// source negotiates the protocol revision (2026-07-28, or 2025-11-25 and earlier), restarts the
+/// server after a crash, and terminates it when the source is dropped.
+/// [`from_service`](Self::from_service) uses an existing connection and never restarts the server.
 ///
-/// The tools remain valid across restarts. After the source is dropped, calls of its tools fail.
+/// The tools remain valid across restarts. After the source is dropped, calls to its tools fail.
 ///
 /// # Failures
 ///
-/// - **The server does not start:** the source tries again, with a backoff from 250 ms to 30 s.
+/// - **The server does not start:** `connect` returns an error. A source created by `start` tries
+///   again, with a backoff from 250 ms to 30 s.
 /// - **The server exits during a call:** the call fails with
 ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
-/// - **A tool is called during a restart:** the call waits for the server, up to the handshake
-///   timeout.
-/// - **No server is running:** the call fails. The `source` of the error is a
-///   [`NotConnected`](crate::NotConnected).
+/// - **A tool is called while the server restarts after a crash:** the call waits for the server,
+///   up to the handshake timeout.
+/// - **The latest attempt to start the server failed, or this wait timed out:** the call fails. The
+///   `source` of the error is a [`NotConnected`](crate::NotConnected).
 /// - **A tool has an invalid definition:** the tool is omitted from the list and reported in a
 ///   diagnostic.
 ///

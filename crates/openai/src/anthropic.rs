@@ -1,9 +1,10 @@
 //! Encoding of tools and tool results for Anthropic's Messages API, and decoding of its tool calls.
 //! This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`tools`], decode the [`decode_tool_calls`] of
-//! a reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
-//! reply and the [`tool_results`] to the conversation and send the next request.
+//! For programs with their own agent loop: send the [`encode_tools`], decode the
+//! [`decode_tool_calls`] of a reply, and execute them through a [`Pipeline`](haft_core::Pipeline).
+//! Then append the unchanged reply and the [`encode_tool_results`] to the conversation and send the
+//! next request.
 //!
 //! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
 //! and `tool_result`.
@@ -22,7 +23,7 @@
 //! }
 //!
 //! let list = ToolList::new("mine", [Add]);
-//! assert_eq!(anthropic::tools(&list)[0]["input_schema"]["required"], json!(["x", "y"]));
+//! assert_eq!(anthropic::encode_tools(&list)[0]["input_schema"]["required"], json!(["x", "y"]));
 //!
 //! let reply = json!({"role": "assistant", "content": [
 //!     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"x": 17, "y": 25}},
@@ -31,7 +32,7 @@
 //!
 //! let result = ToolResult::done("toolu_1", "add", ToolOutput::from("42"));
 //! assert_eq!(
-//!     anthropic::tool_results([&result]),
+//!     anthropic::encode_tool_results([&result]),
 //!     json!({"role": "user", "content": [
 //!         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "42"},
 //!     ]})
@@ -53,14 +54,14 @@ use crate::{
 /// Encodes a tool for the Messages API. Alternatives such as `anyOf` at the root of the input
 /// schema are merged, because the API rejects them. A schema without alternatives at the root is
 /// sent unchanged.
-pub fn tool(definition: &ToolDefinition) -> Value {
+pub fn encode_tool(definition: &ToolDefinition) -> Value {
     let schema = provider_schema(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 
 /// Encodes the tools of `list` as the `tools` field of a Messages request.
-pub fn tools(list: &ToolList) -> Vec<Value> {
-    list.tools().iter().map(|it| tool(it.definition())).collect()
+pub fn encode_tools(list: &ToolList) -> Vec<Value> {
+    list.tools().iter().map(|it| encode_tool(it.definition())).collect()
 }
 
 /// Decodes the tool calls of `message`, a reply or an assistant message of the Messages API.
@@ -94,8 +95,8 @@ pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 
 /// Encodes the results of all calls of one reply as the next user message. The API requires all
 /// results in a single message.
-pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
-    let blocks: Vec<_> = results.into_iter().map(tool_result).collect();
+pub fn encode_tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
+    let blocks: Vec<_> = results.into_iter().map(encode_tool_result).collect();
     json!({"role": "user", "content": blocks})
 }
 
@@ -107,7 +108,7 @@ fn is_supported_image(piece: &Content) -> bool {
     matches!(media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-fn tool_result(result: &ToolResult) -> Value {
+fn encode_tool_result(result: &ToolResult) -> Value {
     let content = encode_result_content(result, is_supported_image, |piece| match piece {
         Content::Image { data, media_type } if is_supported_image(piece) => {
             let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});

@@ -33,7 +33,10 @@ pub(crate) use message::encode_message_with;
 pub use message::{encode_message, encode_messages};
 #[cfg(feature = "client")]
 pub(crate) use response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
-pub use tool::{EncodedTools, strict_tool, strict_tools, tool, tool_for_target, tools, tools_for_target};
+pub use tool::{
+    EncodedTools, encode_strict_tool, encode_strict_tools, encode_tool, encode_tool_for_target, encode_tools,
+    encode_tools_for_target,
+};
 #[cfg(feature = "client")]
 pub(crate) use tool::{ToolFormat, cached_tools};
 pub(crate) use tool::{provider_schema, provider_schemas};
@@ -84,8 +87,9 @@ impl PartialEq for WarnOnce {
 
 impl Eq for WarnOnce {}
 
-/// The field of an assistant message that returns its reasoning to the server. It is only sent with
-/// messages that contain tool calls. OpenAI has no such field, and DeepSeek requires one.
+/// The field in which the reasoning of an assistant message is sent back to the server. The field
+/// is only sent with messages that contain tool calls. OpenAI does not have this field, and
+/// DeepSeek requires it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum ReasoningField {

@@ -1,10 +1,11 @@
 //! Encoding of tools and tool results for Gemini's `generateContent`, and decoding of its tool
 //! calls. This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`tools`], decode the [`decode_tool_calls`] of
-//! a reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
-//! reply and the [`tool_results`] to the conversation and send the next request. The reply must not
-//! be changed, because the API may require the thought signatures in it.
+//! For programs with their own agent loop: send the [`encode_tools`], decode the
+//! [`decode_tool_calls`] of a reply, and execute them through a [`Pipeline`](haft_core::Pipeline).
+//! Then append the unchanged reply and the [`encode_tool_results`] to the conversation and send the
+//! next request. The reply must not be changed, because the API may require the thought signatures
+//! in it.
 //!
 //! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration),
 //! `FunctionCall` and `FunctionResponse`. A declaration contains a plain JSON Schema in the field
@@ -24,7 +25,7 @@
 //! }
 //!
 //! let list = ToolList::new("mine", [Add]);
-//! assert_eq!(gemini::tools(&list)["functionDeclarations"][0]["name"], "add");
+//! assert_eq!(gemini::encode_tools(&list)["functionDeclarations"][0]["name"], "add");
 //!
 //! let content = json!({"role": "model", "parts": [
 //!     {"functionCall": {"name": "add", "args": {"x": 17, "y": 25}}, "thoughtSignature": "c2ln"},
@@ -33,7 +34,7 @@
 //!
 //! let result = ToolResult::done("", "add", ToolOutput::from("42"));
 //! assert_eq!(
-//!     gemini::tool_results([&result]),
+//!     gemini::encode_tool_results([&result]),
 //!     json!({"role": "user", "parts": [
 //!         {"functionResponse": {"name": "add", "response": {"output": "42"}}},
 //!     ]})
@@ -53,25 +54,25 @@ use crate::tool_json::{required_string, with_description};
 
 /// Encodes a tool as a function declaration, with the unchanged schema in the field
 /// `parametersJsonSchema`. A tool without parameters is encoded without a schema.
-pub fn tool(definition: &ToolDefinition) -> Value {
+pub fn encode_tool(definition: &ToolDefinition) -> Value {
     function_declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
 /// Encodes the tools of `list` as a single element for the list `tools` of a request.
-pub fn tools(list: &ToolList) -> Value {
-    function_declarations(list, tool)
+pub fn encode_tools(list: &ToolList) -> Value {
+    function_declarations(list, encode_tool)
 }
 
 /// Encodes a tool with its schema in the field `parameters`, for models and services without
 /// support for `parametersJsonSchema`. The schema is reduced to the [subset](SchemaTarget::Gemini)
 /// of JSON Schema that this field supports, and the changes are logged.
-pub fn openapi_tool(definition: &ToolDefinition) -> Value {
+pub fn encode_openapi_tool(definition: &ToolDefinition) -> Value {
     function_declaration(definition, "parameters", || provider_schema(definition, SchemaTarget::Gemini).value)
 }
 
-/// Encodes a list of tools like [`tools`], but uses [`openapi_tool`] for each tool.
-pub fn openapi_tools(list: &ToolList) -> Value {
-    function_declarations(list, openapi_tool)
+/// Encodes a list of tools like [`encode_tools`], but uses [`encode_openapi_tool`] for each tool.
+pub fn encode_openapi_tools(list: &ToolList) -> Value {
+    function_declarations(list, encode_openapi_tool)
 }
 
 fn function_declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
@@ -134,12 +135,12 @@ pub fn decode_tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// The output of a call is sent in the field `output`. Structured output is sent as JSON, or as
 /// text if it was shortened, has a warning, or has a separate text for the model. A failure is sent
 /// in the field `error`. Media are replaced by a description.
-pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
-    let parts: Vec<_> = results.into_iter().map(tool_result).collect();
+pub fn encode_tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
+    let parts: Vec<_> = results.into_iter().map(encode_tool_result).collect();
     json!({"role": "user", "parts": parts})
 }
 
-fn tool_result(result: &ToolResult) -> Value {
+fn encode_tool_result(result: &ToolResult) -> Value {
     let text = result.model_text();
     let structured = result.output().and_then(|output| output.structured.as_ref());
     let data =

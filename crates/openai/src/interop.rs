@@ -1,12 +1,12 @@
 //! Interoperation with [`async-openai`](async_openai) 0.43. Requires the feature `async-openai`.
 //!
-//! The functions convert tools, messages, calls and usage between the types of `async-openai` and
-//! those of haft, in both directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) that
-//! sends its requests through an `async_openai::Client` with any `Config`.
+//! The functions convert tools, messages, calls and usage between `async-openai` and haft, in both
+//! directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) that sends its requests
+//! through an `async_openai::Client` with any `Config`.
 //!
 //! The conversions are functions, because a `From` implementation is impossible: the types of both
-//! sides are defined in other crates. `to_…` converts to a type of `async-openai`, and `from_…` to
-//! a type of haft.
+//! sides are defined in other crates. `to_…` converts to an `async-openai` type, and `from_…` to a
+//! haft type.
 //!
 //! # Examples
 //!

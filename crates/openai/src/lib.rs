@@ -20,7 +20,7 @@ pub use client::{
     ResponsesBuilder, Timeouts, UnknownProvider,
 };
 pub use format::{
-    EncodedTools, encode_message, encode_messages, strict_tool, strict_tools, tool, tool_for_target, tools,
-    tools_for_target,
+    EncodedTools, encode_message, encode_messages, encode_strict_tool, encode_strict_tools, encode_tool,
+    encode_tool_for_target, encode_tools, encode_tools_for_target,
 };
 pub use reply::{decode_message, decode_response, decode_tool_calls};

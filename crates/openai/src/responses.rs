@@ -1,10 +1,10 @@
 //! Encoding of tools and conversations for OpenAI's Responses API, and decoding of its responses.
 //! This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`tools`], decode the [`decode_tool_calls`] of
-//! a response, and execute them through a [`Pipeline`](haft_core::Pipeline). Then send the
-//! [`tool_results`], either after the unchanged items of the response or with
-//! `previous_response_id`.
+//! For programs with their own agent loop: send the [`encode_tools`], decode the
+//! [`decode_tool_calls`] of a response, and execute them through a
+//! [`Pipeline`](haft_core::Pipeline). Then send the [`encode_tool_results`], either after the
+//! unchanged items of the response or with `previous_response_id`.
 //!
 //! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling),
 //! `function_call` and `function_call_output`.
@@ -23,7 +23,7 @@
 //! }
 //!
 //! let list = ToolList::new("mine", [Add]);
-//! assert_eq!(responses::tools(&list)[0]["name"], "add");
+//! assert_eq!(responses::encode_tools(&list)[0]["name"], "add");
 //!
 //! let response = json!({"output": [
 //!     {"type": "reasoning", "id": "rs_1", "summary": []},
@@ -33,7 +33,7 @@
 //!
 //! let result = ToolResult::done("call_1", "add", ToolOutput::from("42"));
 //! assert_eq!(
-//!     responses::tool_results([&result]),
+//!     responses::encode_tool_results([&result]),
 //!     [json!({"type": "function_call_output", "call_id": "call_1", "output": "42"})]
 //! );
 //! # Ok::<(), haft_core::model::ModelError>(())
@@ -57,31 +57,31 @@ use crate::{
 
 /// Encodes a tool for the Responses API with `strict: false`. The field is required because this
 /// API defaults to `true`.
-pub fn tool(definition: &ToolDefinition) -> Value {
-    encode_tool(definition, &provider_schema(definition, SchemaTarget::OpenAi))
+pub fn encode_tool(definition: &ToolDefinition) -> Value {
+    encode_tool_with_schema(definition, &provider_schema(definition, SchemaTarget::OpenAi))
 }
 
 /// Encodes a tool for the Responses API, with `strict: true` if its schema is compatible: see
-/// [`strict_tool`](crate::strict_tool).
-pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    encode_tool(definition, &provider_schema(definition, SchemaTarget::OpenAiStrict))
+/// [`strict_tool`](crate::encode_strict_tool).
+pub fn encode_strict_tool(definition: &ToolDefinition) -> Value {
+    encode_tool_with_schema(definition, &provider_schema(definition, SchemaTarget::OpenAiStrict))
 }
 
 /// Encodes the tools of `list` as the `tools` field of a Responses request.
-pub fn tools(list: &ToolList) -> Vec<Value> {
+pub fn encode_tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAi).into_iter();
-    tools.map(|(definition, schema)| encode_tool(definition, &schema)).collect()
+    tools.map(|(definition, schema)| encode_tool_with_schema(definition, &schema)).collect()
 }
 
 /// Encodes a list of tools as the `tools` field of a Responses request, with `strict: true` for
 /// each tool whose schema is compatible. A warning names up to five of the tools that are sent
 /// without `strict`. The encoded list is not cached, so keep it for later requests.
-pub fn strict_tools(list: &ToolList) -> Vec<Value> {
+pub fn encode_strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAiStrict).into_iter();
-    tools.map(|(definition, schema)| encode_tool(definition, &schema)).collect()
+    tools.map(|(definition, schema)| encode_tool_with_schema(definition, &schema)).collect()
 }
 
-pub(crate) fn encode_tool(definition: &ToolDefinition, schema: &ProviderSchema) -> Value {
+pub(crate) fn encode_tool_with_schema(definition: &ToolDefinition, schema: &ProviderSchema) -> Value {
     let (name, parameters, strict) = (definition.name(), &schema.value, schema.is_strict);
     with_description(
         definition,
@@ -112,7 +112,7 @@ pub fn decode_tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> 
 }
 
 /// Encodes tool results as items for the `input` of the next request.
-pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
+pub fn encode_tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
     let encoding = EncodingOptions::default();
     results.into_iter().map(|result| encode_tool_result(result, &encoding)).collect()
 }
@@ -121,7 +121,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Ve
 ///
 /// If [`decode_response`] stored reasoning in a message, the reasoning is included at its original
 /// position, for example before the calls of the message.
-pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
+pub fn encode_input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     Input::new(messages, &Arc::default()).to_values()
 }
 

@@ -314,8 +314,8 @@ impl<'s> Generator<'s> {
         parts.into_iter().flatten().try_for_each(|part| self.merge(merged, part, pointer))
     }
 
-    /// Returns the alternatives `ways` of an `anyOf` or `oneOf`. Alternatives that always recurse
-    /// are moved to the end, because no finite value satisfies them.
+    /// Returns the alternatives `ways` of an `anyOf` or `oneOf`. Alternatives that always lead back
+    /// to themselves or to an enclosing subschema are moved to the end, to avoid deep recursion.
     fn sort_terminating_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
         let mut ways: Vec<_> = ways.iter().collect();
         if self.has_references {

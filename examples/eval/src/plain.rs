@@ -22,7 +22,7 @@ impl PlainLoop {
         let url = format!("{base_url}/v1/chat/completions");
         // `install_default` fails only if a TLS provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::tools(tools)) }
+        Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::encode_tools(tools)) }
     }
 
     /// Runs the loop with `question`. Returns the calls and the answer of the model.

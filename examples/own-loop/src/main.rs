@@ -7,7 +7,7 @@
 use std::{env, error::Error, path::Path, process::ExitCode};
 
 use haft_core::{Json, Message, Pipeline, Toolset, pipeline::Batch, tool, toolset::ListContext};
-use haft_openai::{decode_message, encode_message, tools};
+use haft_openai::{decode_message, encode_message, encode_tools};
 use serde_json::{Value, json};
 
 /// Lists the files of a folder whose names match a pattern.
@@ -42,7 +42,7 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let tool_list = Toolset::new().with_tool(SearchFiles).list(&ListContext::default()).await;
     let mut messages = vec![encode_message(&Message::user(question))];
     for _ in 0..MAX_STEPS {
-        let request = json!({"model": model, "messages": messages, "tools": tools(&tool_list)});
+        let request = json!({"model": model, "messages": messages, "tools": encode_tools(&tool_list)});
         let request =
             client.post(format!("{base}/chat/completions")).bearer_auth(&key).body(request.to_string());
         let reply = request.header("content-type", "application/json").send().await?.error_for_status()?;

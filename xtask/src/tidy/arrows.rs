@@ -70,7 +70,7 @@ pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
     for package in packages {
         for dependency in &package.dependencies {
             let complaint = check_workspace_dependency(package, dependency, packages)
-                .or_else(|| check_home(package, dependency))
+                .or_else(|| check_sole_user(package, dependency))
                 .or_else(|| check_core_tokio(package, dependency))
                 .or_else(|| check_openai_formats(package, dependency))
                 .or_else(|| check_jsonschema(dependency))
@@ -117,11 +117,11 @@ fn check_workspace_dependency(
     ))
 }
 
-fn check_home(package: &Package, dependency: &Dependency) -> Option<String> {
-    let (_, home) = SOLE_USERS.iter().find(|(name, _)| *name == dependency.name)?;
+fn check_sole_user(package: &Package, dependency: &Dependency) -> Option<String> {
+    let (_, sole_user) = SOLE_USERS.iter().find(|(name, _)| *name == dependency.name)?;
     let is_library = package.folder().starts_with("crates/");
-    (is_library && dependency.kind.is_none() && package.name != *home)
-        .then(|| format!("{} belongs in {home}, not in {}", dependency.name, package.name))
+    (is_library && dependency.kind.is_none() && package.name != *sole_user)
+        .then(|| format!("{} belongs in {sole_user}, not in {}", dependency.name, package.name))
 }
 
 fn check_core_tokio(package: &Package, dependency: &Dependency) -> Option<String> {

@@ -33,8 +33,8 @@ pub(super) struct BackgroundSource {
     callers: Mutex<SmallLru<Caller, CallerListing, MAX_CALLERS>>,
 }
 
-/// A caller of a source. Each run has its own listings, because a source may return different tools
-/// for each [`ListContext`].
+/// The key under which the most recent listing of a source is stored: the run and the host state of
+/// a [`ListContext`]. A source may return different tools for each combination.
 struct Caller {
     run_id: String,
     state: HostState,

@@ -9,7 +9,7 @@ use crate::gguf::Gguf;
 /// The rotary position embedding. It rotates each pair of numbers in a head by an angle
 /// proportional to the position of the token.
 pub(super) struct Rotary {
-    /// The rotation angle of each pair of numbers per token position, as a tensor of the shape
+    /// The rotation frequency of each dimension pair, in radians per token position. The shape is
     /// `[1, pairs]`.
     frequencies: Tensor,
     rotates_neighbours: bool,

@@ -15,8 +15,8 @@ const CLOSE: char = '\u{F0001}';
 /// JSON-escaped.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The untrusted texts of a conversation. The template renders a marker with the index of the text
-/// in place of each text.
+/// The untrusted texts of a conversation that are replaced by markers while the template is
+/// rendered. Each marker contains the index of its text.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,

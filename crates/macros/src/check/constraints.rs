@@ -56,8 +56,8 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     }
 }
 
-/// Determines the kind of `ty` from its name. The kind of `Option<T>` is the kind of `T`. Types
-/// with other names have the kind `Unknown`.
+/// Determines the kind of `ty`. An array is a list. Other types are recognized by name, and
+/// `Option<T>` has the kind of `T`. A type with an unknown name has the kind `Unknown`.
 fn kind_of(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,

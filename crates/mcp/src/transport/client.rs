@@ -25,7 +25,7 @@ use super::{
     ServerEvents,
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
-    progress::ProgressSubscriber,
+    progress::ProgressForwarder,
     writer::MessageWriter,
 };
 
@@ -46,8 +46,8 @@ pub(crate) struct TransportLimits {
 /// The client side of the stdio transport.
 ///
 /// rmcp drops the transport if the handshake fails. Before the first handshake,
-/// [`reopen`](Self::reopen) creates a second transport over the same streams, so a second handshake
-/// does not need a new process.
+/// [`with_same_streams`](Self::with_same_streams) creates a second transport over the same streams,
+/// so a second handshake does not need a new process.
 pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
     writer: MessageWriter<W>,
@@ -63,7 +63,7 @@ pub(crate) struct ClientTransport<R, W> {
 /// An MCP request that was sent and has no response yet.
 struct OpenRequest {
     response: ResponseKind,
-    subscriber: Option<ProgressSubscriber>,
+    progress: Option<ProgressForwarder>,
 }
 
 /// The kind of an open request. It determines how the response is parsed.
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     }
 
     /// Creates a transport over the same streams for a second handshake. It has no open requests.
-    pub(crate) fn reopen(&self) -> Self {
+    pub(crate) fn with_same_streams(&self) -> Self {
         Self::over(Arc::clone(&self.lines), self.writer.clone(), Arc::clone(&self.events), self.limits)
     }
 
@@ -119,8 +119,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                     let deadline = Instant::now() + self.limits.probe_timeout;
                     self.probe = Some((request.id.clone(), deadline));
                 }
-                let subscriber = ProgressSubscriber::from_request(&request.request);
-                self.open_requests.insert(request.id.clone(), OpenRequest { response, subscriber });
+                let progress = ProgressForwarder::from_request(&request.request);
+                self.open_requests.insert(request.id.clone(), OpenRequest { response, progress });
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -241,8 +241,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     }
 
     /// Parses a notification or a request from the server. Forwards a progress notification to the
-    /// subscriber of its request and returns `None`. Also returns `None` for a message that rmcp
-    /// cannot parse. The default handler of rmcp answers `ping` and drops log notifications
+    /// caller of its request and returns `None`. Also returns `None` for a message that rmcp cannot
+    /// parse. The default handler of rmcp answers `ping` and drops log notifications
     /// (`notifications/message`).
     fn parse_server_message(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
         match (envelope.method.as_deref(), envelope.params) {
@@ -250,8 +250,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                 if let Ok(report) = serde_json::from_str(params.get()) {
                     self.open_requests
                         .values()
-                        .filter_map(|request| request.subscriber.as_ref())
-                        .for_each(|subscriber| subscriber.forward(&report));
+                        .filter_map(|request| request.progress.as_ref())
+                        .for_each(|progress| progress.forward(&report));
                 }
                 return None;
             }
@@ -282,7 +282,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// found" for it, so that rmcp falls back to `initialize`.
     fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
-        let request = OpenRequest { response: ResponseKind::LateProbe, subscriber: None };
+        let request = OpenRequest { response: ResponseKind::LateProbe, progress: None };
         self.open_requests.insert(id.clone(), request);
         let reason = format!("no response within {:?}", self.limits.probe_timeout);
         let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None);

@@ -24,12 +24,12 @@ pub(crate) fn subscribe_to_progress(request: &mut ClientRequest) -> mpsc::Receiv
 struct ProgressSender(mpsc::Sender<Progress>);
 
 /// The recipient of the progress reports of an open request.
-pub(super) struct ProgressSubscriber {
+pub(super) struct ProgressForwarder {
     token: ProgressToken,
     sender: mpsc::Sender<Progress>,
 }
 
-impl ProgressSubscriber {
+impl ProgressForwarder {
     pub(super) fn from_request(request: &ClientRequest) -> Option<Self> {
         let ProgressSender(sender) = request.extensions().get()?;
         Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })

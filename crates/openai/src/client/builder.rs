@@ -101,8 +101,8 @@ impl<M> ModelBuilder<M> {
     /// `OPENAI_BASE_URL`. A provider that is identified only by its host also receives
     /// `OPENAI_API_KEY` if its own variable is not set.
     ///
-    /// If a server must not receive `OPENAI_API_KEY`, call [`api_key`](Self::api_key) with the
-    /// server's key. For an unknown provider, an empty string sends no key.
+    /// If a server must not receive `OPENAI_API_KEY`, pass the server's own key to
+    /// [`api_key`](Self::api_key), or an empty string to send no key.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -241,8 +241,8 @@ impl<M> ModelBuilder<M> {
     ///
     /// Constraints that are lost in the conversion are logged, and calls are validated against the
     /// original schema. A tool with an incompatible schema is sent without `strict`, and a warning
-    /// is logged: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes
-    /// `null` in place of an omitted argument. The pipeline removes the `null`, except under
+    /// is logged: see [`strict_tools`](crate::encode_strict_tools). Under `strict`, the model
+    /// writes `null` in place of an omitted argument. The pipeline removes the `null`, except under
     /// [`RepairPolicy::Strict`]. Do not use `OpenAiStrict` with that policy.
     ///
     /// Response schemas are converted only for `OpenAiStrict` and `Gemini`. If the server requires

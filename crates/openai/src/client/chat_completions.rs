@@ -142,7 +142,7 @@ struct ChatCompletionsApi {
 
 /// The settings of one HTTP request: streaming, and the parameters to omit or replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Variant {
+struct RequestVariant {
     is_streamed: bool,
     /// The parameters that are omitted from the request, or replaced.
     omitted: OptionalParams,
@@ -163,24 +163,28 @@ const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
 ];
 
 impl ChatCompletionsApi {
-    fn variant_without(&self, is_streamed: bool, omitted: OptionalParams) -> Variant {
+    fn variant_without(&self, is_streamed: bool, omitted: OptionalParams) -> RequestVariant {
         let uses_max_completion_tokens =
             self.uses_max_completion_tokens != omitted.has(OptionalParam::TokenLimitName);
-        Variant { is_streamed, omitted, uses_max_completion_tokens }
+        RequestVariant { is_streamed, omitted, uses_max_completion_tokens }
     }
 }
 
 impl Api for ChatCompletionsApi {
     const PATH: &'static str = "/chat/completions";
     const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
-    type Variant = Variant;
+    type Variant = RequestVariant;
     type Accumulator = ChatAccumulator;
 
-    fn first_variant(&self, is_streamed: bool) -> Variant {
+    fn first_variant(&self, is_streamed: bool) -> RequestVariant {
         self.variant_without(is_streamed, self.unsupported.get())
     }
 
-    fn variant_without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+    fn variant_without_rejected(
+        &self,
+        variant: &RequestVariant,
+        rejection: &ApiRejection,
+    ) -> Option<RequestVariant> {
         let message = rejection.message()?;
         let omitted = if rejects_user_after_tool(message) {
             variant.omitted.with_if_absent(OptionalParam::UserAfterTool)
@@ -195,14 +199,14 @@ impl Api for ChatCompletionsApi {
         Some(self.variant_without(variant.is_streamed, omitted?))
     }
 
-    fn remember_rejected(&self, accepted: &Variant, rejected: &Variant) {
+    fn remember_rejected(&self, accepted: &RequestVariant, rejected: &RequestVariant) {
         self.unsupported.add(accepted.omitted, rejected.omitted);
     }
 
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
-        variant: &mut Variant,
+        variant: &mut RequestVariant,
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ChatAccumulator + Send + 'a) {
         let accumulator = || {
             let origin = client.encoding.origin.clone();

@@ -75,8 +75,7 @@ impl Responses {
         Self::builder(model).read_env().build()
     }
 
-    /// Creates a builder for a model. Without further settings, the server is OpenAI's, and no API
-    /// key is sent.
+    /// Creates a builder for a model. By default, requests are sent to OpenAI without an API key.
     pub fn builder(model: impl Into<String>) -> ResponsesBuilder {
         ModelBuilder::new(model.into())
     }
@@ -176,7 +175,7 @@ struct ResponsesApi {
 /// The settings of one HTTP request: streaming, the use of `previous_response_id`, and the
 /// parameters to omit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Variant {
+struct RequestVariant {
     is_streamed: bool,
     /// `true` if the request may contain the `previous_response_id` of a stored response. Cleared
     /// if no stored response matches the conversation.
@@ -209,41 +208,45 @@ const UNKNOWN_ID_MARKERS: [&str; 5] =
 impl Api for ResponsesApi {
     const PATH: &'static str = "/responses";
     const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
-    type Variant = Variant;
+    type Variant = RequestVariant;
     type Accumulator = ResponsesAccumulator;
 
-    fn first_variant(&self, is_streamed: bool) -> Variant {
+    fn first_variant(&self, is_streamed: bool) -> RequestVariant {
         let omitted = self
             .unsupported
             .get()
             .with_if(OptionalParam::EncryptedReasoning, self.options.stores_responses());
-        Variant { is_streamed, sends_previous_id: self.options.uses_previous_response_id, omitted }
+        RequestVariant { is_streamed, sends_previous_id: self.options.uses_previous_response_id, omitted }
     }
 
-    fn variant_without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+    fn variant_without_rejected(
+        &self,
+        variant: &RequestVariant,
+        rejection: &ApiRejection,
+    ) -> Option<RequestVariant> {
         let message = rejection.message()?.to_lowercase();
         let is_about = |markers: &[&str]| markers.iter().any(|marker| message.contains(marker));
         if variant.sends_previous_id
             && (is_about(&UNKNOWN_ID_MARKERS) || rejection.param == "previous_response_id")
         {
-            return Some(Variant { sends_previous_id: false, ..variant.clone() });
+            return Some(RequestVariant { sends_previous_id: false, ..variant.clone() });
         }
         let encrypted = variant
             .omitted
             .with_if_absent(OptionalParam::EncryptedReasoning)
             .filter(|_| is_about(&["encrypted"]));
         let omitted = encrypted.or_else(|| rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS));
-        Some(Variant { omitted: omitted?, ..variant.clone() })
+        Some(RequestVariant { omitted: omitted?, ..variant.clone() })
     }
 
-    fn remember_rejected(&self, accepted: &Variant, rejected: &Variant) {
+    fn remember_rejected(&self, accepted: &RequestVariant, rejected: &RequestVariant) {
         self.unsupported.add(accepted.omitted, rejected.omitted);
     }
 
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
-        variant: &mut Variant,
+        variant: &mut RequestVariant,
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ResponsesAccumulator + Send + 'a) {
         let (body, accumulator) = Body::new(client, request, variant);
         (body, || accumulator)

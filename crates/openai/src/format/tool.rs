@@ -31,7 +31,7 @@ const MAX_NAMED_TOOLS: usize = 5;
 /// let schema = Schema::for_arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]}))?;
 /// let double = ToolDefinition::new(ToolName::new("double")?, schema).with_description("Doubles a number.");
 /// assert_eq!(
-///     haft_openai::tool(&double),
+///     haft_openai::encode_tool(&double),
 ///     json!({"type": "function", "function": {
 ///         "name": "double",
 ///         "description": "Doubles a number.",
@@ -40,8 +40,8 @@ const MAX_NAMED_TOOLS: usize = 5;
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn tool(definition: &ToolDefinition) -> Value {
-    tool_for_target(definition, SchemaTarget::OpenAi)
+pub fn encode_tool(definition: &ToolDefinition) -> Value {
+    encode_tool_for_target(definition, SchemaTarget::OpenAi)
 }
 
 /// Encodes a tool for the Chat Completions API, with `strict: true` if its schema is compatible.
@@ -56,7 +56,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// let schema = Schema::for_arguments(json!({"properties": {"x": {"type": "integer"}}}))?;
 /// let double = ToolDefinition::new(ToolName::new("double")?, schema);
 /// assert_eq!(
-///     haft_openai::strict_tool(&double),
+///     haft_openai::encode_strict_tool(&double),
 ///     json!({"type": "function", "function": {
 ///         "name": "double",
 ///         "parameters": {
@@ -70,8 +70,8 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    tool_for_target(definition, SchemaTarget::OpenAiStrict)
+pub fn encode_strict_tool(definition: &ToolDefinition) -> Value {
+    encode_tool_for_target(definition, SchemaTarget::OpenAiStrict)
 }
 
 /// Encodes a tool for the Chat Completions API. Its schema is reduced to `target`, the JSON Schema
@@ -89,36 +89,36 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// }))?;
 /// let weather = ToolDefinition::new(ToolName::new("weather")?, schema);
 /// assert_eq!(
-///     haft_openai::tool_for_target(&weather, SchemaTarget::SmallModel)["function"]["parameters"],
+///     haft_openai::encode_tool_for_target(&weather, SchemaTarget::SmallModel)["function"]["parameters"],
 ///     json!({"type": "object", "properties": {"at": {"type": "string"}}})
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn tool_for_target(definition: &ToolDefinition, target: SchemaTarget) -> Value {
+pub fn encode_tool_for_target(definition: &ToolDefinition, target: SchemaTarget) -> Value {
     json!(WireTool::of(definition, &provider_schema(definition, target)))
 }
 
 /// Encodes a list of tools as the `tools` field of a Chat Completions request.
 ///
 /// The encoded list is cached in `list`.
-pub fn tools(list: &ToolList) -> Arc<EncodedTools> {
-    tools_for_target(list, SchemaTarget::OpenAi)
+pub fn encode_tools(list: &ToolList) -> Arc<EncodedTools> {
+    encode_tools_for_target(list, SchemaTarget::OpenAi)
 }
 
 /// Encodes a list of tools for the Chat Completions API, with `strict: true` for each tool whose
 /// schema is compatible.
 ///
 /// A warning names up to five of the tools that are sent without `strict`. The encoded list is
-/// cached in `list`, separately from the output of [`tools`].
-pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
-    tools_for_target(list, SchemaTarget::OpenAiStrict)
+/// cached in `list`, separately from the output of [`encode_tools`].
+pub fn encode_strict_tools(list: &ToolList) -> Arc<EncodedTools> {
+    encode_tools_for_target(list, SchemaTarget::OpenAiStrict)
 }
 
 /// Encodes a list of tools for the Chat Completions API. The schemas are reduced to `target`, the
 /// JSON Schema subset that a provider supports.
 ///
 /// The encoded list is cached in `list`, once per `target`.
-pub fn tools_for_target(list: &ToolList, target: SchemaTarget) -> Arc<EncodedTools> {
+pub fn encode_tools_for_target(list: &ToolList, target: SchemaTarget) -> Arc<EncodedTools> {
     cached_tools(list, ToolFormat::Chat, target)
 }
 
@@ -153,7 +153,7 @@ fn encode_list(list: &ToolList, format: ToolFormat, target: SchemaTarget) -> Enc
         #[cfg(feature = "client")]
         ToolFormat::Responses => to_raw_json(
             &schemas
-                .map(|(definition, schema)| responses::encode_tool(definition, schema))
+                .map(|(definition, schema)| responses::encode_tool_with_schema(definition, schema))
                 .collect::<Vec<_>>(),
         ),
     })

@@ -93,8 +93,7 @@ fn encoding() -> EncodingOptions {
     EncodingOptions { origin: Origin::Unsupported, ..EncodingOptions::default() }
 }
 
-/// Converts a message of haft to a request message of `async-openai`. Opaque provider data is
-/// dropped.
+/// Converts a haft message to an `async-openai` request message. Opaque provider data is dropped.
 ///
 /// The media of a tool result are not included. Use [`to_messages`] to include them.
 ///
@@ -105,8 +104,8 @@ pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, Int
     Ok(serde_json::from_value(encode_message_with(message, &encoding()))?)
 }
 
-/// Converts the messages of haft to the `messages` field of an `async-openai` request. Opaque
-/// provider data is dropped.
+/// Converts haft messages to the `messages` field of an `async-openai` request. Opaque provider
+/// data is dropped.
 ///
 /// The media of tool results are sent in additional user messages after the results of all calls of
 /// a reply.
@@ -121,8 +120,8 @@ pub fn to_messages<'a>(
     encoded.iter().map(|message| Ok(serde_json::from_value(json!(message))?)).collect()
 }
 
-/// Converts the messages of an `async-openai` request to messages of haft. A tool message contains
-/// no tool name, so the name is taken from the earlier call with the same id.
+/// Converts the messages of an `async-openai` request to haft messages. A tool message contains no
+/// tool name, so the name is taken from the earlier call with the same id.
 ///
 /// # Errors
 ///
@@ -228,13 +227,13 @@ fn from_base64(data: &str, media_type: &str, kind: &'static str) -> Result<Conte
     Ok(Content::from_bytes(data, media_type))
 }
 
-/// Converts a tool call of haft to a tool call of `async-openai`.
+/// Converts a haft tool call to an `async-openai` tool call.
 pub fn to_tool_call(call: &ToolCall) -> ChatCompletionMessageToolCalls {
     let function = FunctionCall { name: call.name.clone(), arguments: call.arguments.to_string() };
     ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall { id: call.id.clone(), function })
 }
 
-/// Converts the tool calls of an `async-openai` reply to tool calls of haft.
+/// Converts the tool calls of an `async-openai` reply to haft tool calls.
 ///
 /// # Errors
 ///
@@ -253,7 +252,7 @@ pub fn from_tool_calls<'a>(
     calls.into_iter().map(call).collect()
 }
 
-/// Converts a tool result of haft to a tool message of `async-openai`. Media are replaced by a
+/// Converts a haft tool result to an `async-openai` tool message. Media are replaced by a
 /// description, because the API accepts only text in a tool message.
 pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage {
     ChatCompletionRequestToolMessage {
@@ -262,7 +261,7 @@ pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage 
     }
 }
 
-/// Converts the assistant message of an `async-openai` reply to an assistant message of haft.
+/// Converts the assistant message of an `async-openai` reply to a haft [`AssistantMessage`].
 ///
 /// # Errors
 ///
@@ -274,7 +273,7 @@ pub fn from_response_message(
     Ok(crate::decode_message(&json_of(message)?)?)
 }
 
-/// Converts a non-streamed `async-openai` reply to a response of haft.
+/// Converts a non-streamed `async-openai` reply to a haft [`ChatResponse`].
 ///
 /// # Errors
 ///

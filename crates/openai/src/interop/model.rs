@@ -19,7 +19,9 @@ use tracing::{Instrument as _, Span};
 use super::{convert::from_response, error::from_openai_error, stream::ChunkStream};
 use crate::{
     client::{Secrets, chat_span, profile_of, record_response, structured_output::StructuredOutput},
-    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, tools_for_target},
+    format::{
+        EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, encode_tools_for_target,
+    },
     origin::Origin,
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
@@ -133,7 +135,7 @@ impl<C: Config> AsyncOpenAi<C> {
         set("model", json!(self.profile.name));
         set("messages", json!(EncodedMessages::new(request.all_messages(), &self.encoding)));
         if !request.tools.is_empty() {
-            set("tools", json!(tools_for_target(&request.tools, self.schema_target)));
+            set("tools", json!(encode_tools_for_target(&request.tools, self.schema_target)));
             set(
                 "tool_choice",
                 match &request.tool_choice {

@@ -30,7 +30,7 @@ fn check(actual: impl serde::Serialize, expect: Expect) {
 #[test]
 fn tool_is_encoded_for_chat_completions() {
     check(
-        haft_openai::tool(&add()),
+        haft_openai::encode_tool(&add()),
         expect![[
             r#"{"type":"function","function":{"name":"add","description":"Add two integers.","parameters":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer","default":0}},"required":["x"]}}}"#
         ]],
@@ -41,7 +41,7 @@ fn tool_is_encoded_for_chat_completions() {
 #[test]
 fn tool_without_arguments_has_empty_properties() {
     check(
-        haft_openai::tool(&define("ping", json!({"type": "object"}))),
+        haft_openai::encode_tool(&define("ping", json!({"type": "object"}))),
         expect![[
             r#"{"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}}"#
         ]],
@@ -55,7 +55,7 @@ fn annotations_and_metadata_are_not_sent() {
     let Value::Object(metadata) = json!({"secret": 1}) else { unreachable!() };
     let annotations = haft_core::tool::Annotations { read_only: Some(true), ..Default::default() };
     let tool = add().with_title("Add").with_metadata(metadata).with_annotations(annotations);
-    assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
+    assert_eq!(haft_openai::encode_tool(&tool), haft_openai::encode_tool(&add()));
 }
 
 /// Behaviour A2: in the schema of a strict tool, an optional argument becomes required and
@@ -63,7 +63,7 @@ fn annotations_and_metadata_are_not_sent() {
 #[test]
 fn strict_tool_requires_all_properties() {
     check(
-        haft_openai::strict_tool(&add()),
+        haft_openai::encode_strict_tool(&add()),
         expect![[
             r#"{"type":"function","function":{"name":"add","description":"Add two integers.","parameters":{"type":"object","properties":{"x":{"type":"integer"},"y":{"description":"default: 0","type":["integer","null"]}},"required":["x","y"],"additionalProperties":false},"strict":true}}"#
         ]],
@@ -75,18 +75,18 @@ fn strict_tool_requires_all_properties() {
 #[test]
 fn incompatible_tool_is_sent_without_strict() {
     check(
-        haft_openai::strict_tool(&define("set", json!({"additionalProperties": {"type": "string"}}))),
+        haft_openai::encode_strict_tool(&define("set", json!({"additionalProperties": {"type": "string"}}))),
         expect![[
             r#"{"type":"function","function":{"name":"set","parameters":{"type":"object","properties":{},"additionalProperties":{"type":"string"}}}}"#
         ]],
     );
     let either = json!({"anyOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"required": ["b"]}]});
     assert_eq!(
-        haft_openai::strict_tool(&define("set", either.clone())),
-        haft_openai::tool(&define("set", either.clone()))
+        haft_openai::encode_strict_tool(&define("set", either.clone())),
+        haft_openai::encode_tool(&define("set", either.clone()))
     );
     check(
-        haft_openai::tool(&define("set", either)),
+        haft_openai::encode_tool(&define("set", either)),
         expect![[
             r#"{"type":"function","function":{"name":"set","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"description":"anyOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},{\"required\":[\"b\"]}]"}}}"#
         ]],
@@ -100,49 +100,55 @@ fn root_alternatives_are_merged_for_other_apis() {
     let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});
     let either = define("set", either);
     check(
-        haft_openai::anthropic::tool(&either),
+        haft_openai::anthropic::encode_tool(&either),
         expect![[
             r#"{"name":"set","input_schema":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"description":"oneOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{\"type\":\"integer\"}}}]"}}"#
         ]],
     );
     check(
-        haft_openai::responses::strict_tool(&either),
+        haft_openai::responses::encode_strict_tool(&either),
         expect![[
             r#"{"type":"function","name":"set","parameters":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"description":"oneOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{\"type\":\"integer\"}}}]"},"strict":false}"#
         ]],
     );
-    assert_eq!(haft_openai::responses::tool(&either), haft_openai::responses::strict_tool(&either));
+    assert_eq!(
+        haft_openai::responses::encode_tool(&either),
+        haft_openai::responses::encode_strict_tool(&either)
+    );
 }
 
 #[test]
 fn strict_tool_of_the_responses_api() {
     check(
-        haft_openai::responses::strict_tool(&add()),
+        haft_openai::responses::encode_strict_tool(&add()),
         expect![[
             r#"{"type":"function","name":"add","parameters":{"type":"object","properties":{"x":{"type":"integer"},"y":{"description":"default: 0","type":["integer","null"]}},"required":["x","y"],"additionalProperties":false},"strict":true,"description":"Add two integers."}"#
         ]],
     );
     let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
-    assert_eq!(haft_openai::responses::strict_tools(&list), [haft_openai::responses::strict_tool(&add())]);
-    assert_eq!(haft_openai::responses::tools(&list), [haft_openai::responses::tool(&add())]);
+    assert_eq!(
+        haft_openai::responses::encode_strict_tools(&list),
+        [haft_openai::responses::encode_strict_tool(&add())]
+    );
+    assert_eq!(haft_openai::responses::encode_tools(&list), [haft_openai::responses::encode_tool(&add())]);
 }
 
 #[test]
 fn strict_and_non_strict_lists_are_cached_separately() {
     let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
-    let (open, strict) = (haft_openai::tools(&list), haft_openai::strict_tools(&list));
-    assert!(Arc::ptr_eq(&strict, &haft_openai::strict_tools(&list.clone())));
-    assert!(Arc::ptr_eq(&open, &haft_openai::tools(&list)));
-    assert_eq!(json!(strict), json!([haft_openai::strict_tool(&add())]));
+    let (open, strict) = (haft_openai::encode_tools(&list), haft_openai::encode_strict_tools(&list));
+    assert!(Arc::ptr_eq(&strict, &haft_openai::encode_strict_tools(&list.clone())));
+    assert!(Arc::ptr_eq(&open, &haft_openai::encode_tools(&list)));
+    assert_eq!(json!(strict), json!([haft_openai::encode_strict_tool(&add())]));
     assert_ne!(open.to_string(), strict.to_string());
 }
 
 #[test]
 fn encoded_tool_list_is_cached() {
     let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
-    let rendered = haft_openai::tools(&list);
-    assert!(Arc::ptr_eq(&rendered, &haft_openai::tools(&list.clone())));
-    assert_eq!(json!(rendered), json!([haft_openai::tool(&add())]));
+    let rendered = haft_openai::encode_tools(&list);
+    assert!(Arc::ptr_eq(&rendered, &haft_openai::encode_tools(&list.clone())));
+    assert_eq!(json!(rendered), json!([haft_openai::encode_tool(&add())]));
     assert_eq!(rendered.to_string(), json!(rendered).to_string());
 }
 

@@ -45,8 +45,8 @@ fn json_of(value: impl serde::Serialize) -> String {
 
 #[test]
 fn anthropic_format_is_encoded_and_decoded() {
-    expect![[r#"[{"name":"search_files","input_schema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping","input_schema":{"type":"object","properties":{}}}]"#]].assert_eq(&json_of(anthropic::tools(&list())));
-    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"text","text":"[image/svg+xml, 6 bytes]"},{"type":"text","text":"Warning: from the cache"}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&json_of(anthropic::tool_results(&results())));
+    expect![[r#"[{"name":"search_files","input_schema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping","input_schema":{"type":"object","properties":{}}}]"#]].assert_eq(&json_of(anthropic::encode_tools(&list())));
+    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"text","text":"[image/svg+xml, 6 bytes]"},{"type":"text","text":"Warning: from the cache"}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&json_of(anthropic::encode_tool_results(&results())));
     let reply = json!({"content": [
         {"type": "text", "text": "I look."},
         {"type": "tool_use", "id": "a", "name": "ping", "input": null},
@@ -64,18 +64,18 @@ fn anthropic_format_is_encoded_and_decoded() {
 
 #[test]
 fn gemini_format_is_encoded_and_decoded() {
-    expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::tools(&list())));
-    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"Glob pattern of file names.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::openapi_tools(&list())));
-    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]\n[image/svg+xml, 6 bytes]\nWarning: from the cache"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&json_of(gemini::tool_results(&results())));
+    expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::encode_tools(&list())));
+    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"Glob pattern of file names.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::encode_openapi_tools(&list())));
+    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]\n[image/svg+xml, 6 bytes]\nWarning: from the cache"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&json_of(gemini::encode_tool_results(&results())));
     let data = ToolResult::done("", "count", ToolOutput::structured(json!({"n": 3})));
     expect![[
         r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
     ]]
-    .assert_eq(&json_of(gemini::tool_results([&data])));
+    .assert_eq(&json_of(gemini::encode_tool_results([&data])));
     // Structured data is sent only if it equals the text for the model. If they differ, the text is
     // sent instead, because it may be shortened or contain a warning.
     let output_of = |result: ToolResult| {
-        gemini::tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
+        gemini::encode_tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
     };
     let cut = ToolOutput {
         content: vec![Content::text("{\"n\":3 [cut]")],
@@ -110,7 +110,7 @@ fn gemini_schema_is_omitted_only_without_arguments() {
     let parameters_of = |schema| {
         let definition =
             ToolDefinition::new(ToolName::new("set").unwrap(), Schema::for_arguments(schema).unwrap());
-        let parameters = [gemini::tool(&definition), gemini::openapi_tool(&definition)];
+        let parameters = [gemini::encode_tool(&definition), gemini::encode_openapi_tool(&definition)];
         parameters.map(|it| it.get("parametersJsonSchema").or(it.get("parameters")).map(json_of))
     };
     assert_eq!(
@@ -132,8 +132,8 @@ fn gemini_schema_is_omitted_only_without_arguments() {
 
 #[test]
 fn responses_format_is_encoded_and_decoded() {
-    expect![[r#"[{"type":"function","name":"search_files","parameters":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"strict":false,"description":"Searches files."},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]"#]].assert_eq(&json_of(responses::tools(&list())));
-    expect![[r#"[{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"a cat"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="},{"type":"input_text","text":"[image/svg+xml, 6 bytes]"},{"type":"input_text","text":"Warning: from the cache"}]},{"type":"function_call_output","call_id":"b","output":"no luck"}]"#]].assert_eq(&json_of(responses::tool_results(&results())));
+    expect![[r#"[{"type":"function","name":"search_files","parameters":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"strict":false,"description":"Searches files."},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]"#]].assert_eq(&json_of(responses::encode_tools(&list())));
+    expect![[r#"[{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"a cat"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="},{"type":"input_text","text":"[image/svg+xml, 6 bytes]"},{"type":"input_text","text":"Warning: from the cache"}]},{"type":"function_call_output","call_id":"b","output":"no luck"}]"#]].assert_eq(&json_of(responses::encode_tool_results(&results())));
     let response = json!({"output": [
         {"type": "message", "content": [{"type": "output_text", "text": "I look."}]},
         {"type": "function_call", "call_id": "a", "name": "ping", "arguments": ""},

@@ -268,7 +268,7 @@ fn stale_lengths_lose_no_text() {
             data["items"][place]["length"] = json!(length);
         }
         message.provider_data.insert("responses", data);
-        let sent = haft_openai::responses::input([&Arc::new(Message::assistant(message))]);
+        let sent = haft_openai::responses::encode_input([&Arc::new(Message::assistant(message))]);
         let words: String = sent.iter().filter_map(|item| item["content"].as_str()).collect();
         assert_eq!(words.replace("\n\n", ""), "aéb", "{lengths:?}");
     }
@@ -484,7 +484,7 @@ async fn items_keep_their_order() {
     let body = json!({"id": "resp_1", "status": "completed", "output": output});
     let reply = both_ways(&body).await.message;
     assert_eq!(reply.text(), "Wait.\n\nDone.");
-    let input = haft_openai::responses::input(&[Arc::new(Message::assistant(reply))]);
+    let input = haft_openai::responses::encode_input(&[Arc::new(Message::assistant(reply))]);
     let items = input.iter().map(|item| {
         let word = ["id", "call_id", "content"].iter().find_map(|key| item[*key].as_str()).unwrap();
         format!("{word}{}", item["phase"].as_str().map(|phase| format!(" ({phase})")).unwrap_or_default())

@@ -92,7 +92,7 @@ proptest! {
     #[test]
     fn items_are_sent_back_in_order(items in prop::collection::vec(item(), 0..8)) {
         if let Some(message) = message_of(&items) {
-            let input = responses::input(&[Arc::new(Message::assistant(message))]);
+            let input = responses::encode_input(&[Arc::new(Message::assistant(message))]);
             prop_assert_eq!(input, expected(&items, |_| true));
         }
     }
@@ -101,7 +101,7 @@ proptest! {
     fn reasoning_before_removed_calls_is_omitted(items in prop::collection::vec(item(), 0..8)) {
         if let Some(mut message) = message_of(&items) {
             message.tool_calls.clear();
-            let input = responses::input(&[Arc::new(Message::assistant(message))]);
+            let input = responses::encode_input(&[Arc::new(Message::assistant(message))]);
             prop_assert_eq!(input, expected(&items, |item| !matches!(item, Item::Call)));
         }
     }

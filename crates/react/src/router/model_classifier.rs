@@ -135,8 +135,8 @@ fn reply_schema(table: &RouteTable) -> Schema {
     Schema::new(schema).unwrap_or_else(|_| Schema::object())
 }
 
-/// Parses the decision in `response`. The error is a text for the model that describes the problem
-/// with the reply.
+/// Parses the routing decision in `response`. On failure, returns an error message that is sent to
+/// the model as the next user message.
 fn parse_choice(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<RouteChoice, String> {
     let Some(object) = find_json_object(&response.message.text(), |object| object.contains_key("route"))
     else {

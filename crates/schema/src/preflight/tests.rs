@@ -202,8 +202,8 @@ fn state_estimates_of_classes_match_the_compiler() {
     }
 }
 
-/// Behaviour S3: a schema that recurses infinitely for one value is rejected, without a stack
-/// overflow.
+/// Behaviour S3: a schema with a reference cycle that does not descend into the value is rejected,
+/// without a stack overflow.
 #[test]
 fn infinite_recursion_is_rejected() {
     check_rejected(

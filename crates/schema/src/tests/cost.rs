@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// The time limit for a check in these tests. On a slow machine, a check with a budget still takes
-/// much less time, and a check without a budget much more.
+/// The time limit for a check in these tests. With its cost budget, a check takes much less time,
+/// even on a slow machine. Without a budget, the same check would take much longer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Validates and repairs `value`, and panics if this takes longer than [`TIMEOUT`]. Returns the

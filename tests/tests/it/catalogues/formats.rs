@@ -4,7 +4,7 @@ use haft_core::{
     Schema, ToolCall, ToolDefinition,
     schema::{ProviderSchema, SchemaTarget},
 };
-use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_for_target};
+use haft_openai::{anthropic, encode_strict_tool, encode_tool, encode_tool_for_target, gemini, responses};
 use serde_json::{Value, json};
 
 /// Encodes `definition` for each API that uses the schema target `target`, and returns a
@@ -27,36 +27,41 @@ pub(super) fn find_mistakes(
     let back = back.with_description(definition.description());
     let checks = match target {
         SchemaTarget::OpenAi => vec![
-            ("chat", tool(definition) == chat && tool(&back) == chat),
-            ("responses", responses::tool(definition) == response && responses::tool(&back) == response),
+            ("chat", encode_tool(definition) == chat && encode_tool(&back) == chat),
+            (
+                "responses",
+                responses::encode_tool(definition) == response && responses::encode_tool(&back) == response,
+            ),
             (
                 "anthropic",
-                anthropic::tool(definition)
+                anthropic::encode_tool(definition)
                     == described(definition, json!({"input_schema": converted.value})),
             ),
             (
                 "gemini",
-                gemini::tool(definition)
+                gemini::encode_tool(definition)
                     == with_schema(definition, "parametersJsonSchema", definition.input_schema().as_value()),
             ),
         ],
         SchemaTarget::OpenAiStrict => vec![
-            ("chat", strict_tool(definition) == chat && strict_tool(&back) == chat),
+            ("chat", encode_strict_tool(definition) == chat && encode_strict_tool(&back) == chat),
             (
                 "responses",
-                responses::strict_tool(definition) == response && responses::strict_tool(&back) == response,
+                responses::encode_strict_tool(definition) == response
+                    && responses::encode_strict_tool(&back) == response,
             ),
         ],
         SchemaTarget::Gemini => {
             let subset = with_schema(definition, "parameters", &converted.value);
             vec![
-                ("chat", tool_for_target(definition, target) == chat),
-                ("gemini", gemini::openapi_tool(definition) == subset),
+                ("chat", encode_tool_for_target(definition, target) == chat),
+                ("gemini", gemini::encode_openapi_tool(definition) == subset),
             ]
         }
         _ => vec![(
             "chat",
-            tool_for_target(definition, target) == chat && tool_for_target(&back, target) == chat,
+            encode_tool_for_target(definition, target) == chat
+                && encode_tool_for_target(&back, target) == chat,
         )],
     };
     let wrong = checks.into_iter().filter(|(_, holds)| !holds);

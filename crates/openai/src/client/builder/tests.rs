@@ -97,7 +97,8 @@ fn openai_requires_a_key_in_the_environment() {
     assert!(from_variables("m", &[("OPENAI_API_KEY", "sk-1")]).build().is_ok());
 }
 
-/// An empty key disables the key of the environment, for example for a gateway that adds the key.
+/// With an explicit empty key, no `Authorization` header is sent, and no key is required in the
+/// environment. This supports gateways that add the key themselves.
 #[test]
 fn empty_key_means_no_key() {
     let builder = from_variables("m", &[]).base_url("https://api.groq.com/openai/v1").api_key("");

@@ -8,10 +8,12 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{ChatCompletionsApi, Variant};
+use super::{ChatCompletionsApi, RequestVariant};
 use crate::{
     client::{Client, builder::ClientSettings, unsupported_params::OptionalParam},
-    format::{EncodedMessages, EncodedTools, ResponseSchema, tool_for_target, tools_for_target},
+    format::{
+        EncodedMessages, EncodedTools, ResponseSchema, encode_tool_for_target, encode_tools_for_target,
+    },
 };
 
 /// The names of all fields of a [`Body`], except those in `extra`.
@@ -128,7 +130,7 @@ impl<'a> Body<'a> {
     pub(super) fn new(
         client: &'a Client<ChatCompletionsApi>,
         request: &'a ChatRequest,
-        variant: &Variant,
+        variant: &RequestVariant,
     ) -> Self {
         let (settings, defaults) = (&request.settings, &client.defaults);
         let takes = |param| !variant.omitted.has(param);
@@ -168,7 +170,8 @@ impl<'a> ToolFields<'a> {
             ToolChoice::Required => (None, Some(WireToolChoice::Mode("required"))),
             ToolChoice::Tool(name) if !quirks.accepts_named_tool_choice => {
                 let named = request.tools.get(name.as_str()).map(|tool| tool.definition());
-                let only = named.map(|definition| vec![tool_for_target(definition, quirks.schema_target)]);
+                let only =
+                    named.map(|definition| vec![encode_tool_for_target(definition, quirks.schema_target)]);
                 (only.map(ToolsField::Only), Some(WireToolChoice::Mode("required")))
             }
             ToolChoice::Tool(name) => {
@@ -177,8 +180,9 @@ impl<'a> ToolFields<'a> {
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls.filter(|_| with_parallel);
         (!request.tools.is_empty()).then(|| Self {
-            tools: tools
-                .unwrap_or_else(|| ToolsField::All(tools_for_target(&request.tools, quirks.schema_target))),
+            tools: tools.unwrap_or_else(|| {
+                ToolsField::All(encode_tools_for_target(&request.tools, quirks.schema_target))
+            }),
             tool_choice,
             parallel_tool_calls,
         })

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{ResponsesApi, Variant};
+use super::{RequestVariant, ResponsesApi};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
     format::{EncodedTools, Input, ResponseSchema, ToolFormat, cached_tools},
@@ -117,7 +117,7 @@ impl<'a> Body<'a> {
     pub(super) fn new(
         client: &'a Client<ResponsesApi>,
         request: &'a ChatRequest,
-        variant: &mut Variant,
+        variant: &mut RequestVariant,
     ) -> (Self, ResponsesAccumulator) {
         let (settings, options) = (&request.settings, &client.api.options);
         let (effort, summary) =

@@ -13,7 +13,7 @@ use super::{
 /// The streaming parser of [`TextReact`](super::TextReact), for one reply. Text that is ambiguous
 /// during the stream is emitted at the end of the reply.
 pub(super) struct TextStreamParser {
-    sections: SectionParser,
+    section_parser: SectionParser,
     deltas: DeltaBuffer,
     /// The length of the emitted part of the thought, in bytes. The next emitted text starts there.
     thought_len: usize,
@@ -28,7 +28,7 @@ pub(super) struct TextStreamParser {
 impl TextStreamParser {
     pub(super) fn new(outputs: Option<&Schema>) -> Self {
         Self {
-            sections: SectionParser::default(),
+            section_parser: SectionParser::default(),
             deltas: DeltaBuffer::default(),
             thought_len: 0,
             answer_len: 0,
@@ -38,7 +38,7 @@ impl TextStreamParser {
     }
 
     fn emit_sections(&mut self) {
-        let sections = self.sections.sections();
+        let sections = self.section_parser.sections();
         self.deltas.push_thought(take_new_text(&sections.thought, &mut self.thought_len));
         if self.outputs.is_some() {
             return;
@@ -60,12 +60,12 @@ impl StreamParser for TextStreamParser {
     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
             ChatEvent::TextDelta { text } => {
-                self.sections.push(text);
+                self.section_parser.push(text);
                 self.emit_sections();
             }
             ChatEvent::ReasoningDelta { text } => self.deltas.push_reasoning(text),
             ChatEvent::Finished(response) => {
-                self.sections.finish();
+                self.section_parser.finish();
                 self.emit_sections();
                 self.deltas.complete::<TextFormat>(response, self.outputs.as_ref());
             }
