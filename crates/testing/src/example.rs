@@ -33,6 +33,9 @@ const MAX_VALUE_DEPTH: usize = 40;
 /// The budget bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
 const VALUE_BUDGET: usize = 100_000;
 
+/// The keywords whose value is a reference to another subschema.
+const REFERENCE_KEYWORDS: [&str; 2] = ["$ref", "$dynamicRef"];
+
 /// The error returned by [`generate_example`] if no valid value was found. A valid value may still
 /// exist, because the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +175,8 @@ impl<'s> Generator<'s> {
                 {
                     self.anchors.insert(name, value);
                 }
-                self.has_references |= members.contains_key("$ref") || members.contains_key("$dynamicRef");
+                self.has_references |=
+                    REFERENCE_KEYWORDS.iter().any(|keyword| members.contains_key(*keyword));
                 members.values().for_each(|member| self.index_anchors(member));
             }
             _ => {}
@@ -268,7 +272,7 @@ impl<'s> Generator<'s> {
                 Err(example_error(pointer, "the schema allows nothing here"))
             };
         };
-        for reference in ["$ref", "$dynamicRef"] {
+        for reference in REFERENCE_KEYWORDS {
             if let Some(target) = keywords.get(reference).and_then(Value::as_str) {
                 let target = self
                     .resolve_reference(target)
@@ -339,11 +343,10 @@ impl<'s> Generator<'s> {
         }
         open.push(address(keywords));
         let list = |keyword: &str| keywords.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        let terminates = keywords
-            .get("$ref")
-            .and_then(Value::as_str)
-            .and_then(|it| self.resolve_reference(it))
-            .is_none_or(|it| self.terminates(it, open, steps))
+        let targets = REFERENCE_KEYWORDS
+            .iter()
+            .filter_map(|keyword| self.resolve_reference(keywords.get(*keyword)?.as_str()?));
+        let terminates = targets.into_iter().all(|target| self.terminates(target, open, steps))
             && list("allOf").all(|part| self.terminates(part, open, steps))
             && ["anyOf", "oneOf"].iter().all(|keyword| {
                 list(keyword).next().is_none() || list(keyword).any(|way| self.terminates(way, open, steps))

@@ -97,7 +97,6 @@ impl ScriptedModel {
     /// set to one request without tokens.
     #[must_use]
     pub fn reply(self, response: ChatResponse) -> Self {
-        let response = with_default_usage(response);
         self.reply_with(move |_request| Ok(response))
     }
 
@@ -150,14 +149,16 @@ impl ScriptedModel {
     }
 
     /// Adds a step that calls `step` with the request and returns its result. `step` may contain
-    /// assertions about the request. Unlike [`reply`](Self::reply), this method does not change the
-    /// usage of the response.
+    /// assertions about the request. As in [`reply`](Self::reply), a default usage of the response
+    /// is set to one request without tokens.
     #[must_use]
     pub fn reply_with(
         self,
         step: impl FnOnce(&ChatRequest) -> Result<ChatResponse, ModelError> + Send + 'static,
     ) -> Self {
-        self.push_step(|request| ScriptedReply::Complete(step(request).map(Box::new)))
+        self.push_step(|request| {
+            ScriptedReply::Complete(step(request).map(|response| with_default_usage(response).into()))
+        })
     }
 
     fn push_step(self, step: impl FnOnce(&ChatRequest) -> ScriptedReply + Send + 'static) -> Self {

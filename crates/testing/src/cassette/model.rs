@@ -294,8 +294,8 @@ fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     );
     match near.min_by_key(|(_, differences)| differences.len()) {
         None => format!("request {number} is not recorded, and all recorded exchanges were replayed{remedy}"),
-        Some((of, find_differences)) => {
-            let changes = describe_differences(&find_differences);
+        Some((of, differences)) => {
+            let changes = describe_differences(&differences);
             format!("request {number} differs from exchange {of} of the cassette:{changes}{remedy}")
         }
     }

@@ -1,4 +1,4 @@
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// The schemas that apply to the same value, after references were followed and one alternative of
 /// each `anyOf`, `oneOf` and `if` was selected.
@@ -56,7 +56,7 @@ impl<'s> MergedSchema<'s> {
         let mut lists = lists.chain(self.keyword_values("const").map(|only| vec![only]));
         let first: Vec<_> = lists.next()?;
         let mut options = lists.fold(first, |options: Vec<&Value>, list: Vec<&Value>| {
-            options.into_iter().filter(|option| list.contains(option)).collect()
+            options.into_iter().filter(|option| list.iter().any(|other| are_equal(option, other))).collect()
         });
         let types = self.allowed_types();
         options.retain(|option| !self.has_type() || types.iter().any(|json_type| json_type.matches(option)));
@@ -149,6 +149,29 @@ impl JsonType {
             Self::Null => value.is_null(),
         }
     }
+}
+
+/// Returns `true` if `left` and `right` are equal by the rules of JSON Schema, which compare
+/// numbers by their value: `1` and `1.0` are equal, unlike in `serde_json`.
+fn are_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => are_equal_numbers(left, right),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| are_equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .all(|(name, value)| right.get(name).is_some_and(|other| are_equal(value, other)))
+        }
+        _ => left == right,
+    }
+}
+
+fn are_equal_numbers(left: &Number, right: &Number) -> bool {
+    // A conversion to `f64` rounds integers above 2^53, so two integers are compared directly.
+    if left.is_f64() || right.is_f64() { left.as_f64() == right.as_f64() } else { left == right }
 }
 
 /// Parses `value`, the value of a size keyword such as `minLength`. `None` if it is not a

@@ -19,7 +19,7 @@ const MAX_TEXT_BYTES: usize = 10_000;
 const PREFERRED_CHARS: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
 /// Generates candidate strings for the regular expression `pattern`. Some of them are padded to a
-/// length of at least `least` bytes. Not all candidates match the pattern, so the caller must
+/// length of at least `least` characters. Not all candidates match the pattern, so the caller must
 /// validate them.
 pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
@@ -39,10 +39,11 @@ pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
     }
     // A pattern without anchors also matches a longer string that contains a match, so add padded
     // strings.
-    let padded = texts
-        .iter()
-        .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_TEXT_BYTES))));
-    let padded: Vec<_> = padded.collect();
+    let pad = |text: &String| {
+        let missing = least.saturating_sub(text.chars().count()).min(MAX_TEXT_BYTES);
+        format!("{text}{}", "a".repeat(missing))
+    };
+    let padded: Vec<_> = texts.iter().map(pad).collect();
     texts.extend(padded);
     texts
 }

@@ -105,7 +105,7 @@ fn text_keywords(part: &Map<String, Value>) -> Value {
 
 /// Returns strings that satisfy all `rules`. The candidates are [`SAMPLE_TEXTS`], strings generated
 /// from the patterns in `merged`, the strings in `given` (from `examples` and `default`), and
-/// samples padded to `least` bytes, in this order.
+/// samples padded to `least` characters, in this order.
 fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
     let patterns = merged.keyword_values("pattern").filter_map(Value::as_str);

@@ -86,6 +86,7 @@ fn texts_match_pattern_and_format() {
         json!({"type": "string", "pattern": "^arn:aws:(s3|ec2):[^:]*$", "minLength": 20}),
         &expect![[r#""arn:aws:s3:aaaaaaaaaaa""#]],
     );
+    check(json!({"type": "string", "pattern": "^éé", "minLength": 4}), &expect![[r#""ééaa""#]]);
     check(json!({"type": "string", "pattern": "(a)\\1b", "examples": ["aab"]}), &expect![[r#""aab""#]]);
     for format in
         ["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "regex"]
@@ -134,9 +135,26 @@ fn alternatives_are_tried_until_the_value_is_valid() {
 }
 
 #[test]
+fn constants_are_compared_by_value() {
+    check(json!({"enum": [2, 1], "const": 1.0}), &expect!["1"]);
+    check(
+        json!({"enum": [{"a": [1], "b": null}], "const": {"b": null, "a": [1.0]}}),
+        &expect![[r#"{"a":[1],"b":null}"#]],
+    );
+    check(
+        json!({"enum": [18446744073709551615_u64], "const": 18446744073709551614_u64}),
+        &expect!["no example of the schema could be made, at /: no value satisfies every `enum` and `const`"],
+    );
+}
+
+#[test]
 fn recursive_schemas_terminate() {
     let node = json!({"type": "object", "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"]});
     check(json!({"$ref": "#/$defs/node", "$defs": {"node": node}}), &expect![[r#"{"value":0,"next":null}"#]]);
+    check(
+        json!({"$dynamicAnchor": "node", "type": "object", "properties": {"next": {"anyOf": [{"$dynamicRef": "#node"}, {"type": "null"}]}}, "required": ["next"]}),
+        &expect![[r#"{"next":null}"#]],
+    );
     check(
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}}),
         &expect![

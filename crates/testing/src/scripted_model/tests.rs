@@ -3,7 +3,8 @@ use futures::{FutureExt as _, StreamExt as _};
 use super::ScriptedModel;
 use haft_core::{
     ChatModel as _, Message,
-    model::{ChatEvent, ChatRequest, ModelError},
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError},
+    usage::Usage,
 };
 
 #[tokio::test]
@@ -22,6 +23,19 @@ async fn chunks_are_streamed_as_given_and_count_as_one_request() {
     assert_eq!((&**first, &**second, &*whole.message.text()), ("It ", "is 42.", "It is 42."));
     assert_eq!(whole.usage.requests, 1);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "Yes.");
+}
+
+#[tokio::test]
+async fn reply_without_usage_counts_as_one_request() {
+    let exact = ChatResponse { usage: Usage::one_request(7, 2), ..ChatResponse::new("Yes.") };
+    let model = ScriptedModel::new()
+        .reply(ChatResponse::new("Yes."))
+        .reply_with(|_| Ok(ChatResponse::new("Yes.")))
+        .reply_with(|_| Ok(exact));
+    let request = ChatRequest::new([Message::user("?")]);
+    for expected in [Usage::one_request(0, 0), Usage::one_request(0, 0), Usage::one_request(7, 2)] {
+        assert_eq!(model.chat(&request).await.unwrap().usage, expected);
+    }
 }
 
 #[tokio::test]
