@@ -73,8 +73,9 @@ impl Session {
     /// Starts `server` and performs the handshake. Returns the session, and the kind of handshake
     /// for the next start of the same server. Fails if `closed` is cancelled.
     ///
-    /// Some servers exit if the first MCP request is not `initialize`. If a server exits during
-    /// [`HandshakeMode::Auto`], it is started a second time with [`HandshakeMode::Initialize`].
+    /// Some servers exit if the first MCP request is not `initialize`, either without a response or
+    /// after an error response. If a server exits during [`HandshakeMode::Auto`], it is started a
+    /// second time with [`HandshakeMode::Initialize`].
     pub(crate) async fn open(
         server: &StdioServer,
         handshake: HandshakeMode,
@@ -207,12 +208,6 @@ async fn start_session(
             let reason = exit_message(" during the handshake", status, &mut stderr).await;
             return Err(HandshakeError::Exited { group, reason });
         }
-        Ok(Err(ClientInitializeError::LegacyFallbackFailed { fallback, .. }))
-            if is_connection_closed(&fallback) =>
-        {
-            let status = wait_for_exit_status(&mut group).await;
-            exit_message(" during the handshake", status, &mut stderr).await
-        }
         Ok(Err(ClientInitializeError::LegacyFallbackFailed { discover, fallback })) => {
             format!("the handshake failed: `server/discover`: {discover}; `initialize`: {fallback}")
         }
@@ -249,7 +244,11 @@ async fn negotiate(
 }
 
 fn is_connection_closed(error: &ClientInitializeError) -> bool {
-    matches!(error, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
+    match error {
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => true,
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => is_connection_closed(fallback),
+        _ => false,
+    }
 }
 
 impl From<HandshakeError> for StartError {

@@ -231,6 +231,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
 
     /// Returns the id of the only open request. Subscriptions do not count. Returns `None` if no
     /// request or more than one request is open.
+    ///
+    /// A `server/discover` request that timed out counts as open: a server that starts slowly reads
+    /// it before `initialize`, so an error without an id may be its late response.
     fn only_open_request(&self) -> Option<RequestId> {
         let mut open = self
             .open_requests

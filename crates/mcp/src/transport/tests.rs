@@ -4,8 +4,8 @@ use haft_core::limits;
 use rmcp::{
     RoleClient, RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ListToolsRequest, RequestId,
-        ServerJsonRpcMessage, SubscriptionFilter, SubscriptionsListenRequest,
+        ClientJsonRpcMessage, ClientRequest, DiscoverRequest, DiscoverRequestParams, JsonRpcMessage,
+        ListToolsRequest, RequestId, ServerJsonRpcMessage, SubscriptionFilter, SubscriptionsListenRequest,
         SubscriptionsListenRequestParams,
     },
     transport::Transport,
@@ -165,6 +165,21 @@ async fn error_without_an_id_fails_the_only_open_request() {
         .unwrap();
     let error = receive(&mut client).await;
     assert_eq!((&error["id"], &error["error"]["message"]), (&json!(1), &json!("no")));
+}
+
+/// A server that starts slowly reads the `server/discover` request after its timeout. If it rejects
+/// this request without an id, the next request must not fail.
+#[tokio::test(start_paused = true)]
+async fn error_without_an_id_after_the_probe_timeout_fails_no_request() {
+    let (mut client, mut server) = connect();
+    let discover = ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}));
+    client.send(ClientJsonRpcMessage::request(discover, RequestId::Number(1))).await.unwrap();
+    assert_eq!(receive(&mut client).await["error"]["message"], json!("no response within 3s"));
+    send_list_request(&mut client, 2).await;
+    let late = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no"}});
+    let response = json!({"jsonrpc": "2.0", "id": 2, "result": {}});
+    server.output.write_all(format!("{late}\n{response}\n").as_bytes()).await.unwrap();
+    assert_eq!(receive(&mut client).await, response);
 }
 
 #[tokio::test]

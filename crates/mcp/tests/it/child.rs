@@ -56,6 +56,7 @@ fn child() {
 /// | `modern` | supports only revision 2026-07-28 and rejects `initialize` |
 /// | `slow_modern` | behaves like `modern`, but reads its first request after 3.5 s |
 /// | `exits_on_discover` | exits on `server/discover` |
+/// | `exits_after_discover` | rejects `server/discover`, and then exits |
 /// | `ignores_discover` | never responds to `server/discover` |
 /// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 only |
 /// | `no_response` | never responds to any request |
@@ -89,6 +90,10 @@ fn serve(mode: &str) {
         match (method, mode) {
             (_, "no_response") => {}
             ("server/discover", "exits_on_discover") => process::exit(1),
+            ("server/discover", "exits_after_discover") => {
+                reject(&message, -32600, "expected `initialize`");
+                process::exit(1);
+            }
             ("server/discover", "ignores_discover") => {}
             ("server/discover", "modern" | "subscriptions" | "discover_2025") => {
                 let version = if mode == "discover_2025" { "2025-11-25" } else { "2026-07-28" };

@@ -27,16 +27,25 @@ async fn tools_of(mode: &str) -> Toolset {
 /// - `modern`: supports only revision 2026-07-28, and rejects `initialize`
 /// - `slow_modern`: like `modern`, but sends its first response after the probe timeout
 /// - `exits_on_discover`: exits on `server/discover`
+/// - `exits_after_discover`: rejects `server/discover`, and then exits
 /// - `ignores_discover`: never responds to `server/discover`
 /// - `discover_2025`: responds to `server/discover` with revision 2025-11-25
 #[tokio::test(flavor = "multi_thread")]
 async fn protocol_revision_is_detected() {
-    let modes = ["legacy", "modern", "slow_modern", "exits_on_discover", "ignores_discover", "discover_2025"]
-        .map(async |mode| {
-            let sum = tools_of(mode).await.call("add", json!({"x": 17, "y": 25})).await;
-            assert_eq!(sum.to_json()["result"], json!("42"), "{mode}");
-        });
-    join_all(modes).await;
+    let modes = [
+        "legacy",
+        "modern",
+        "slow_modern",
+        "exits_on_discover",
+        "exits_after_discover",
+        "ignores_discover",
+        "discover_2025",
+    ];
+    let calls = modes.map(async |mode| {
+        let sum = tools_of(mode).await.call("add", json!({"x": 17, "y": 25})).await;
+        assert_eq!(sum.to_json()["result"], json!("42"), "{mode}");
+    });
+    join_all(calls).await;
 }
 
 /// Behaviour F43: a call fails if the server returns a result with `isError` or a JSON-RPC error.
