@@ -217,9 +217,6 @@ impl fmt::Debug for FallbackModel {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 /// Combines `failures` into [`ModelError::AllFailed`]. The error of a single model is returned
 /// unchanged.
 fn combine_errors(mut failures: Vec<ModelFailure>) -> ModelError {
@@ -234,3 +231,6 @@ pub(crate) fn missing_reply_error() -> ModelError {
     let reason = "the stream ended before the reply".to_owned();
     ModelError::Truncated { reason, partial: Box::default() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,9 +148,6 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 impl std::fmt::Debug for ModelService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ModelService").finish_non_exhaustive()
@@ -162,3 +159,6 @@ impl<S> std::fmt::Debug for LayeredModel<S> {
         f.debug_struct("LayeredModel").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

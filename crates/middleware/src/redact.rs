@@ -64,7 +64,7 @@ const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "var
 pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
-        return Value::String(length_marker(text));
+        return Value::String(length_marker(text, "no JSON object"));
     };
     // The tool is unknown. Without its schema, any argument could be a secret, so all values are
     // redacted.
@@ -77,8 +77,10 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
     Redactor { names: names.map(|name| normalize(name)).collect() }.redact_members(arguments)
 }
 
-fn length_marker(text: &str) -> String {
-    format!("[{} bytes that are no JSON object]", text.len())
+/// Returns the replacement for `text`, with its length. `fault` is the reason why its members
+/// cannot be redacted.
+fn length_marker(text: &str, fault: &str) -> String {
+    format!("[{} bytes that are {fault}]", text.len())
 }
 
 fn redact_all(arguments: Map<String, Value>) -> Value {
@@ -140,7 +142,7 @@ impl Redactor {
                 if redacted == value { text } else { redacted.to_string() }
             }
             Err(_) if text.trim_start().starts_with('"') => text,
-            Err(_) => length_marker(&text),
+            Err(_) => length_marker(&text, "not valid JSON"),
         }
     }
 

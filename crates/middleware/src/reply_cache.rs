@@ -223,11 +223,11 @@ impl<M: ChatModel> ChatModel for CachedModel<M> {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 impl<M> std::fmt::Debug for CachedModel<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CachedModel").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

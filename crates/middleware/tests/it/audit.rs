@@ -202,7 +202,7 @@ async fn members_with_secret_names_are_redacted() {
     check(
         definition_named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
-        expect![[r#"{"body":"{\"user\":\"ann\",\"secret\":\"[redacted]\"}","list":"[1, 2]","bad":"[13 bytes that are no JSON object]"}"#]],
+        expect![[r#"{"body":"{\"user\":\"ann\",\"secret\":\"[redacted]\"}","list":"[1, 2]","bad":"[13 bytes that are not valid JSON]"}"#]],
     )
     .await;
 }

@@ -20,7 +20,10 @@ use haft_core::{
 use haft_middleware::{LayeredTool, ResultCache, chain};
 use haft_middleware::{ToolMiddleware as _, ToolsetMiddleware as _};
 use serde_json::{Value, json};
-use tokio::time::{advance, sleep};
+use tokio::{
+    sync::Notify,
+    time::{advance, sleep, timeout},
+};
 use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -300,7 +303,7 @@ async fn concurrent_calls_are_not_coalesced() {
 
 /// A call with a cached result must not wait for a concurrency limit, and its record must be marked
 /// as cached.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cached_result_is_recorded_and_bypasses_limits() {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<bool>>>);
@@ -309,15 +312,40 @@ async fn cached_result_is_recorded_and_bypasses_limits() {
             self.0.lock().unwrap().push(record.is_cached);
         }
     }
-    let (tool, _) = counting_tool(|_| Ok("found".into()));
+    let is_held = Arc::new(Notify::new());
+    let notify = Arc::clone(&is_held);
+    let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
+        .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() });
+    let tool = DynamicTool::new(definition, move |arguments: Value, _| {
+        let notify = Arc::clone(&notify);
+        async move {
+            if arguments["hold"] == true {
+                notify.notify_one();
+                std::future::pending::<()>().await;
+            }
+            "found"
+        }
+    });
     let stack = ServiceBuilder::new().layer(ResultCache::new(MINUTE)).buffer(1).concurrency_limit(1);
     let log = Log::default();
     let source = Toolset::new().with_tool(tool).layered(stack);
     let list = source.tools(&ListContext::default()).await.unwrap();
     let pipeline = Pipeline::new().with_recorder(log.clone());
-    let call = ToolCall::new("1", "look", "{}");
-    for _ in 0..3 {
-        assert!(pipeline.call(&list, &call, &ToolContext::default()).await.into_result().is_success());
+    let cx = ToolContext::default();
+    let look = |arguments: &'static str| {
+        let call = ToolCall::new("1", "look", arguments);
+        let (pipeline, list, cx) = (&pipeline, &list, &cx);
+        async move { pipeline.call(list, &call, cx).await.into_result() }
+    };
+    assert!(look("{}").await.is_success());
+    let others = async {
+        is_held.notified().await;
+        assert!(timeout(MINUTE, look("{}")).await.unwrap().is_success());
+        assert_eq!(*log.0.lock().unwrap(), [false, true]);
+        assert!(timeout(MINUTE, look(r#"{"n": 1}"#)).await.is_err(), "the only permit is held");
+    };
+    tokio::select! {
+        _ = look(r#"{"hold": true}"#) => panic!("the permit is released"),
+        () = others => {}
     }
-    assert_eq!(*log.0.lock().unwrap(), [false, true, true]);
 }

@@ -523,9 +523,8 @@ async fn resume_with(
 #[tokio::test]
 async fn suspended_chain_resumes_at_the_same_call() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let warns = FindUser.with_definition(|it| it);
     let greet = Greet.with_definition(|it| it.with_policy(approval));
-    let greeting = chain("greeting", (warns, greet, Count)).unwrap();
+    let greeting = chain("greeting", (FindUser, greet, Count)).unwrap();
     let (pipeline, entries) = audited_pipeline();
     let CallOutcome::Pending(suspended) =
         call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &context(&[])).await
