@@ -29,8 +29,6 @@ const SNAPSHOT_FOLDER: &str = "docs/api";
 /// xtask as the rustdoc wrapper.
 const REAL_RUSTDOC_VARIABLE: &str = "HAFT_REAL_RUSTDOC";
 
-const UPDATE_HINT: &str = "`cargo xtask api --update` accepts the change";
-
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
     let is_update = match flags[..] {
@@ -40,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     };
     let workspace = Workspace::load()?;
     write_rustdoc_json()?;
-    let mut findings = Vec::new();
+    let (mut changes, mut removals) = (Vec::new(), Vec::new());
     for package in workspace.published().filter(|package| package.has_library()) {
         let Some(api) = list_public_items(&workspace.target_directory, package)? else {
             announce("note: the public API is not checked: this compiler's rustdoc has another JSON format");
@@ -50,20 +48,33 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         if is_update {
             write(&file, &api)?;
         } else {
-            findings.extend(snapshot::difference(
+            changes.extend(snapshot::difference(
                 &file,
                 &fs::read_to_string(workspace_path(&file)).unwrap_or_default(),
                 &api,
             ));
         }
-        findings.extend(release::find_removed_items(package, &file, &api)?);
+        removals.extend(release::find_removed_items(package, &file, &api)?);
     }
-    if findings.is_empty() {
+    let Some(message) = error_message(&changes, &removals) else {
         announce(&format!("the public API equals the snapshots in {SNAPSHOT_FOLDER}"));
         return Ok(());
+    };
+    eprintln!("{}", [changes, removals].concat().join("\n"));
+    Err(Failure::message(message))
+}
+
+/// Returns the error message for the given findings. `None` if there are none. `--update` accepts
+/// `changes`, the differences from the snapshots. It cannot accept `removals`, because these items
+/// are missing in comparison with the latest release.
+fn error_message(changes: &[String], removals: &[String]) -> Option<&'static str> {
+    match (changes, removals) {
+        ([], []) => None,
+        (_, []) => Some("the public API has changed: `cargo xtask api --update` accepts the change"),
+        _ => Some(
+            "the public API lacks items of the latest release: restore them or set an incompatible version",
+        ),
     }
-    eprintln!("{}", findings.join("\n"));
-    Err(Failure::message(format!("the public API has changed: {UPDATE_HINT}")))
 }
 
 /// Runs rustdoc, which writes a JSON file for every library. Features are resolved for the whole

@@ -26,7 +26,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         arguments: "[ARGUMENTS OF cargo test]…",
-        about: "run all tests, doctests and examples",
+        about: "run all tests and doctests",
         has_own_help: true,
         run: test::run,
     },

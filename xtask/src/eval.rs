@@ -31,9 +31,14 @@ pub(crate) fn fetch_models() -> Result<(), Failure> {
 }
 
 /// Returns `true` if the llama.cpp server must be installed for the comparison with the plain loop.
-/// It is not needed with `--help`, with options that omit the comparison, such as `--model`, or
-/// with `--python`, which specifies an interpreter.
+/// It is not needed with `--help`, or with `--python`, which specifies an interpreter. `--model`
+/// and `--dialect` omit the comparison, unless `--comparison` requests it.
 fn needs_python(arguments: &[String]) -> bool {
-    let options = ["--help", "-h", "--model", "--dialect", "--python"];
-    arguments.iter().all(|argument| options.iter().all(|option| argument.split('=').next() != Some(option)))
+    let names: Vec<_> = arguments.iter().filter_map(|argument| argument.split('=').next()).collect();
+    let has_any = |options: &[&str]| options.iter().any(|option| names.contains(option));
+    !has_any(&["--help", "-h", "--python"])
+        && (has_any(&["--comparison"]) || !has_any(&["--model", "--dialect"]))
 }
+
+#[cfg(test)]
+mod tests;

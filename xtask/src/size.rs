@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     let workspace = Workspace::load()?;
-    let mut rows = count_crates(&workspace)?;
+    let mut rows = crate_rows(&workspace)?;
     rows.extend(measure_debug_program(&workspace));
     if !is_quick {
         rows.extend(measure_cold_builds(&workspace)?);
@@ -66,9 +66,9 @@ pub(crate) fn check() -> Result<(), Failure> {
 
 /// Counts the third-party crates of the core, of an agent program, of the demo and of `haft`.
 /// Returns a table row for each of them.
-fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
+fn crate_rows(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let row = |name: &str, packages: &[&str], bound| -> Result<Row, Failure> {
-        let count = measure::crate_rows(packages)?;
+        let count = measure::count_crates(packages)?;
         Ok(Row { name: format!("crates: {name}"), value: f64::from(count), unit: "", bound })
     };
     let demo = workspace.package_of_program(DEMO_PROGRAM).map_or(DEMO_PROGRAM, |package| &package.name);

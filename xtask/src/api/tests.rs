@@ -1,5 +1,6 @@
 use expect_test::expect;
 
+use super::error_message;
 use super::release::{is_compatible, parse_version};
 use super::snapshot::{difference, format_version};
 
@@ -14,6 +15,22 @@ fn difference_lists_removed_and_added_items() {
     "#]];
     expected.assert_eq(&difference("docs/api/a.txt", old, new).expect("a difference"));
     assert_eq!(difference("docs/api/a.txt", old, "pub fn a::g()\npub fn a::f()\npub mod a\n"), None);
+}
+
+/// `--update` writes the current API to the snapshots, so it accepts every change. It cannot accept
+/// that an item of the latest release is missing.
+#[test]
+fn update_is_no_remedy_for_removed_items() {
+    let finding = ["-pub mod a".to_owned()];
+    let message = |changes, removals| error_message(changes, removals).unwrap_or_default();
+    expect![""].assert_eq(message(&[], &[]));
+    expect!["the public API has changed: `cargo xtask api --update` accepts the change"]
+        .assert_eq(message(&finding, &[]));
+    let removed = expect![
+        "the public API lacks items of the latest release: restore them or set an incompatible version"
+    ];
+    removed.assert_eq(message(&[], &finding));
+    removed.assert_eq(message(&finding, &finding));
 }
 
 #[test]

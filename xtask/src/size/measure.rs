@@ -9,7 +9,7 @@ use crate::process::{cargo_command, command_in_root, run_succeeds};
 
 /// Returns the number of third-party crates that a build of `packages` compiles, including
 /// procedural macros but excluding dependencies of build scripts.
-pub(super) fn crate_rows(packages: &[&str]) -> Result<u32, Failure> {
+pub(super) fn count_crates(packages: &[&str]) -> Result<u32, Failure> {
     let mut command =
         cargo_command(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
     for package in packages {

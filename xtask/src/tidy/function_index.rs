@@ -27,7 +27,7 @@ fn check_row(row: &str, tree: &SourceTree) -> Vec<String> {
     for (folder, file) in spans(files).filter_map(|span| span.split_once(": ")) {
         let path = format!("crates/{folder}/src/{file}");
         match tree.text(&path) {
-            Some(metadata_text) => texts.push(metadata_text),
+            Some(text) => texts.push(text),
             None => messages.push(format!("`{path}` does not exist")),
         }
     }
