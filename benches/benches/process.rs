@@ -52,7 +52,7 @@ async fn add(x: i64, y: i64) -> i64 {
 /// Multiplies two integers, as the second tool of each step.
 #[tool]
 async fn multiply(x: i64, y: i64) -> i64 {
-    x + y
+    x * y
 }
 
 fn main() -> ExitCode {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use haft_benches::mock::{self, LATENCY, STEPS};
+use haft_benches::mock::{self, CALL_STEPS, LATENCY};
 use haft_core::{
     RunOutput, Toolset,
     agent::{AgentError, StopReason},
@@ -95,12 +95,14 @@ fn report(
 ) -> Result<(), Box<dyn Error>> {
     let answers = ended.iter().filter(|(run, ended)| is_right(*run, ended)).count() as u64;
     let results = ended.iter().map(|(run, ended)| right_results(*run, ended)).sum::<u64>();
-    let least = LATENCY * u32::try_from(STEPS + 1)?;
-    println!("{RUNS} runs at a time, each of {STEPS} steps with {CALLS} calls, {LATENCY:?} to each reply");
+    let least = LATENCY * u32::try_from(CALL_STEPS + 1)?;
+    println!(
+        "{RUNS} runs at a time, each of {CALL_STEPS} steps with {CALLS} calls, {LATENCY:?} to each reply"
+    );
     println!("  time      {:.2} s; {:.2} s for the model alone", took.as_secs_f64(), least.as_secs_f64());
-    println!("  requests  {:.0} per second", (RUNS * (STEPS + 1)) as f64 / took.as_secs_f64());
+    println!("  requests  {:.0} per second", (RUNS * (CALL_STEPS + 1)) as f64 / took.as_secs_f64());
     println!("  answers   {answers} of {RUNS} are right");
-    println!("  results   {results} of {} are right", RUNS * STEPS * CALLS);
+    println!("  results   {results} of {} are right", RUNS * CALL_STEPS * CALLS);
     match memory {
         Some(memory) => println!("  memory    {memory:.0} MiB at most; the goal is {MAX_MEMORY_MIB:.0} MiB"),
         None => println!("  memory    not reported by this system"),
@@ -108,7 +110,7 @@ fn report(
     for error in ended.iter().filter_map(|(_, ended)| ended.as_ref().err()).take(3) {
         println!("  error     {error}");
     }
-    if answers < RUNS || results < RUNS * STEPS * CALLS {
+    if answers < RUNS || results < RUNS * CALL_STEPS * CALLS {
         return Err("answers or results are missing".into());
     }
     if memory.is_some_and(|memory| memory > MAX_MEMORY_MIB) {
@@ -121,18 +123,19 @@ fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
     let Some(answer) = ended.as_ref().ok().and_then(RunOutput::answer) else { return false };
     // The number of messages in a transcript: the question, a reply and the results of its calls
     // for each step, and the answer.
-    let messages = 1 + STEPS * (1 + CALLS) + 1;
+    let messages = 1 + CALL_STEPS * (1 + CALLS) + 1;
     answer.text == format!("{run} is done.")
         && answer.stop_reason == StopReason::Finished
-        && answer.steps.len() as u64 == STEPS * CALLS
+        && answer.steps.len() as u64 == CALL_STEPS * CALLS
         && answer.transcript.len() as u64 == messages
-        && answer.usage.requests == STEPS + 1
+        && answer.usage.requests == CALL_STEPS + 1
 }
 
 /// Returns the number of calls in `run` that have the expected step, tool and result.
 fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
-    let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
+    let expected =
+        (0..CALL_STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
     let right = steps.iter().zip(expected).filter(|(step, (number, tool, value))| {
         u64::from(step.step_number) == number + 1
             && step.tool_name == *tool

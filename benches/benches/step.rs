@@ -15,7 +15,7 @@ mod by_hand;
 use std::{hint::black_box, process::ExitCode};
 
 use futures::StreamExt as _;
-use haft_benches::{Case, ModelServer, STEPS, Work, asynchronous, run};
+use haft_benches::{Case, ModelServer, REPLIES_PER_RUN, Work, asynchronous, run};
 use haft_core::{
     Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript, tool,
     tool::{DynamicTool, parse_arguments},
@@ -53,8 +53,8 @@ fn main() -> ExitCode {
     let plain = RequestSize::default();
     let (long, wide) =
         (RequestSize { earlier_messages: 1_000, ..plain }, RequestSize { other_tools: 1_000, ..plain });
-    let step = |name, work: fn(RequestSize) -> Work, load| {
-        Case::new(name, move || work(load)).with_parts_per_round(STEPS).with_rounds(10)
+    let step = |name, work: fn(RequestSize) -> Work, size| {
+        Case::new(name, move || work(size)).with_parts_per_round(REPLIES_PER_RUN).with_rounds(10)
     };
     run(
         "step",
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
 }
 
 /// Creates the [`Work`] of complete runs. Each round calls `once`, which executes a run of
-/// [`STEPS`] steps.
+/// [`REPLIES_PER_RUN`] steps.
 #[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {
@@ -99,22 +99,22 @@ fn base_url() -> String {
 }
 
 /// Returns the role and the text of each message that precedes the question.
-fn earlier_messages(load: RequestSize) -> impl Iterator<Item = (&'static str, String)> {
-    (0..load.earlier_messages).map(|number| match number % 2 {
+fn earlier_messages(size: RequestSize) -> impl Iterator<Item = (&'static str, String)> {
+    (0..size.earlier_messages).map(|number| match number % 2 {
         0 => ("user", format!("What about number {number}, which came before?")),
         _ => ("assistant", format!("There is nothing \"special\" about number {number}.\nAsk on.")),
     })
 }
 
 /// Returns the names of the tools besides `add`. The model never calls these tools.
-fn other_tool_names(load: RequestSize) -> impl Iterator<Item = String> {
-    (0..load.other_tools).map(|number| format!("tool_{number}"))
+fn other_tool_names(size: RequestSize) -> impl Iterator<Item = String> {
+    (0..size.other_tools).map(|number| format!("tool_{number}"))
 }
 
 /// Creates the [`Work`] of the agent with its default settings, including validation.
-fn agent_work(load: RequestSize) -> Work {
-    let agent = build_agent(load);
-    let transcript = transcript(load);
+fn agent_work(size: RequestSize) -> Work {
+    let agent = build_agent(size);
+    let transcript = transcript(size);
     rounds_of(move || {
         let (agent, input) = (agent.clone(), RunInput::new(QUESTION).with_history(transcript.clone()));
         async move { Ok(agent.run(input).await?.text()?.to_owned()) }
@@ -122,9 +122,9 @@ fn agent_work(load: RequestSize) -> Work {
 }
 
 /// Creates the [`Work`] of the agent with streamed replies and events.
-fn streaming_work(load: RequestSize) -> Work {
-    let agent = build_agent(load);
-    let transcript = transcript(load);
+fn streaming_work(size: RequestSize) -> Work {
+    let agent = build_agent(size);
+    let transcript = transcript(size);
     rounds_of(move || {
         let mut events = agent.stream(RunInput::new(QUESTION).with_history(transcript.clone()));
         async move {
@@ -139,8 +139,8 @@ fn streaming_work(load: RequestSize) -> Work {
 }
 
 #[allow(clippy::expect_used, reason = "the model and the agent are valid")]
-fn build_agent(load: RequestSize) -> ReactAgent {
-    let others = other_tool_names(load).filter_map(|name| {
+fn build_agent(size: RequestSize) -> ReactAgent {
+    let others = other_tool_names(size).filter_map(|name| {
         let definition = Add.definition().clone().with_name(ToolName::new(name).ok()?);
         Some(DynamicTool::new(definition, |arguments, _| async move {
             parse_arguments(arguments).map(|Integers { x, y }| x + y)
@@ -151,8 +151,8 @@ fn build_agent(load: RequestSize) -> ReactAgent {
         .expect("an agent")
 }
 
-fn transcript(load: RequestSize) -> Transcript {
-    let messages = earlier_messages(load).map(|(role, text)| match role {
+fn transcript(size: RequestSize) -> Transcript {
+    let messages = earlier_messages(size).map(|(role, text)| match role {
         "user" => Message::user(text),
         _ => Message::assistant(text.as_str()),
     });
@@ -160,9 +160,9 @@ fn transcript(load: RequestSize) -> Transcript {
 }
 
 /// Creates the [`Work`] of the loop that uses reqwest.
-fn reqwest_loop(load: RequestSize) -> Work {
-    let by_hand = ReqwestLoop::new(&base_url(), other_tools(load));
-    let earlier: Vec<_> = earlier_messages(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
+fn reqwest_loop(size: RequestSize) -> Work {
+    let by_hand = ReqwestLoop::new(&base_url(), all_tool_names(size));
+    let earlier: Vec<_> = earlier_messages(size).map(|(role, text)| ChatMessage::new(role, text)).collect();
     rounds_of(move || {
         let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
         messages.push(ChatMessage::new("user", QUESTION));
@@ -171,10 +171,10 @@ fn reqwest_loop(load: RequestSize) -> Work {
 }
 
 /// Creates the [`Work`] of the loop that uses async-openai.
-fn async_openai_loop(load: RequestSize) -> Work {
-    let by_hand = AsyncOpenAiLoop::new(&base_url(), other_tools(load));
+fn async_openai_loop(size: RequestSize) -> Work {
+    let by_hand = AsyncOpenAiLoop::new(&base_url(), all_tool_names(size));
     let earlier: Vec<_> =
-        earlier_messages(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();
+        earlier_messages(size).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();
     rounds_of(move || {
         let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
         messages.push(AsyncOpenAiLoop::message("user", QUESTION.to_owned()));
@@ -183,6 +183,6 @@ fn async_openai_loop(load: RequestSize) -> Work {
 }
 
 /// Returns the names of all tools, including `add`.
-fn other_tools(load: RequestSize) -> impl Iterator<Item = String> {
-    ["add".to_owned()].into_iter().chain(other_tool_names(load))
+fn all_tool_names(size: RequestSize) -> impl Iterator<Item = String> {
+    ["add".to_owned()].into_iter().chain(other_tool_names(size))
 }

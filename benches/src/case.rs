@@ -55,11 +55,11 @@ impl Case {
         self
     }
 
-    /// Sets the baseline of this case. `floor` is the name of another case to compare with, such as
-    /// a case that does the same work with minimal code.
+    /// Sets the baseline of this case. `baseline` is the name of another case to compare with, such
+    /// as a case that does the same work with minimal code.
     #[must_use]
-    pub fn with_baseline(mut self, floor: &'static str) -> Self {
-        self.baseline = Some(floor);
+    pub fn with_baseline(mut self, baseline: &'static str) -> Self {
+        self.baseline = Some(baseline);
         self
     }
 

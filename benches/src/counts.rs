@@ -32,15 +32,15 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     }
     let mut exceeded = 0;
     for case in cases.iter().filter(|case| !case.is_by_hand) {
-        let floor = case.baseline.and_then(|name| Some((name, *counts.get(name)?)));
+        let baseline = case.baseline.and_then(|name| Some((name, *counts.get(name)?)));
         let mut count = counts.get(case.name).copied().unwrap_or_default();
-        let mut verdict = Verdict::new(case, count, floor, &recorded);
+        let mut verdict = Verdict::new(case, count, baseline, &recorded);
         for _ in 0..RETRIES {
             if !verdict.is_exceeded {
                 break;
             }
             count = count.min(instructions::count(case)?);
-            verdict = Verdict::new(case, count, floor, &recorded);
+            verdict = Verdict::new(case, count, baseline, &recorded);
         }
         exceeded += u32::from(verdict.is_exceeded);
         let mark = if verdict.is_exceeded { "  <--" } else { "" };
@@ -61,9 +61,9 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn new(case: &Case, count: u64, floor: Option<(&str, u64)>, recorded: &BTreeMap<String, u64>) -> Self {
-        if let (Some(bound), Some((name, floor))) = (case.max_ratio, floor) {
-            let ratio = count as f64 / floor as f64;
+    fn new(case: &Case, count: u64, baseline: Option<(&str, u64)>, recorded: &BTreeMap<String, u64>) -> Self {
+        if let (Some(bound), Some((name, baseline))) = (case.max_ratio, baseline) {
+            let ratio = count as f64 / baseline as f64;
             let text = format!("{ratio:.2} x {name:?}, at most {bound:.2}");
             return Self { is_exceeded: ratio > bound, text };
         }
@@ -71,10 +71,10 @@ impl Verdict {
         let Some(own) = growth(case.name, count) else {
             return Self { is_exceeded: true, text: "no recorded count".to_owned() };
         };
-        let floor = floor.and_then(|(name, count)| growth(name, count)).unwrap_or(1.0);
-        let growths = [own - 1.0, own / floor - 1.0];
+        let of_baseline = baseline.and_then(|(name, count)| growth(name, count)).unwrap_or(1.0);
+        let growths = [own - 1.0, own / of_baseline - 1.0];
         let text =
-            format!("{:+.1} %, {:+.1} % relative to its floor", growths[0] * 100.0, growths[1] * 100.0);
+            format!("{:+.1} %, {:+.1} % relative to its baseline", growths[0] * 100.0, growths[1] * 100.0);
         Self { is_exceeded: growths.iter().all(|growth| *growth > MAX_GROWTH), text }
     }
 }

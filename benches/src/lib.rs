@@ -18,7 +18,7 @@ mod time;
 use std::{env, process::ExitCode};
 
 pub use case::{Case, Work, asynchronous};
-pub use model_server::{ModelServer, STEPS};
+pub use model_server::{ModelServer, REPLIES_PER_RUN};
 
 /// The parsed command line of a bench.
 struct Options {

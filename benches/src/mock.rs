@@ -1,5 +1,5 @@
-//! A model server on the loopback interface. In each run, its first [`STEPS`] replies contain tool
-//! calls, and the last reply is an answer.
+//! A model server on the loopback interface. In each run, its first [`CALL_STEPS`] replies contain
+//! tool calls, and the last reply is an answer.
 
 use std::{io, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 };
 
 /// The number of replies with tool calls in a run. The reply after them is the answer.
-pub const STEPS: u64 = 10;
+pub const CALL_STEPS: u64 = 10;
 
 /// The delay before each reply.
 pub const LATENCY: Duration = Duration::from_millis(50);
@@ -68,7 +68,7 @@ fn reply(request: &Value) -> (&'static str, String) {
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
     let run: u64 = of("user").find_map(|it| it["content"].as_str()?.parse().ok()).unwrap_or(0);
     let step = of("assistant").count() as u64;
-    let (delta, finish_reason) = if step < STEPS {
+    let (delta, finish_reason) = if step < CALL_STEPS {
         let arguments = json!({"x": run, "y": step}).to_string();
         let call = |index: u64, name: &str| {
             let function = json!({"name": name, "arguments": arguments});

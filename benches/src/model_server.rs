@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The number of replies in the sequence of a [`ModelServer`]: nine calls to `add`, and then an
-/// answer.
-pub const STEPS: u32 = 10;
+/// The number of replies in the sequence of a [`ModelServer`], one for each step of a run: nine
+/// calls to `add`, and then an answer.
+pub const REPLIES_PER_RUN: u32 = 10;
 
 /// A server of the Chat Completions API that repeats a sequence of ten replies. Each of the first
 /// nine replies contains a call to `add`, and the last reply is an answer.
@@ -26,7 +26,7 @@ pub struct ModelServer(SocketAddr);
 /// stream.
 struct Script {
     whole: Vec<String>,
-    streamed_reply: Vec<String>,
+    streamed: Vec<String>,
     /// The number of HTTP requests received so far, which selects the next reply.
     requests: AtomicUsize,
 }
@@ -91,21 +91,22 @@ fn read_request(reader: &mut impl io::BufRead) -> io::Result<bool> {
 
 impl Script {
     fn new() -> Self {
-        let (whole, streamed) = (0..STEPS).map(|step| (whole_reply(step), streamed_reply(step))).unzip();
-        Self { whole, streamed_reply: streamed, requests: AtomicUsize::new(0) }
+        let (whole, streamed) =
+            (0..REPLIES_PER_RUN).map(|step| (whole_reply(step), streamed_reply(step))).unzip();
+        Self { whole, streamed, requests: AtomicUsize::new(0) }
     }
 
     /// Returns the response to the next HTTP request. The reply is streamed if `is_streamed` is
     /// `true`.
     fn next(&self, is_streamed: bool) -> &str {
-        let replies = if is_streamed { &self.streamed_reply } else { &self.whole };
+        let replies = if is_streamed { &self.streamed } else { &self.whole };
         let step = self.requests.fetch_add(1, Ordering::Relaxed) % replies.len().max(1);
         replies.get(step).map_or("", String::as_str)
     }
 }
 
 fn is_last(step: u32) -> bool {
-    step + 1 == STEPS
+    step + 1 == REPLIES_PER_RUN
 }
 
 fn whole_reply(step: u32) -> String {

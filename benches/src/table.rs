@@ -8,12 +8,12 @@ pub(crate) fn measure_and_print(bench: &str, cases: &[&Case]) -> Result<(), Stri
     let head = ["median", "fastest", "goal", "ratio", "instructions"];
     println!("{}", line(bench, width, head.map(str::to_owned)));
     for case in cases {
-        let floor = cases.iter().find(|other| Some(other.name) == case.baseline);
-        let (time, ratio) = match floor {
+        let baseline = cases.iter().find(|other| Some(other.name) == case.baseline);
+        let (time, ratio) = match baseline {
             None => (time::measure([case])[0], None),
-            Some(floor) => {
-                let [time, floor] = time::measure([case, floor]);
-                (time, Some(time.median / floor.median))
+            Some(baseline) => {
+                let [time, baseline] = time::measure([case, baseline]);
+                (time, Some(time.median / baseline.median))
             }
         };
         let goal = case.goal.map(|goal| micros(goal.as_nanos() as f64));
