@@ -1,4 +1,7 @@
-use std::sync::{Arc, Mutex};
+use std::{
+    mem,
+    sync::{Arc, Mutex},
+};
 
 use futures::executor::block_on;
 use haft_core::{
@@ -19,6 +22,7 @@ use crate::Case;
 /// - If the arguments are valid, possibly after repairs, the tool is called once. If they are
 ///   invalid, the tool is not called, and the model receives an error.
 /// - The tool receives the arguments that the model wrote, with only the recorded repairs applied.
+/// - A repeated call gives the tool the same arguments, and the model the same text.
 ///
 /// # Panics
 ///
@@ -43,10 +47,14 @@ fn check_call(schema: &Schema, text: &str, policy: RepairPolicy) {
     });
     let pipeline = Pipeline::new().with_repair(policy);
     let (tools, call) = (ToolList::new("fuzz", [tool]), ToolCall::new("1", "tool", text));
-    let outcome = block_on(pipeline.call(&tools, &call, &ToolContext::default()));
-    let CallOutcome::Finished(result) = outcome else { panic!("the call is suspended: {outcome:?}") };
-    assert_eq!(result.model_text(), result.model_text());
-    let calls = calls.lock().unwrap();
+    let call_tool = || {
+        let outcome = block_on(pipeline.call(&tools, &call, &ToolContext::default()));
+        let CallOutcome::Finished(result) = outcome else { panic!("the call is suspended: {outcome:?}") };
+        (result, mem::take(&mut *calls.lock().unwrap()))
+    };
+    let (result, calls) = call_tool();
+    let (repeated, repeated_calls) = call_tool();
+    assert_eq!((repeated.model_text(), repeated_calls), (result.model_text(), calls.clone()));
     match (&calls[..], result.failure()) {
         ([arguments], None) => {
             assert!(schema.is_valid(arguments), "{arguments}");
