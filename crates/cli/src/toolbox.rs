@@ -51,12 +51,12 @@ impl ToolOptions {
             .into_iter()
             .map(Arc::new)
             .collect();
-        let failed = wait_until_ready(&servers).await;
-        let started = servers.len() - failed.len();
+        let server_errors = wait_until_ready(&servers).await;
+        let started_servers = servers.len() - server_errors.len();
         for server in servers {
             tools = tools.with_source(server);
         }
-        Ok(Toolbox { tools, started_servers: started, server_errors: failed })
+        Ok(Toolbox { tools, started_servers, server_errors })
     }
 }
 
@@ -77,8 +77,8 @@ impl Toolbox {
     /// `require_any_server` and `require_all_servers` report them.
     pub(crate) async fn list_and_warn(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
-        let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
-        for diagnostic in list.diagnostics().iter().filter(withheld) {
+        let is_shown = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
+        for diagnostic in list.diagnostics().iter().filter(is_shown) {
             terminal::warn(&diagnostic.to_string());
         }
         list

@@ -31,9 +31,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open_toolbox().await?;
     let list = toolbox.list_and_warn().await;
     if arguments.check {
-        let is_complete = write_findings(&list, arguments.json)?;
+        let has_no_findings = write_findings(&list, arguments.json)?;
         toolbox.require_all_servers()?;
-        return Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(if has_no_findings { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     for tool in list.tools() {
         let definition = tool.definition();

@@ -114,7 +114,7 @@ impl LocalModelBuilder {
     /// Fails with a [`LoadError`] if the file does not exist or does not contain a supported model.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
-        let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, fraction: share });
+        let progress = move |fraction| observer.emit(&ModelEvent::Loading { file: &file, fraction });
         let model = LocalModel::start(path.as_ref(), self.profile.clone(), progress).await;
         #[cfg(feature = "progress")]
         if let Some(bar) = &self.progress {

@@ -100,7 +100,7 @@ pub enum OpenError {
     },
     /// There is no folder for downloaded models: neither `HAFT_CACHE` nor a home folder is set.
     #[error(transparent)]
-    NoHome(#[from] NoHomeFolder),
+    NoHomeFolder(#[from] NoHomeFolder),
     /// The model file cannot be downloaded.
     #[error(transparent)]
     Pull(#[from] PullError),

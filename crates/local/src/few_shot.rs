@@ -20,7 +20,7 @@ use haft_core::{
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
 use self::mention::mentions_all;
-use self::plan::{Decision, Stage};
+use self::plan::{NextStep, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion};
 use crate::engine::{Engine, EngineError, GeneratedTokens};
 use crate::profile::ExampleProfile;
@@ -82,13 +82,13 @@ impl ExampleReply<'_> {
                 return Ok(self.writer.truncated_response());
             };
             let (need, tool) = match decision {
-                Decision::Call { need, tool } => (need, tool),
-                Decision::Answer { need } if tool_calls.is_empty() => {
+                NextStep::Call { need, tool } => (need, tool),
+                NextStep::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
                     return self.write_answer(&lead.unwrap_or_default());
                 }
-                Decision::Answer { .. } | Decision::NoMoreCalls => break,
+                NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
             self.writer.prefill(&format!("{NEED_LABEL}{need}\n{TOOL}{tool}"));
             let Some(call) = self.writer.write_call(&tool, "(", ")\n")? else {
@@ -110,7 +110,7 @@ impl ExampleReply<'_> {
 
     /// Generates and parses the model's next decision at `stage`. Returns `None` if the token limit
     /// was reached.
-    fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
+    fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
         let start = self.writer.prompt.len();
         let quotes = self.profile.quotes_question && stage != Stage::AfterResults;
         let terminals = if quotes { question.need_rules() } else { None };

@@ -95,16 +95,16 @@ const OPEN_OBJECT_KEYWORDS: [&str; 13] = [
 
 /// Derives a schema for the grammar engine from `schema`. `detail` determines its keywords.
 pub(crate) fn grammar_schema(schema: &Value, detail: SchemaDetail) -> Value {
-    let mut deriver = GrammarSchemaBuilder {
+    let mut builder = GrammarSchemaBuilder {
         root: schema,
         detail,
         names: HashMap::new(),
         pending: VecDeque::new(),
         has_all_of: contains_keyword(schema, "allOf"),
     };
-    let mut derived = deriver.derive(schema, false);
+    let mut derived = builder.derive(schema, false);
     if let Value::Object(object) = &mut derived {
-        object.insert("$defs".to_owned(), Value::Object(deriver.definitions()));
+        object.insert("$defs".to_owned(), Value::Object(builder.definitions()));
         object.insert("x-guidance".to_owned(), guidance_options());
     }
     derived

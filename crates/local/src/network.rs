@@ -5,8 +5,8 @@
 //! cache in this module can be truncated to the common prefix of two requests, so each step of an
 //! agent costs only its new tokens.
 
-mod cache;
 mod config;
+mod kv_cache;
 mod layer;
 mod rotary;
 mod weight;
@@ -14,8 +14,8 @@ mod weight;
 use candle_core::{Device, IndexOp, Result, Tensor};
 use tracing::debug;
 
-use self::cache::KvCache;
 use self::config::Config;
+use self::kv_cache::KvCache;
 use self::layer::Layer;
 use self::rotary::{Rotary, causal_mask};
 use self::weight::{QuantizedWeight, RmsNorm};

@@ -48,7 +48,7 @@ impl ModelProgressBar {
     pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
-            ModelEvent::Loading { fraction: share, .. } => self.on_load_progress(*share),
+            ModelEvent::Loading { fraction, .. } => self.on_load_progress(*fraction),
         }
     }
 
@@ -65,13 +65,13 @@ impl ModelProgressBar {
         }
     }
 
-    /// Sets the bar to `share`, the fraction of the weights loaded so far, from 0 to 1.
-    pub fn on_load_progress(&self, share: f32) {
+    /// Sets the bar to `fraction`, the fraction of the weights loaded so far, from 0 to 1.
+    pub fn on_load_progress(&self, fraction: f32) {
         if self.0.length() != Some(100) {
             self.begin(LOADING, "loading the model".to_owned());
             self.0.set_length(100);
         }
-        self.0.set_position((share * 100.0) as u64);
+        self.0.set_position((fraction * 100.0) as u64);
     }
 
     /// Removes the bar from the terminal.

@@ -166,11 +166,11 @@ impl<'a> ReplyWriter<'a> {
             ResponseFormat::JsonObject => object()?,
             ResponseFormat::JsonSchema { schema, .. } => schema.clone(),
         };
-        let Some(metadata_text) = self.write_json(&schema, space, "")? else {
+        let Some(json_text) = self.write_json(&schema, space, "")? else {
             return Ok(Some(self.truncated_response()));
         };
-        self.events.send_text(&metadata_text);
-        Ok(Some(self.build_response(AssistantMessage::from(metadata_text), FinishReason::Stop)))
+        self.events.send_text(&json_text);
+        Ok(Some(self.build_response(AssistantMessage::from(json_text), FinishReason::Stop)))
     }
 
     /// Creates the response for a reply that consists of `text`. `complete` is `false` if the reply
@@ -206,12 +206,9 @@ impl<'a> ReplyWriter<'a> {
     /// Creates a [`GenerationJob`] with a grammar constraint. Its limit is the number of tokens
     /// left for the reply.
     pub(crate) fn constrained_job(&self, constraint: Constraint, eos_bias: f32) -> GenerationJob {
-        let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
-        GenerationJob {
-            constraint: Some(constraint),
-            close_after_tokens: close_from,
-            ..self.unconstrained_job(eos_bias)
-        }
+        let close_after_tokens =
+            self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
+        GenerationJob { constraint: Some(constraint), close_after_tokens, ..self.unconstrained_job(eos_bias) }
     }
 
     /// Appends `text` to the prompt as if the model had generated it. The spelling of a special

@@ -90,15 +90,15 @@ impl Template {
             let token = u32::try_from(gguf.integer(key)?).ok()?;
             tokenizer.spelling(token)
         };
-        let begin = named("tokenizer.ggml.bos_token_id").unwrap_or_default();
-        let end = named("tokenizer.ggml.eos_token_id").unwrap_or_default();
-        let mut template = Self::new(source, begin, end)?;
+        let bos_token = named("tokenizer.ggml.bos_token_id").unwrap_or_default();
+        let eos_token = named("tokenizer.ggml.eos_token_id").unwrap_or_default();
+        let mut template = Self::new(source, bos_token, eos_token)?;
         let ends: Vec<_> = tokenizer.end_tokens().filter_map(|token| tokenizer.spelling(token)).collect();
         template.call_format = CallFormat::detect(&template, &ends);
         Ok(template)
     }
 
-    fn new(source: &str, begin: String, end: String) -> Result<Self, LoadError> {
+    fn new(source: &str, bos_token: String, eos_token: String) -> Result<Self, LoadError> {
         let mut environment = Environment::new();
         let unusable = |error: Error| LoadError::InvalidTemplate { reason: error.to_string() };
         let layout = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
@@ -108,7 +108,7 @@ impl Template {
         environment.add_function("raise_exception", raise_exception);
         environment.add_filter("tojson", json_filter::to_json);
         environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;
-        Ok(Self { environment, bos_token: begin, eos_token: end, call_format: None })
+        Ok(Self { environment, bos_token, eos_token, call_format: None })
     }
 
     /// Returns the template's syntax for tool calls, or `None` if the template does not support

@@ -42,36 +42,36 @@ impl Tokenizer {
         let unusable =
             |error: &dyn std::fmt::Display| LoadError::InvalidTokenizer { reason: error.to_string() };
         let has_pre_tokenizer = set_pre_tokenizer(gguf);
-        let mut markup = tokenizers::Tokenizer::from_gguf(gguf.content())
+        let mut markup_tokenizer = tokenizers::Tokenizer::from_gguf(gguf.content())
             .map_err(|error| LoadError::InvalidTokenizer { reason: first_line(&error) })?;
         if !has_pre_tokenizer {
-            markup.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+            markup_tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
         }
-        let mut plain = markup.clone();
-        plain.set_encode_special_tokens(true);
-        let mut exact = plain.clone();
+        let mut content_tokenizer = markup_tokenizer.clone();
+        content_tokenizer.set_encode_special_tokens(true);
+        let mut exact = content_tokenizer.clone();
         exact.with_normalizer(None::<NormalizerWrapper>).map_err(|error| unusable(&error))?;
 
         let end_of_turn = gguf.required_integer("tokenizer.ggml.eos_token_id")?;
         let words = token_bytes(gguf)?;
         let end_of_turn = u32::try_from(end_of_turn).ok().filter(|id| (*id as usize) < words.len());
         let end_of_turn = end_of_turn.ok_or_else(|| unusable(&"its end token is not in its vocabulary"))?;
-        let end = end_tokens(gguf, end_of_turn);
+        let end_tokens = end_tokens(gguf, end_of_turn);
         let info = TokRxInfo::new(words.len() as u32, end_of_turn);
-        let trie = TokTrie::from(&info, &words).with_eos_tokens(&end);
+        let trie = TokTrie::from(&info, &words).with_eos_tokens(&end_tokens);
         let quotes_space = |word: &[u8]| word.windows(2).any(|pair| pair == b"\" ");
         let spaced_tokens = tokens_where(&words, |word| word.starts_with(b" ") || quotes_space(word));
-        let quoted_space_tokens = tokens_where(&words, quotes_space);
+        let tokens_with_quoted_space = tokens_where(&words, quotes_space);
         let markup_edges = markup_edges(gguf);
         let vocabulary = Arc::new(Vocabulary { trie, exact });
         Ok(Self {
             vocabulary,
-            markup_tokenizer: markup,
-            content_tokenizer: plain,
-            end_tokens: end,
+            markup_tokenizer,
+            content_tokenizer,
+            end_tokens,
             markup_edges,
             spaced_tokens,
-            tokens_with_quoted_space: quoted_space_tokens,
+            tokens_with_quoted_space,
         })
     }
 

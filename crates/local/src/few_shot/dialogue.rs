@@ -61,7 +61,7 @@ pub(super) struct Dialogue {
 
 impl Dialogue {
     pub(super) fn new(request: &ChatRequest, mut turns: Vec<Turn>) -> Self {
-        let demonstration = turns.len().saturating_sub(1);
+        let demonstration_turns = turns.len().saturating_sub(1);
         let mut pending = UserTurn { tools: Some(tools_text(request)), parts: Vec::new() };
         let mut needs = HashMap::new();
         let mut results = Vec::new();
@@ -88,7 +88,7 @@ impl Dialogue {
             }
         }
         turns.extend(pending.take());
-        Self { turns, demonstration_turns: demonstration, question, results }
+        Self { turns, demonstration_turns, question, results }
     }
 
     /// Removes the demonstration. This shortens a prompt that would leave too few tokens for the

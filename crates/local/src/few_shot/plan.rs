@@ -7,7 +7,7 @@ use super::dialogue::{ANSWER, NEED_LABEL, NO_TOOL, TOOL};
 
 /// The model's decision on the next step of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum NextStep {
     /// The model calls `tool` to satisfy `need`.
     Call { need: String, tool: String },
     /// The model answers without a further call. `need` is the stated need, for which the model
@@ -18,7 +18,7 @@ pub(super) enum Decision {
     NoMoreCalls,
 }
 
-/// The position in the conversation at which the model makes a [`Decision`].
+/// The position in the conversation at which the model chooses a [`NextStep`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The beginning of a reply to a question.
@@ -54,17 +54,17 @@ pub(super) fn decision_grammar(request: &ChatRequest, stage: Stage, terminals: &
 
 /// Parses the decision from `written`, the text that the model generated under
 /// [`decision_grammar`].
-pub(super) fn parse_decision(written: &[u8]) -> Decision {
+pub(super) fn parse_decision(written: &[u8]) -> NextStep {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {
-        return Decision::Answer { need: None };
+        return NextStep::Answer { need: None };
     }
     let Some((need, tool)) = written.trim_start_matches(NEED_LABEL.trim_end()).split_once('\n') else {
-        return Decision::NoMoreCalls;
+        return NextStep::NoMoreCalls;
     };
     let need = need.trim().to_owned();
     match tool.trim_start_matches(TOOL.trim_end()).trim().strip_suffix('(') {
-        Some(name) => Decision::Call { need, tool: name.to_owned() },
-        None => Decision::Answer { need: Some(need) },
+        Some(name) => NextStep::Call { need, tool: name.to_owned() },
+        None => NextStep::Answer { need: Some(need) },
     }
 }

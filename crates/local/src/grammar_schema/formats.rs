@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// The formats that remain in a derived schema. The grammar engine has its own pattern for each of
 /// them.
-const SUPPORTED_FORMATS: [&str; 8] =
+const ENGINE_FORMATS: [&str; 8] =
     ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// A pattern for email addresses that limits the length of the local part and of each label. The
@@ -31,11 +31,11 @@ fn format_pattern(format: &str) -> Option<&'static str> {
 }
 
 /// Adds the string format `format` to the schema `derived`: as the keyword `format` if it is in
-/// [`SUPPORTED_FORMATS`], and otherwise as a pattern. An existing pattern is not replaced. An
+/// [`ENGINE_FORMATS`], and otherwise as a pattern. An existing pattern is not replaced. An
 /// unknown format is ignored, as JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
-    if SUPPORTED_FORMATS.contains(&name) {
+    if ENGINE_FORMATS.contains(&name) {
         derived.insert("format".to_owned(), format.clone());
     } else if let Some(pattern) = format_pattern(name)
         && !derived.contains_key("pattern")

@@ -2,8 +2,8 @@
 
 use candle_core::{Result, Tensor};
 
-use super::cache::KvCache;
 use super::config::Config;
+use super::kv_cache::KvCache;
 use super::rotary::Rotation;
 use super::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;

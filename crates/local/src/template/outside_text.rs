@@ -7,13 +7,13 @@ use minijinja::Value;
 use crate::tokenizer::Tokenizer;
 
 /// The character that opens a marker. A marker consists of [`MARKER_OPEN`], the index of an
-/// untrusted text, and [`CLOSE`]. The template renders the marker in place of the text.
+/// untrusted text, and [`MARKER_CLOSE`]. The template renders the marker in place of the text.
 const MARKER_OPEN: char = '\u{F0000}';
 /// The character that closes a marker.
-const CLOSE: char = '\u{F0001}';
+const MARKER_CLOSE: char = '\u{F0001}';
 /// The character that opens a marker within a JSON string. The text that replaces the marker is
 /// JSON-escaped.
-const OPEN_JSON: char = '\u{F0002}';
+const MARKER_OPEN_JSON: char = '\u{F0002}';
 
 /// The untrusted texts of a conversation that are replaced by markers while the template is
 /// rendered. Each marker contains the index of its text.
@@ -34,14 +34,15 @@ impl<'a> OutsideText<'a> {
     /// text.
     pub(super) fn add_as_marker(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
-        format!("{MARKER_OPEN}{}{CLOSE}", self.texts.len() - 1)
+        format!("{MARKER_OPEN}{}{MARKER_CLOSE}", self.texts.len() - 1)
     }
 
     /// Returns `text` unchanged if it cannot be confused with markup, because a template may
     /// compare it with a constant. Otherwise stores `text` and returns its marker.
     pub(super) fn text_or_marker(&mut self, text: &str) -> Value {
         let touches = |letter: char| {
-            self.markup_edges.contains(&letter) || matches!(letter, MARKER_OPEN | CLOSE | OPEN_JSON)
+            self.markup_edges.contains(&letter)
+                || matches!(letter, MARKER_OPEN | MARKER_CLOSE | MARKER_OPEN_JSON)
         };
         match text.contains(touches) {
             true => Value::from(self.add_as_marker(text)),
@@ -73,16 +74,16 @@ impl<'a> OutsideText<'a> {
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
         let mut tokens = Vec::new();
         let mut rest = rendered;
-        while let Some(start) = rest.find([MARKER_OPEN, OPEN_JSON]) {
+        while let Some(start) = rest.find([MARKER_OPEN, MARKER_OPEN_JSON]) {
             let (markup, marker) = rest.split_at(start);
             tokens.extend(tokenizer.encode_markup(markup));
-            let Some((index, behind)) = marker.split_once(CLOSE) else {
+            let Some((index, behind)) = marker.split_once(MARKER_CLOSE) else {
                 // The template has cut off the end of a marker. The rest of the output is dropped.
                 return tokens;
             };
             rest = behind;
-            let is_json = index.starts_with(OPEN_JSON);
-            let index = index.trim_start_matches([MARKER_OPEN, OPEN_JSON]).parse::<usize>().ok();
+            let is_json = index.starts_with(MARKER_OPEN_JSON);
+            let index = index.trim_start_matches([MARKER_OPEN, MARKER_OPEN_JSON]).parse::<usize>().ok();
             if let Some(text) = index.and_then(|index| self.texts.get(index)) {
                 let escaped = if is_json { Some(json_escaped(text)) } else { None };
                 tokens.extend(tokenizer.encode_content(escaped.as_deref().unwrap_or(text)));
@@ -95,16 +96,16 @@ impl<'a> OutsideText<'a> {
     /// Returns `rendered` with each marker replaced by its untrusted text.
     pub(super) fn replace_markers(&self, rendered: &str) -> String {
         self.texts.iter().enumerate().fold(rendered.to_owned(), |rendered, (index, text)| {
-            let rendered = rendered.replace(&format!("{MARKER_OPEN}{index}{CLOSE}"), text);
-            rendered.replace(&format!("{OPEN_JSON}{index}{CLOSE}"), &json_escaped(text))
+            let rendered = rendered.replace(&format!("{MARKER_OPEN}{index}{MARKER_CLOSE}"), text);
+            rendered.replace(&format!("{MARKER_OPEN_JSON}{index}{MARKER_CLOSE}"), &json_escaped(text))
         })
     }
 }
 
-/// Replaces [`MARKER_OPEN`] with [`OPEN_JSON`] in `literal`, a JSON string literal, so that the
-/// text of each marker is inserted JSON-escaped.
+/// Replaces [`MARKER_OPEN`] with [`MARKER_OPEN_JSON`] in `literal`, a JSON string literal, so that
+/// the text of each marker is inserted JSON-escaped.
 pub(super) fn as_json_markers(literal: &str) -> String {
-    literal.replace(MARKER_OPEN, &String::from(OPEN_JSON))
+    literal.replace(MARKER_OPEN, &String::from(MARKER_OPEN_JSON))
 }
 
 fn json_escaped(text: &str) -> String {

@@ -34,17 +34,17 @@ async fn profile_has_the_capabilities_of_the_model() {
 #[tokio::test]
 async fn progress_increases_from_0_to_1() {
     let file = TinyFile::new(0);
-    let (sender, shares) = std::sync::mpsc::channel();
+    let (sender, fractions) = std::sync::mpsc::channel();
     let send = move |event: &ModelEvent<'_>| {
-        if let ModelEvent::Loading { fraction: share, .. } = event {
-            sender.send(*share).unwrap();
+        if let ModelEvent::Loading { fraction, .. } = event {
+            sender.send(*fraction).unwrap();
         }
     };
     LocalModel::builder().on_event(send).open(&file.path).await.unwrap();
-    let shares: Vec<f32> = shares.iter().collect();
-    assert_eq!(shares.first(), Some(&0.0));
-    assert_eq!(shares.last(), Some(&1.0));
-    assert!(shares.is_sorted());
+    let fractions: Vec<f32> = fractions.iter().collect();
+    assert_eq!(fractions.first(), Some(&0.0));
+    assert_eq!(fractions.last(), Some(&1.0));
+    assert!(fractions.is_sorted());
 }
 
 #[cfg(feature = "download")]

@@ -67,7 +67,7 @@ pub enum PullSourceError {
     #[error(
         "a file in the model folder cannot be read or written ({0}); check the permissions and the free space"
     )]
-    FileError(#[from] std::io::Error),
+    File(#[from] std::io::Error),
 }
 
 fn join_failures(failures: &[(&'static str, PullSourceError)]) -> String {
