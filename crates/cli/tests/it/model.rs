@@ -115,6 +115,25 @@ fn damaged_file_is_downloaded_again_with_progress() {
     assert!(!damaged.exists());
 }
 
+/// A small container has no system certificates. A hub at an `http://` address, such as a mirror in
+/// the cluster, does not need them.
+#[test]
+fn plain_http_hub_needs_no_certificates() {
+    for scheme in ["http", "https"] {
+        let cache = tempfile::tempdir().unwrap();
+        let hub = Hub::start(Some("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n".to_owned()));
+        let address = hub.address.replace("http", scheme);
+        let mut pull = haft(["model", "pull"]);
+        pull.env("HAFT_CACHE", cache.path()).env("HF_ENDPOINT", address).env("PATH", "");
+        pull.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+        let expected = match scheme {
+            "http" => "the server returned HTTP status 404",
+            _ => "No CA certificates were loaded from the system",
+        };
+        CommandOutput::run(pull).assert_failed(1, expected);
+    }
+}
+
 #[test]
 fn unknown_model_lists_the_available_models() {
     let cache = tempfile::tempdir().unwrap();

