@@ -183,7 +183,8 @@ impl Engine {
             if written.tokens.is_empty() {
                 self.tokenizer.end_tokens().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
             }
-            job.banned_tokens.iter().for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));
+            let banned = self.tokenizer.empty_tokens().iter().chain(&job.banned_tokens);
+            banned.for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));
             let Some(token) = self.choose_token(&logits, &mut job, &written, &mut closing)? else {
                 break false;
             };

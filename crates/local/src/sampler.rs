@@ -1,5 +1,8 @@
 //! Sampling of the next token from the logits of the model.
 
+#[cfg(test)]
+mod tests;
+
 use llguidance::toktrie::SimpleVob;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -36,7 +39,15 @@ impl Sampler {
             *logit = ((*logit - best) / self.temperature).exp();
         }
         let total: f32 = candidates.iter().map(|(_, weight)| weight).sum();
-        let mut left = self.random.random::<f32>() * total * self.top_p.clamp(f32::EPSILON, 1.0);
+        let limit = total * self.top_p.clamp(f32::EPSILON, 1.0);
+        // The nucleus contains the token that crosses the limit, with its whole weight.
+        let mut nucleus = 0.0;
+        candidates.retain(|(_, weight)| {
+            let is_inside = nucleus < limit;
+            nucleus += if is_inside { *weight } else { 0.0 };
+            is_inside
+        });
+        let mut left = self.random.random::<f32>() * nucleus;
         let chosen = candidates.iter().find(|(_, weight)| {
             left -= weight;
             left <= 0.0

@@ -35,6 +35,7 @@ pub(crate) struct Tokenizer {
     markup_edges: HashSet<char>,
     spaced_tokens: Vec<u32>,
     tokens_with_quoted_space: Vec<u32>,
+    empty_tokens: Vec<u32>,
 }
 
 impl Tokenizer {
@@ -62,6 +63,8 @@ impl Tokenizer {
         let quotes_space = |word: &[u8]| word.windows(2).any(|pair| pair == b"\" ");
         let spaced_tokens = tokens_where(&words, |word| word.starts_with(b" ") || quotes_space(word));
         let tokens_with_quoted_space = tokens_where(&words, quotes_space);
+        let mut empty_tokens = tokens_where(&words, <[u8]>::is_empty);
+        empty_tokens.retain(|token| !end_tokens.contains(token));
         let markup_edges = markup_edges(gguf);
         let vocabulary = Arc::new(Vocabulary { trie, exact });
         Ok(Self {
@@ -72,6 +75,7 @@ impl Tokenizer {
             markup_edges,
             spaced_tokens,
             tokens_with_quoted_space,
+            empty_tokens,
         })
     }
 
@@ -121,6 +125,12 @@ impl Tokenizer {
     /// Returns the tokens in which a space directly follows a quotation mark.
     pub(crate) fn tokens_with_quoted_space(&self) -> &[u32] {
         &self.tokens_with_quoted_space
+    }
+
+    /// Returns the tokens that are neither special tokens nor end-of-turn tokens and have no bytes,
+    /// such as unused token ids.
+    pub(crate) fn empty_tokens(&self) -> &[u32] {
+        &self.empty_tokens
     }
 
     /// Returns the first and last characters of all special tokens. Text without these characters

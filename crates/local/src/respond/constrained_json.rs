@@ -33,17 +33,18 @@ impl ReplyWriter<'_> {
         let start = self.prompt.len();
         let mut violation = String::new();
         let mut details = SchemaDetail::ALL.as_slice();
-        for attempt in 0..MAX_ATTEMPTS {
+        let mut attempt = 0;
+        while attempt < MAX_ATTEMPTS {
             self.prompt.truncate(start);
             let (constraint, simpler) =
                 compile_schema(self.engine.grammars(), schema, details, before, after)?;
             let job = self.constrained_job(constraint, 0.0);
             let job = GenerationJob { sampler: self.sampler(attempt), is_json: true, ..job };
             let written = match self.generate(job) {
-                // Some grammars exceed the limits of the engine only during the generation.
+                // Some grammars exceed the limits of the engine only during the generation. The
+                // attempt does not count, because it generated no value.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
                     debug!(attempt, %reason, "simplifying the schema");
-                    violation = reason;
                     details = simpler;
                     continue;
                 }
@@ -60,6 +61,7 @@ impl ReplyWriter<'_> {
                 Some(violation) => violation,
             };
             debug!(attempt, %violation, "the value does not match its schema");
+            attempt += 1;
         }
         Err(ModelError::InvalidResponse(format!(
             "no value matches the schema after {MAX_ATTEMPTS} attempts: {violation}"

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use candle_core::quantized::gguf_file;
 use futures::StreamExt as _;
 use haft_core::{
     ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult,
@@ -34,6 +35,27 @@ async fn text_has_a_limit_and_usage() {
     assert_eq!(reply.usage.output_tokens, 24);
     assert_eq!(reply.model.as_deref(), Some("tiny"));
     assert!(!reply.message.text().is_empty());
+}
+
+/// An unused token id has weights, so the network may prefer it, but it stands for no text.
+#[tokio::test]
+async fn unused_tokens_are_not_generated() {
+    // In this vocabulary, only the letters a to z and the end token are used.
+    let (unused, normal, control) = (5, 1, 3);
+    let first_special = 276;
+    let kinds = (0..first_special + 3).map(|token| match token {
+        97..=122 => normal,
+        _ if token == first_special + 2 => control,
+        _ => unused,
+    });
+    let kinds = gguf_file::Value::Array(kinds.map(gguf_file::Value::I32).collect());
+    let model = TinyFile::with_metadata(0, &[("tokenizer.ggml.token_type", kinds)]).load().await;
+    for temperature in [0.0, 1.0] {
+        let mut request = question("Hello?");
+        request.settings.temperature = Some(temperature);
+        let reply = model.chat(&request).await.unwrap();
+        assert_eq!(reply.message.text().len() as u64, reply.usage.output_tokens);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
