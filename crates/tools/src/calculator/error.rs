@@ -49,8 +49,9 @@ pub enum CalculatorError {
         /// The operation without a real value, as written in the expression.
         part: String,
     },
-    /// A number or a result has more than 10,000 digits before the decimal point.
-    #[error("`{part}` is too large: numbers end at 10^9999")]
+    /// A number or a result has more than 10,000 digits before the decimal point, or the argument
+    /// of `sin`, `cos` or `tan` has more than 343.
+    #[error("`{part}` is too large: numbers have at most 10,000 digits, and angles at most 343")]
     TooLarge {
         /// The number or operation that is too large, as written in the expression.
         part: String,

@@ -26,6 +26,11 @@ impl Context<Number> for CalculatorContext {
             "power" => "pow",
             other => other,
         };
-        Math.call(name, arguments)
+        match (name, Math.call(name, arguments)) {
+            // These functions are defined for all numbers, but `nanoexpr` rejects arguments from
+            // 10^343.
+            ("sin" | "cos" | "tan", Some(Err(ErrorKind::Domain))) => Some(Err(ErrorKind::Overflow)),
+            (_, result) => result,
+        }
     }
 }

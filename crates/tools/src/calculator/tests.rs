@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 
-use super::{Calculation, calculator, names::KNOWN_NAMES};
+use super::{Calculation, CalculatorError, calculator, names::KNOWN_NAMES};
 
 fn check(expression: &str, result: &str, exact: bool) {
     let calculation = calculator(expression.to_owned()).map(|json| json.0);
@@ -103,9 +103,18 @@ fn errors_have_a_reason_and_a_position() {
     );
     check_error("sqrt(1, 2)", expect!["wrong number of arguments in `sqrt(1, 2)`"]);
     check_error("sqrt(-4)", expect!["`sqrt(-4)` has no real value"]);
-    check_error("1e10000 + 1", expect!["`1e10000` is too large: numbers end at 10^9999"]);
-    check_error("9^9^9^9", expect!["`9^9^9` is too large: numbers end at 10^9999"]);
-    check_error("100000!", expect!["`100000!` is too large: numbers end at 10^9999"]);
+    check_error(
+        "1e10000 + 1",
+        expect!["`1e10000` is too large: numbers have at most 10,000 digits, and angles at most 343"],
+    );
+    check_error(
+        "9^9^9^9",
+        expect!["`9^9^9` is too large: numbers have at most 10,000 digits, and angles at most 343"],
+    );
+    check_error(
+        "100000!",
+        expect!["`100000!` is too large: numbers have at most 10,000 digits, and angles at most 343"],
+    );
     check_error(
         &"(".repeat(1000),
         expect![
@@ -119,6 +128,25 @@ fn errors_have_a_reason_and_a_position() {
             "the expression is too long: at most 1000 characters, nested at most 32 deep; work it out in parts"
         ],
     );
+}
+
+#[test]
+fn numbers_have_at_most_10000_digits() {
+    check("5e9999 / 1e9999", "5", false);
+    check_error(
+        "5e9999 * 2",
+        expect!["`5e9999 * 2` is too large: numbers have at most 10,000 digits, and angles at most 343"],
+    );
+}
+
+#[test]
+fn angle_with_too_many_digits_is_too_large() {
+    check("sin(9e342) < 2", "1", true);
+    for name in ["sin", "cos", "tan"] {
+        let error = calculator(format!("{name}(10^343)")).unwrap_err();
+        assert_eq!(error, CalculatorError::TooLarge { part: format!("{name}(10^343)") });
+    }
+    check_error("sin(4)^0.5", expect!["`sin(4)^0.5` has no real value"]);
 }
 
 #[test]
