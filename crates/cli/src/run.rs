@@ -42,14 +42,14 @@ pub(crate) struct Arguments {
     /// The format of requests and replies.
     #[arg(long, value_enum, default_value_t = DialectName::Auto)]
     dialect: DialectName,
-    /// Maximum number of rounds of thinking and calling. After that, the model must answer.
+    /// Maximum number of model requests. After them, the model must answer.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_iters: Option<u32>,
     /// Report the cost, with the prices per million tokens in this file:
     /// `{"MODEL": {"input": 0.25, "output": 2}}`.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Write one JSON event per line. The last line is the answer or the error.
+    /// Write one JSON event per line. The last line is the answer, the suspended run or the error.
     #[arg(long)]
     json: bool,
 }

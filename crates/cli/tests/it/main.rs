@@ -20,12 +20,22 @@ use std::{
 
 use serde_json::Value;
 
-/// Returns a command that runs `haft` with `arguments`. The `OPENAI_*` and `HAFT_*` environment
-/// variables of the caller are removed.
+/// The environment variables of the caller that would change the behaviour of `haft`.
+const CALLER_VARIABLES: [&str; 7] = [
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "HAFT_MODEL",
+    "HAFT_CACHE",
+    "HAFT_LOG",
+    "HF_ENDPOINT",
+    "XDG_CACHE_HOME",
+];
+
+/// Returns a command that runs `haft` with `arguments`, without the [`CALLER_VARIABLES`].
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);
-    for variable in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "HAFT_MODEL", "HAFT_CACHE", "HAFT_LOG"] {
+    for variable in CALLER_VARIABLES {
         command.env_remove(variable);
     }
     command
