@@ -40,7 +40,7 @@ struct Options {
     #[arg(long)]
     all: bool,
     /// Run the comparison only.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dialect")]
     comparison: bool,
     /// A Python interpreter with xllamacpp for the plain loop. Without it, the plain loop is
     /// omitted.
