@@ -44,7 +44,7 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 
 /// The maximum nesting depth of arguments and results: 100 levels.
 ///
-/// `serde_json` parses at most 128 levels. The limit is lower because a saved run adds a few levels
+/// `serde_json` parses at most 127 levels. The limit is lower because a saved run adds a few levels
 /// around each value.
 pub const VALUE_DEPTH: usize = haft_schema::MAX_VALUE_DEPTH;
 
@@ -74,13 +74,13 @@ pub const RESULT_STORE_BYTES: usize = 256 << 20;
 pub const READ_RESULT_CHARACTERS: usize = 30_000;
 
 /// The maximum number of results in a `haft_middleware::ResultCache`, an LRU cache.
-pub const CACHED_RESULTS: usize = 1_000;
+pub const RESULT_CACHE_ENTRIES: usize = 1_000;
 
 /// The maximum total size of the results and arguments in a `haft_middleware::ResultCache`: 64 MiB.
 pub const RESULT_CACHE_BYTES: usize = 64 << 20;
 
 /// The maximum number of replies in a `haft_middleware::ReplyCache`, an LRU cache.
-pub const CACHED_REPLIES: usize = 1_000;
+pub const REPLY_CACHE_ENTRIES: usize = 1_000;
 
 /// The maximum total size of the replies in a `haft_middleware::ReplyCache`, as JSON: 64 MiB.
 pub const REPLY_CACHE_BYTES: usize = 64 << 20;

@@ -1,5 +1,5 @@
 //! The pipeline of every tool call: find → parse → repair → validate → gate → call → catch → check
-//! → bound → record.
+//! → truncate → record.
 //!
 //! Agents, the MCP server, direct calls and tests all use the same pipeline.
 
@@ -104,8 +104,8 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    fn new(call: &ToolCall, started_at: Timestamp, outcome: ToolResponse) -> Self {
-        match outcome {
+    fn new(call: &ToolCall, started_at: Timestamp, response: ToolResponse) -> Self {
+        match response {
             ToolResponse::Done(output) => {
                 let (id, name) = (call.id.clone(), call.name.clone());
                 Self::Finished(ToolResult::new(started_at, id, name, Outcome::Done(output)))
@@ -200,9 +200,9 @@ impl Pipeline {
     /// [`MemoryResultStore`].
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
-        let parts = Arc::make_mut(&mut self.0);
-        parts.store = Some(Arc::new(store));
-        parts.has_own_store = true;
+        let inner = Arc::make_mut(&mut self.0);
+        inner.store = Some(Arc::new(store));
+        inner.has_own_store = true;
         self
     }
 
@@ -243,16 +243,14 @@ impl Pipeline {
     /// A tool can use this pipeline to call other tools and to read the [result
     /// store](Self::store).
     pub fn current(cx: &ToolContext) -> Option<Self> {
-        let parts = Arc::clone(cx.call_scope()?.pipeline());
-        parts.downcast().ok().map(Self)
+        let inner = Arc::clone(cx.call_scope()?.pipeline());
+        inner.downcast().ok().map(Self)
     }
 
     /// Returns a copy of this pipeline without a result store. The copy does not truncate results.
     #[must_use]
     pub fn without_store(&self) -> Self {
-        let mut unbounded = self.clone();
-        Arc::make_mut(&mut unbounded.0).store = None;
-        unbounded
+        Self(Arc::new(PipelineInner { store: None, has_own_store: false, ..(*self.0).clone() }))
     }
 
     /// Returns the pipeline for calls to the tools of an inner toolset. `self` is the pipeline of
@@ -377,9 +375,9 @@ impl Pipeline {
         let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
         // A panic of the tool, or of a middleware layer around it, affects only this call.
         let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
-        let outcome = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
-        let mut outcome = match outcome {
-            Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
+        let response = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
+        let mut outcome = match response {
+            Ok(Ok(response)) => CallOutcome::new(call, started_at, response),
             Ok(Err(error)) => span.in_scope(|| record::failed_outcome(call, &error)),
             Err(panic) => span.in_scope(|| record::failed_outcome(call, &panic_error(&*panic))),
         };
@@ -433,15 +431,15 @@ impl Pipeline {
             }
             GateOutcome::Suspended(pending) => return Ok(ToolResponse::Pending(pending)),
         };
-        let mut outcome = self.invoke(task, tool, arguments, cx, started, details).await?;
-        match &mut outcome {
+        let mut response = self.invoke(task, tool, arguments, cx, started, details).await?;
+        match &mut response {
             ToolResponse::Done(output) => definition.check_output(output)?,
             ToolResponse::Pending(pending) => {
                 pending.definition = approved.is_some().then(|| definition.fingerprint());
                 pending.approved = approved;
             }
         }
-        Ok(outcome)
+        Ok(response)
     }
 }
 

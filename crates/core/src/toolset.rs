@@ -95,6 +95,8 @@ enum Part {
     Tool(Arc<dyn Tool>),
     Source(Arc<BackgroundSource>),
     Set(Toolset),
+    /// An earlier state of the toolset, and the adaptation of the tools that it had. Both have the
+    /// same label.
     Adapted(Toolset, Arc<Adaptation>),
 }
 
@@ -153,7 +155,14 @@ impl Toolset {
     /// ```
     #[must_use]
     pub fn with_label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
+        let label = label.into();
+        for part in Arc::make_mut(&mut self.parts) {
+            // The inner toolset is this toolset before the adaptor, so both have the same label.
+            if let Part::Adapted(inner, _) = part {
+                *inner = inner.clone().with_label(Arc::clone(&label));
+            }
+        }
+        self.label = Some(label);
         self.without_caches()
     }
 

@@ -102,10 +102,10 @@ struct Key {
 
 impl ReplyCache {
     /// Creates a cache in which replies expire after `time_to_live`. By default, it holds at most
-    /// [`limits::CACHED_REPLIES`] replies with a total size of [`limits::REPLY_CACHE_BYTES`]
+    /// [`limits::REPLY_CACHE_ENTRIES`] replies with a total size of [`limits::REPLY_CACHE_BYTES`]
     /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
-        Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::REPLY_CACHE_BYTES))
+        Self(TtlLru::new(time_to_live, limits::REPLY_CACHE_ENTRIES, limits::REPLY_CACHE_BYTES))
     }
 
     /// Sets the maximum number of cached replies.

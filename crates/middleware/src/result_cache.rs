@@ -101,10 +101,10 @@ struct Key {
 
 impl ResultCache {
     /// Creates a cache in which results expire after `time_to_live`. By default, it holds at most
-    /// [`limits::CACHED_RESULTS`] results with a total size of [`limits::RESULT_CACHE_BYTES`]
+    /// [`limits::RESULT_CACHE_ENTRIES`] results with a total size of [`limits::RESULT_CACHE_BYTES`]
     /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
-        Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::RESULT_CACHE_BYTES))
+        Self(TtlLru::new(time_to_live, limits::RESULT_CACHE_ENTRIES, limits::RESULT_CACHE_BYTES))
     }
 
     /// Sets the maximum number of cached results.

@@ -58,7 +58,7 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{tool, tool::{RunContext}, Toolset};
+/// use haft_core::{Toolset, tool, tool::RunContext};
 /// use serde_json::json;
 /// use haft_react::PendingQueue;
 ///

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{any::type_name, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -104,7 +104,8 @@ pub struct AnswerParseError {
     /// The path of the invalid field, such as `address.city`. For a missing field, this is the path
     /// of the enclosing object. Empty for the top-level object.
     pub field: String,
-    /// The name of the requested type, without its module path.
+    /// The name of the requested type, without its module path. Type arguments keep their module
+    /// paths, as in `Vec<crate_name::Item>`.
     pub expected: &'static str,
     /// The deserialization error.
     pub source: serde_json::Error,
@@ -112,6 +113,13 @@ pub struct AnswerParseError {
 
 fn describe_field_error(field: &str, source: &serde_json::Error) -> String {
     if field.is_empty() { source.to_string() } else { format!("`{field}`: {source}") }
+}
+
+/// Returns `name`, the name of a type, without the module path in front of it. The module paths of
+/// type arguments are kept.
+fn strip_module_path(name: &'static str) -> &'static str {
+    let path = name.split(['<', '(', '[', '&', '*', ' ']).next();
+    path.and_then(|path| name.get(path.rfind("::")? + 2..)).unwrap_or(name)
 }
 
 impl RunAnswer {
@@ -125,7 +133,7 @@ impl RunAnswer {
         let outputs = Value::Object(self.outputs.clone());
         serde_path_to_error::deserialize(outputs).map_err(|error| AnswerParseError {
             field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
-            expected: std::any::type_name::<T>().rsplit("::").next().unwrap_or_default(),
+            expected: strip_module_path(type_name::<T>()),
             source: error.into_inner(),
         })
     }

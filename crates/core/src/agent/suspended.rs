@@ -52,23 +52,20 @@ impl SuspendedRun {
     /// is called for each [undecided call](Self::undecided_calls). If `decide` returns `None`, the
     /// call stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
-        let requests = self.undecided_calls().into_iter();
-        let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));
-        let decisions = decisions.collect();
+        let calls = self.undecided_calls().into_iter();
+        let decisions = calls.filter_map(|it| Some((it.call.id.clone(), decide(it)?))).collect();
         RunInput::resume(self, decisions)
     }
 
     /// Creates the input that resumes the run and approves each call that waits for an approval.
     /// Calls that wait for input from a person or for an external output stay suspended.
     pub fn approve_all(self) -> RunInput {
-        let is_approval =
-            |request: &PendingCall| matches!(request.pending.kind, PendingKind::Approval { .. });
-        self.decide(|request| is_approval(request).then(Decision::approved))
+        self.decide(|it| matches!(it.pending.kind, PendingKind::Approval { .. }).then(Decision::approved))
     }
 
     fn describe_needs(&self) -> String {
-        let requests = self.undecided_calls().into_iter();
-        let needs = requests.map(|PendingCall { call, pending }| {
+        let calls = self.undecided_calls().into_iter();
+        let needs = calls.map(|PendingCall { call, pending }| {
             format!("{} for call {:?} of tool {:?}", pending.kind.needed_decision(), call.id, call.name)
         });
         needs.collect::<Vec<_>>().join(", ")

@@ -61,10 +61,13 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 impl ToolOutput {
-    /// Returns the total size of the output in bytes: the text and the binary data of the content,
-    /// the structured data as JSON text, and the warnings.
+    /// Returns the total size of the output in bytes: the text or the binary data of each content
+    /// piece, the structured data as JSON text, and the warnings.
     pub fn byte_len(&self) -> usize {
-        let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
+        let content = self.content.iter().map(|piece| match piece.media_len() {
+            0 => piece.as_text().len(),
+            media => media,
+        });
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
         let warnings = self.warnings.iter().map(String::len);
         content.chain(structured).chain(warnings).sum()

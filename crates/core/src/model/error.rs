@@ -205,7 +205,7 @@ impl ModelError {
     ///
     /// Returns `false` if the request itself was rejected, or if the conversation is too long. An
     /// agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the failure
-    /// of the last model decides.
+    /// of the last model decides. Without any failure, the result is `false`.
     pub fn allows_fallback(&self) -> bool {
         match self {
             // Another server or model may accept a request that was rejected with one of these
@@ -215,7 +215,7 @@ impl ModelError {
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 409 | 410 | 500..),
             Self::ContextTooLong(_) => false,
             Self::AllFailed { failures } => {
-                failures.last().is_none_or(|failure| failure.error.allows_fallback())
+                failures.last().is_some_and(|failure| failure.error.allows_fallback())
             }
             Self::Unauthorized(_) | Self::RateLimited { .. } | Self::Server { .. } => true,
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Truncated { .. } => true,

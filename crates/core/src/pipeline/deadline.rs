@@ -15,6 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// The event that ended the wait for a future before the future completed.
+#[derive(Debug)]
 pub(crate) enum WaitError {
     /// The deadline passed.
     Elapsed,

@@ -150,12 +150,12 @@ impl Owner {
 }
 
 impl MemoryResultStore {
-    /// Creates a store with a capacity of `bytes` bytes. Text, media, structured data and warnings
-    /// are counted.
+    /// Creates a store with a capacity of `max_bytes` bytes. Text, media, structured data and
+    /// warnings are counted.
     ///
     /// The newest output is kept even if it alone exceeds the capacity.
-    pub fn with_max_bytes(bytes: usize) -> Self {
-        Self { max_bytes: bytes, hasher: Some(RandomState::new()), outputs: Mutex::default() }
+    pub fn with_max_bytes(max_bytes: usize) -> Self {
+        Self { max_bytes, hasher: Some(RandomState::new()), outputs: Mutex::default() }
     }
 
     /// Switches to numbered handles, for reproducible tests such as the replay of a recorded

@@ -129,7 +129,7 @@ impl ToolList {
         tools: impl IntoIterator<Item = (Origin, Arc<dyn Tool>)>,
         mut diagnostics: Vec<Diagnostic>,
     ) -> Self {
-        let mut snapshot = Snapshot::new(Vec::new(), Vec::new());
+        let mut snapshot = Snapshot::new();
         for (origin, tool) in tools {
             let definition = tool.definition();
             let source_label = origin.label().to_owned();
@@ -220,10 +220,11 @@ impl ToolList {
 }
 
 impl Snapshot {
-    fn new(tools: Vec<Arc<dyn Tool>>, origins: Vec<Origin>) -> Self {
+    /// Creates an empty snapshot with a new id.
+    fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (index, diagnostics, memo) = Default::default();
+        let (tools, origins, index, diagnostics, memo) = Default::default();
         Self { id, tools, origins, index, diagnostics, memo }
     }
 }
@@ -231,7 +232,7 @@ impl Snapshot {
 /// Creates an empty snapshot.
 impl Default for ToolList {
     fn default() -> Self {
-        Self(Arc::new(Snapshot::new(Vec::new(), Vec::new())))
+        Self(Arc::new(Snapshot::new()))
     }
 }
 

@@ -87,24 +87,21 @@ impl Truncator<'_> {
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.storage_note(&full, Some(text)));
     }
 
-    /// Saves `output` in the store, unless it is an excerpt. If the store fails or exceeds
-    /// [`limits::RESULT_STORE_TIMEOUT`], the error is logged and [`StoreOutcome::StoreFailed`] is
-    /// returned.
+    /// Saves `output` in the store, unless it is an excerpt. If the store fails, exceeds
+    /// [`limits::RESULT_STORE_TIMEOUT`] or waits without a tokio timer, the error is logged and
+    /// [`StoreOutcome::StoreFailed`] is returned.
     async fn store_full(&self, output: &ToolOutput) -> StoreOutcome {
         if self.is_excerpt {
             return StoreOutcome::AlreadyStored;
         }
-        match deadline::timeout(limits::RESULT_STORE_TIMEOUT, self.store.put(output, self.cx)).await {
-            Ok(Ok(handle)) => StoreOutcome::Stored(handle),
-            Ok(Err(error)) => {
-                tracing::error!(error, "a long result cannot be stored");
-                StoreOutcome::StoreFailed
-            }
-            Err(_timeout) => {
-                tracing::error!("a long result could not be stored in time");
-                StoreOutcome::StoreFailed
-            }
-        }
+        let put = self.store.put(output, self.cx);
+        let error = match deadline::timeout(limits::RESULT_STORE_TIMEOUT, put).await {
+            Ok(Ok(handle)) => return StoreOutcome::Stored(handle),
+            Ok(Err(error)) => error,
+            Err(error) => format!("{error:?}").into(),
+        };
+        tracing::error!(error, "a long result cannot be stored");
+        StoreOutcome::StoreFailed
     }
 
     fn truncate_output(&self, output: &mut ToolOutput, full: &StoreOutcome) {
@@ -134,17 +131,17 @@ impl Truncator<'_> {
             bytes_left -= text.len();
             content.push(piece);
         }
-        let rest = content.iter().map(|piece| piece.as_text().len()).sum::<usize>();
+        let kept = content.iter().map(|piece| piece.as_text().len()).sum::<usize>();
         let mut notes = Vec::new();
-        if rest < bytes || content.len() < pieces {
-            notes.push(format!("{} of {bytes} bytes in {pieces} pieces are cut", bytes - rest.min(bytes)));
+        if kept < bytes || content.len() < pieces {
+            notes.push(format!("{} of {bytes} bytes in {pieces} pieces are cut", bytes - kept.min(bytes)));
         }
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
         // The note names a tool that reads stored results only if text was cut. Such a tool returns
         // text, so it cannot return omitted media.
-        let visible = (rest < bytes).then(|| join_texts(&content));
+        let visible = (kept < bytes).then(|| join_texts(&content));
         notes.push(self.storage_note(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
         // The note is appended to the last text piece, so that an output with one text piece still

@@ -159,8 +159,8 @@ impl ToolContext {
         self
     }
 
-    pub(crate) fn with_call_scope(self, scope: Option<Arc<CallScope>>) -> Self {
-        Self { call_scope: scope, ..self }
+    pub(crate) fn with_call_scope(self, call_scope: Option<Arc<CallScope>>) -> Self {
+        Self { call_scope, ..self }
     }
 
     /// Returns the [`CallScope`] of the running call. `None` outside a pipeline.
@@ -212,8 +212,8 @@ impl ToolContext {
         };
         let call_id =
             if self.call_id.is_empty() { number.to_string() } else { format!("{}/{number}", self.call_id) };
-        let scope = self.call_scope.clone();
-        Self { deadline: self.deadline, call_scope: scope, ..Self::new(run, call_id) }
+        let call_scope = self.call_scope.clone();
+        Self { deadline: self.deadline, call_scope, ..Self::new(run, call_id) }
     }
 
     /// Returns a progress sink that reports the progress of nested calls as the progress of this

@@ -86,7 +86,7 @@ impl HostState {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use haft_core::{tool, tool::{RunContext, HostState}, ToolContext, ToolExt};
+    /// use haft_core::{ToolContext, ToolExt, tool, tool::{HostState, RunContext}};
     /// use serde_json::json;
     ///
     /// struct Database;

@@ -26,7 +26,7 @@ use serde_json::Value;
 /// Two edits of one file run in order. Edits of different files run in parallel:
 ///
 /// ```
-/// use haft_core::{Tool, export::serde_json::Value, tool, tool::{TouchFn, ToolPolicy, Touch}};
+/// use haft_core::{Tool, export::serde_json::Value, tool, tool::{ToolPolicy, Touch, TouchFn}};
 ///
 /// let touches = TouchFn::new(|arguments: &Value| {
 ///     let path = arguments["path"].as_str().unwrap_or_default();

@@ -81,7 +81,8 @@ impl BackgroundSource {
                         let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
                         match deadline::timeout(FOREGROUND_TIMEOUT, &mut task).await {
                             Ok(listing) => listing.unwrap_or_else(|_panic| Err(panic_error(self.label()))),
-                            Err(_timeout) => return self.continue_in_background(cx, task),
+                            // Without a timer, the first poll of the listing has already failed.
+                            Err(_elapsed) => return self.continue_in_background(cx, task),
                         }
                     }
                 }
@@ -113,18 +114,18 @@ impl BackgroundSource {
 }
 
 /// Lists the tools of `source`. Fails if the source fails, panics, or takes longer than
-/// [`limits::TOOL_LIST_TIMEOUT`].
+/// [`limits::TOOL_LIST_TIMEOUT`]. Also fails if the source waits, but there is no tokio timer.
 async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
-    match deadline::timeout(limits::TOOL_LIST_TIMEOUT, tools).await {
-        Ok(Ok(listing)) => listing,
-        Ok(Err(_panic)) => Err(panic_error(source.label())),
-        Err(_timeout) => {
-            let reason =
-                format!("it did not list its tools within {} s", limits::TOOL_LIST_TIMEOUT.as_secs());
-            Err(SourceError::new(source.label(), reason))
+    let reason = match deadline::timeout(limits::TOOL_LIST_TIMEOUT, tools).await {
+        Ok(Ok(listing)) => return listing,
+        Ok(Err(_panic)) => return Err(panic_error(source.label())),
+        Err(deadline::WaitError::NoTimer) => "a listing that waits needs a tokio timer".to_owned(),
+        Err(_elapsed) => {
+            format!("it did not list its tools within {} s", limits::TOOL_LIST_TIMEOUT.as_secs())
         }
-    }
+    };
+    Err(SourceError::new(source.label(), reason))
 }
 
 pub(super) fn panic_error(label: &str) -> SourceError {

@@ -173,10 +173,8 @@ impl Toolset {
     /// pipeline and the label of this toolset. The inner toolset does not apply its pipeline, so
     /// the caller can still replace the pipeline of the outer toolset.
     fn with_adaptation(self, adaptation: Adaptation) -> Self {
-        let (label, pipeline, has_own_pipeline) =
-            (self.label.clone(), self.pipeline.clone(), self.has_own_pipeline);
+        let outer = Self { parts: Arc::default(), ..self.clone() };
         let inner = Self { has_own_pipeline: false, ..self.without_caches() };
-        let outer = Self { label, pipeline, has_own_pipeline, ..Self::default() };
         outer.with_part(Part::Adapted(inner, Arc::new(adaptation)))
     }
 }

@@ -96,13 +96,13 @@ impl MergedTools {
             [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
-        let mut declared = Vec::new();
+        let mut declared_state_types = Vec::new();
         for state in all.tools().iter().flat_map(|tool| tool.definition().state_types()) {
-            if !declared.contains(state) {
-                declared.push(*state);
+            if !declared_state_types.contains(state) {
+                declared_state_types.push(*state);
             }
         }
-        Self { all, declared_state_types: declared, available_lists: SmallLru::default() }
+        Self { all, declared_state_types, available_lists: SmallLru::default() }
     }
 
     pub(super) fn all(&self) -> ToolList {

@@ -40,7 +40,7 @@ impl Toolset {
     async fn select<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
-        keep: bool,
+        keeps_named: bool,
     ) -> Result<Self, ToolsetError> {
         let all = self.list_all(&ListContext::default()).await;
         let names = names
@@ -50,7 +50,7 @@ impl Toolset {
                 None => Err(ToolsetError::UnknownTool(unknown_tool_message(name.as_ref(), &all))),
             })
             .collect::<Result<_, _>>()?;
-        Ok(self.clone().adapted(Selection { names, keeps_named: keep }))
+        Ok(self.clone().adapted(Selection { names, keeps_named }))
     }
 }
 

@@ -192,6 +192,25 @@ async fn pipeline_of_an_adapted_toolset_can_be_replaced() {
     assert_eq!((first.take(), second.take()), (vec![], vec!["pay".to_owned()]));
 }
 
+/// The label of an adapted toolset can be replaced. The diagnostics about tools added before the
+/// adaptor then contain the new label: missing host state is detected by the outer toolset, and a
+/// tool with a used name by the inner toolset.
+#[tokio::test]
+async fn label_of_an_adapted_toolset_can_be_replaced() {
+    // These two put the toolset with its own label into another toolset.
+    let nests = |name: &str| ["combined", "nested"].contains(&name);
+    for (name, adapt) in ADAPTORS.into_iter().filter(|(name, _)| !nests(name)) {
+        let tools = billing_toolset(&CallLog::default()).with_tool(doubling_tool("pay"));
+        let tools = adapt(adapt(tools)).with_label("invoices");
+        assert_eq!(tools.label(), "invoices");
+        let list = tools.list(&ListContext::default()).await;
+        let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
+        let [taken, withheld] = diagnostics.as_slice() else { panic!("{name}: {diagnostics:?}") };
+        assert!(taken.starts_with("tool \"pay\" of invoices is withheld: invoices has"), "{name}: {taken}");
+        assert!(withheld.starts_with("tool \"refund\" of invoices is"), "{name}: {withheld}");
+    }
+}
+
 #[tokio::test]
 async fn adaptor_changes_only_tools_added_before_it() {
     let tools = Toolset::new().with_tool(doubling_tool("a")).prefixed("x_").with_tool(doubling_tool("b"));

@@ -48,9 +48,9 @@ async fn calls_overlap_and_results_are_in_call_order() {
         }
     });
     let began = Instant::now();
-    let run_batch = run_batch(&Pipeline::new(), batch([tool], &["wait"; 5])).await;
+    let results = run_batch(&Pipeline::new(), batch([tool], &["wait"; 5])).await;
     assert!(began.elapsed() < Duration::from_millis(110), "{:?}", began.elapsed());
-    assert_eq!(texts(&run_batch), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
+    assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
 }
 
 /// Behaviour T3: a batch with a successful call, a failing call, a panicking call and a call to an
@@ -65,7 +65,7 @@ async fn failed_call_does_not_affect_its_siblings() {
             panic!("boom");
         }
     });
-    let run_batch =
+    let results =
         run_batch(&Pipeline::new(), batch([ok, error, panics], &["ok", "error", "panics", "okk"])).await;
     expect![[r#"
         [
@@ -75,7 +75,7 @@ async fn failed_call_does_not_affect_its_siblings() {
             "unknown tool \"okk\"; did you mean \"ok\"? available: ok, error, panics",
         ]
     "#]]
-    .assert_debug_eq(&texts(&run_batch));
+    .assert_debug_eq(&texts(&results));
 }
 
 /// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out and does not
@@ -91,8 +91,8 @@ async fn call_that_blocks_its_thread_times_out_alone() {
     });
     let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
     let pipeline = Pipeline::new();
-    let run_batch = run_batch(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
-    assert_eq!(texts(&run_batch), ["timed out after 50 ms", "fine"]);
+    let results = run_batch(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
+    assert_eq!(texts(&results), ["timed out after 50 ms", "fine"]);
     assert_eq!(pipeline.abandoned_calls(), 1);
     release.send(()).unwrap();
     while pipeline.abandoned_calls() > 0 {
@@ -119,8 +119,8 @@ async fn sequential_tool_is_a_barrier() {
         })
     };
     let tools = [tool("s1", false), tool("s2", false), tool("b", true), tool("s3", false)];
-    let run_batch = run_batch(&Pipeline::new(), batch(tools, &["s1", "s2", "b", "s3"])).await;
-    assert_eq!(texts(&run_batch), ["s1", "s2", "b", "s3"]);
+    let results = run_batch(&Pipeline::new(), batch(tools, &["s1", "s2", "b", "s3"])).await;
+    assert_eq!(texts(&results), ["s1", "s2", "b", "s3"]);
     expect![[r#"
         [
             "s1 begins",

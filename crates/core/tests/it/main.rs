@@ -5,6 +5,8 @@ mod adaptor_laws;
 #[cfg(test)]
 mod adaptors;
 #[cfg(test)]
+mod answers;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod blocking;

@@ -298,6 +298,25 @@ async fn stored_result_is_private_to_its_principal_until_evicted() {
     assert!(store.get(&first, &called_by("ann")).await.unwrap().is_none());
 }
 
+/// A pipeline without a store leaves the choice of the store to its outer pipelines. A default
+/// store between them does not replace a store that was set further out.
+#[tokio::test]
+async fn removed_store_does_not_protect_a_default_store() {
+    let flood = || DynamicTool::new(definition("flood"), |_, _| async { "x".repeat(1 << 20) });
+    for innermost in [
+        Pipeline::new().without_store(),
+        Pipeline::new().with_store(MemoryResultStore::default()).without_store(),
+    ] {
+        let store = Arc::new(MemoryResultStore::default());
+        let inner = Toolset::new().with_pipeline(innermost).with_tool(flood());
+        let middle = Toolset::new().with_pipeline(Pipeline::new()).with_source(inner);
+        let pipeline = Pipeline::new().with_store(Arc::clone(&store));
+        let result = Toolset::new().with_pipeline(pipeline).with_source(middle).call("flood", ()).await;
+        let handle = result.output().unwrap().result_handle.as_deref().unwrap();
+        assert!(store.get(handle, &ToolContext::default()).await.unwrap().is_some());
+    }
+}
+
 /// A long text is truncated even if the result store returns an error, or does not respond before
 /// its timeout.
 #[tokio::test(start_paused = true)]
@@ -388,6 +407,7 @@ async fn blob_has_a_short_description_as_text() {
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
     assert_eq!(result.model_text(), "[image/png, 2048 bytes]");
+    assert_eq!(result.output().unwrap().byte_len(), 2048, "the description takes no space in a store");
     let again: ToolResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
     assert_eq!(again, result);
 }

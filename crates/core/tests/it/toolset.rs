@@ -292,6 +292,29 @@ async fn panicking_source_does_not_affect_other_tools() {
     );
 }
 
+/// Without a tokio timer, there is no timeout for a source that waits. The diagnostic reports the
+/// missing timer, and not a timeout.
+#[test]
+fn waiting_source_needs_a_timer() {
+    struct Waiting;
+    #[async_trait]
+    impl ToolSource for Waiting {
+        fn label(&self) -> &str {
+            "remote"
+        }
+
+        async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
+            std::future::pending().await
+        }
+    }
+    let list = || async { Toolset::new().with_source(Waiting).list(&ListContext::default()).await };
+    let without_timer = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for list in [futures::executor::block_on(list()), without_timer.block_on(list())] {
+        expect!["tool source remote has no tools: a listing that waits needs a tokio timer"]
+            .assert_eq(&list.diagnostics()[0].to_string());
+    }
+}
+
 /// Behaviour B70: a direct call runs through the same pipeline as a call from an agent.
 #[tokio::test]
 async fn direct_call_is_validated_repaired_and_recorded() {

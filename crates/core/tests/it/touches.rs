@@ -288,8 +288,8 @@ async fn dropping_the_stream_aborts_the_schedule() {
         ("free", "{}"),
     ];
     let mut outcomes = Box::pin(Pipeline::new().stream_batch(batch(tools(&times, began), &calls)));
-    let (place, _) = outcomes.next().await.unwrap();
-    assert_eq!(place, 0);
+    let (index, _) = outcomes.next().await.unwrap();
+    assert_eq!(index, 0);
     assert!(futures::poll!(outcomes.next()).is_pending());
     drop(outcomes);
     sleep(Duration::from_secs(1)).await;
@@ -368,23 +368,23 @@ proptest! {
             let (times, began) = (CallTimes::default(), Instant::now());
             let batch = Batch {
                 tools: tools(&times, began),
-                calls: calls.iter().enumerate().map(|(place, call)| {
+                calls: calls.iter().enumerate().map(|(index, call)| {
                     let arguments = json!({"path": call.paths.join(" "), "ms": call.ms});
-                    ToolCall::new(place.to_string(), call.tool, arguments.to_string())
+                    ToolCall::new(index.to_string(), call.tool, arguments.to_string())
                 }).collect(),
                 ..Batch::default()
             };
             let outcomes = Pipeline::new().call_all(batch).await;
             let ids: Vec<_> = outcomes.iter().map(CallOutcome::call_id).collect();
-            prop_assert_eq!(ids, (0..calls.len()).map(|place| place.to_string()).collect::<Vec<_>>());
+            prop_assert_eq!(ids, (0..calls.len()).map(|index| index.to_string()).collect::<Vec<_>>());
             let mut times = times.lock().unwrap().clone();
-            times.sort_by_key(|(place, _, _)| place.parse::<usize>().unwrap());
+            times.sort_by_key(|(id, _, _)| id.parse::<usize>().unwrap());
             prop_assert_eq!(times.len(), calls.len());
-            for (place, call) in calls.iter().enumerate() {
-                let earlier = calls.iter().zip(&times).take(place);
+            for (index, call) in calls.iter().enumerate() {
+                let earlier = calls.iter().zip(&times).take(index);
                 let ends = earlier.filter(|(it, _)| it.is_in_conflict_with(call)).map(|(_, (_, _, end))| *end);
-                prop_assert_eq!(times[place].1, ends.max().unwrap_or(0), "start of call {}", place);
-                prop_assert_eq!(times[place].2, times[place].1 + call.ms);
+                prop_assert_eq!(times[index].1, ends.max().unwrap_or(0), "start of call {}", index);
+                prop_assert_eq!(times[index].2, times[index].1 + call.ms);
             }
             Ok(())
         })?;

@@ -118,6 +118,7 @@ fn default_fallback_per_error() {
         ModelError::InvalidResponse(detail()),
         ModelError::Unsupported(detail()),
         ModelError::failed("worker closed"),
+        ModelError::AllFailed { failures: Vec::new() },
     ];
     let text = errors.map(|error| format!("{} {error}\n", if error.allows_fallback() { "+" } else { "-" }));
     expect![[r#"
@@ -137,6 +138,7 @@ fn default_fallback_per_error() {
         + the model's reply cannot be read: …
         + the model cannot do this: …
         + the model failed: worker closed
+        - no model replied: 
     "#]]
     .assert_eq(&text.concat());
 }

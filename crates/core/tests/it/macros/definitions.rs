@@ -137,7 +137,8 @@ fn invalid_explicit_schema_is_a_defect() {
 }
 
 /// Behaviour A7: the input schema of a tool without arguments is
-/// `{"type":"object","properties":{}}`. A call with additional arguments succeeds.
+/// `{"type":"object","properties":{}}`. A call with additional arguments succeeds. The formats of
+/// providers are tested in `haft-openai`.
 #[test]
 fn schema_without_arguments_is_an_object_without_properties() {
     #[tool]
