@@ -57,5 +57,13 @@ fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String
 /// Appends `token` to the JSON pointer `pointer`, and escapes `~` and `/` in `token` (RFC 6901,
 /// section 3).
 pub fn join_pointer(pointer: &str, token: &str) -> String {
-    format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
+    let mut joined = pointer.to_owned();
+    push_token(&mut joined, token);
+    joined
+}
+
+/// Appends `token` to the JSON pointer `pointer`, as [`join_pointer`] does.
+pub(crate) fn push_token(pointer: &mut String, token: &str) {
+    pointer.push('/');
+    pointer.push_str(&token.replace('~', "~0").replace('/', "~1"));
 }

@@ -19,7 +19,7 @@ const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
 /// The maximum number of nested layers, such as `{"args": …}` or a string with a JSON object, that
 /// a repair removes from around the arguments.
-const MAX_WRAPPERS: usize = 4;
+const MAX_LAYERS: usize = 4;
 
 /// The treatment of arguments that are invalid for the schema of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,10 +114,14 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
     let mut repairer = Repairer::new(schema);
     let mut bare = value.clone();
     let mut repairs = Vec::new();
-    for _ in 0..=MAX_WRAPPERS {
+    loop {
         if let Some((repaired, more)) = repairer.repair(bare.clone(), "") {
             repairs.extend(more);
             return (repaired, repairs);
+        }
+        // At this point, each repair is a removed layer.
+        if repairs.len() == MAX_LAYERS {
+            break;
         }
         let Some((inner, kind)) = unwrap_arguments(schema, bare) else { break };
         repairs.push(Repair { pointer: String::new(), kind });

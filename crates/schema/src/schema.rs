@@ -182,7 +182,7 @@ impl Schema {
     /// must still obey the limits, so it may add only a few keywords.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
-        Ok(Self(Arc::new(Inner::new(value, validator))))
+        Ok(Self(Arc::new(Inner { is_closed: self.0.is_closed, ..Inner::new(value, validator) })))
     }
 
     /// Returns the schema as JSON.

@@ -29,8 +29,7 @@ pub(crate) struct SchemaGraph<'s> {
     index: HashMap<*const Value, usize>,
 }
 
-/// A subschema and its JSON pointer in the document. A subschema that is first reached through an
-/// anchor has `#` and the name of the anchor as its pointer.
+/// A subschema and its JSON pointer in the document.
 pub(crate) struct Node<'s> {
     pub(crate) schema: &'s Value,
     pub(crate) pointer: String,
@@ -254,8 +253,8 @@ fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &str)> {
 }
 
 /// Returns the target of the reference `text` in the document `root`, and the JSON pointer of the
-/// target. For an anchor, returns `#` and the name of the anchor in place of the pointer. Fails if
-/// there is no target, if the target is in another document, or if the document has a nested `$id`.
+/// target. Fails if there is no target, if the target is in another document, or if the document
+/// has a nested `$id`.
 fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s Value, String), SchemaFault> {
     let reference = Reference::parse(text).ok_or_else(|| SchemaFault::RemoteReference(text.to_owned()))?;
     if let Some(id) = survey.nested_id {
@@ -263,9 +262,7 @@ fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s 
     }
     let found = match reference {
         Reference::Pointer(pointer) => root.pointer(&pointer).map(|target| (target, pointer)),
-        Reference::Anchor(name) => {
-            survey.anchors.get(name.as_str()).map(|target| (*target, format!("#{name}")))
-        }
+        Reference::Anchor(name) => survey.anchored(&name),
     };
     found
         .filter(|(target, _)| target.is_object() || target.is_boolean())

@@ -1,18 +1,21 @@
 //! The size, depth, anchors and patterns of a schema, collected from its plain JSON.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
 use super::super::error::{SchemaError, SchemaFault};
+use super::super::reference::push_token;
 use super::{SchemaLimits, regex_size};
 
 /// The data that one walk over all JSON values of a schema collects.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
-    /// The subschemas with an anchor, by the name of their anchor.
-    pub(super) anchors: HashMap<&'s str, &'s Value>,
+    /// The subschemas with an anchor and the tokens of their JSON pointers, by the name of their
+    /// anchor. The pointers themselves could take too much memory if an early token is long.
+    anchors: HashMap<&'s str, (&'s Value, Vec<Cow<'s, str>>)>,
     /// The first `$id` below the root that is not a draft-07 anchor such as `#tree`. `None` if
     /// there is none.
     pub(super) nested_id: Option<&'s str>,
@@ -24,22 +27,36 @@ pub(super) struct Survey<'s> {
 /// its subschemas have the same anchor.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
-    let mut nodes = 0;
-    let mut open = vec![(schema, 1)];
-    while let Some((value, depth)) = open.pop() {
-        nodes += 1;
-        if depth > limits.depth && (value.is_array() || value.is_object()) {
-            return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
+    let mut nodes = 1;
+    // The children of each value on the path to the current value that are not visited yet, and the
+    // tokens of the JSON pointer of the current value.
+    let (mut path, mut tokens) = (Vec::new(), Vec::new());
+    let mut next = Some(schema);
+    loop {
+        if let Some(value) = next {
+            if path.len() >= limits.depth && (value.is_array() || value.is_object()) {
+                return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
+            }
+            // The children are counted before they are visited, because an array may have a million
+            // items.
+            nodes += child_count(value);
+            if nodes > limits.nodes {
+                return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
+            }
+            if let Value::Object(members) = value {
+                survey.record_members(value, members, &tokens)?;
+            }
+            path.push(children_with_tokens(value));
         }
-        // Children are counted before they are pushed to `open`, because an array may have a
-        // million items.
-        if nodes + open.len() + child_count(value) > limits.nodes {
-            return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
+        let Some(children) = path.last_mut() else { break };
+        next = children.next().map(|(token, child)| {
+            tokens.push(token);
+            child
+        });
+        if next.is_none() {
+            path.pop();
+            tokens.pop();
         }
-        if let Value::Object(members) = value {
-            survey.record_members(value, members, depth == 1)?;
-        }
-        open.extend(children(value).map(|child| (child, depth + 1)));
     }
     if survey.pattern_states > limits.pattern_states {
         return Err(SchemaError::new("", SchemaFault::PatternsTooLarge(limits.pattern_states)));
@@ -51,11 +68,19 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
 }
 
 impl<'s> Survey<'s> {
+    /// Returns the subschema with the anchor `name`, and its JSON pointer. `None` if there is none.
+    pub(super) fn anchored(&self, name: &str) -> Option<(&'s Value, String)> {
+        let (schema, tokens) = self.anchors.get(name)?;
+        let mut pointer = String::new();
+        tokens.iter().for_each(|token| push_token(&mut pointer, token));
+        Some((schema, pointer))
+    }
+
     fn record_members(
         &mut self,
         schema: &'s Value,
         members: &'s Map<String, Value>,
-        is_root: bool,
+        tokens: &[Cow<'s, str>],
     ) -> Result<(), SchemaError> {
         let on_names =
             members.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
@@ -66,12 +91,12 @@ impl<'s> Survey<'s> {
         }
         let id = members.get("$id").and_then(Value::as_str);
         let named_by_id = id.and_then(|id| id.strip_prefix('#'));
-        if !is_root && named_by_id.is_none() {
+        if !tokens.is_empty() && named_by_id.is_none() {
             self.nested_id = self.nested_id.or(id);
         }
         let anchors = ["$anchor", "$dynamicAnchor"].map(|key| members.get(key).and_then(Value::as_str));
         for name in anchors.into_iter().flatten().chain(named_by_id) {
-            if self.anchors.insert(name, schema).is_some() {
+            if self.anchors.insert(name, (schema, tokens.to_vec())).is_some() {
                 return Err(SchemaError::new("", SchemaFault::DuplicateAnchor(name.to_owned())));
             }
         }
@@ -141,6 +166,14 @@ pub(crate) fn child_count(value: &Value) -> usize {
         Value::Object(members) => members.len(),
         _ => 0,
     }
+}
+
+/// Returns the children of `value`, each with its token in a JSON pointer.
+fn children_with_tokens(value: &Value) -> impl Iterator<Item = (Cow<'_, str>, &Value)> {
+    let items = value.as_array().into_iter().flatten().enumerate();
+    let items = items.map(|(index, item)| (Cow::Owned(index.to_string()), item));
+    let members = value.as_object().into_iter().flatten();
+    items.chain(members.map(|(name, member)| (Cow::Borrowed(name.as_str()), member)))
 }
 
 fn children(value: &Value) -> impl Iterator<Item = &Value> {

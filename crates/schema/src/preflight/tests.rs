@@ -115,6 +115,12 @@ fn references_to_other_documents_are_rejected() {
         json!({"$defs": {"a": {"$anchor": "n"}, "b": {"$anchor": "n"}}}),
         expect![[r#"invalid schema at /: anchor "n" is defined twice"#]],
     );
+    check_rejected(
+        json!({"$ref": "#n", "x-own": {"a/b": [{"$anchor": "n", "items": {"$ref": "other.json"}}]}}),
+        expect![[
+            r#"invalid schema at /x-own/a~1b/0/items/$ref: reference "other.json" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
 }
 
 /// A `$ref` in data such as `default`, or a property with the name `$ref`, is not a reference. The

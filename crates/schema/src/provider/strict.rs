@@ -72,7 +72,7 @@ impl<'s> StrictDeriver<'s> {
         if names != ["object"] {
             return Err(SchemaChange::not_strict("", "type", "the root is not an object"));
         }
-        self.note_assumed(&flat, is_assumed);
+        self.report_assumed(&flat, is_assumed);
         self.derive_plain(&flat, &names, notes, true)
     }
 
@@ -100,7 +100,7 @@ impl<'s> StrictDeriver<'s> {
             return self.derive_alternatives(&flat, &union, alternatives);
         }
         let Types { names, is_assumed } = infer_types(&flat)?;
-        self.note_assumed(&flat, is_assumed);
+        self.report_assumed(&flat, is_assumed);
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
             return self.derive_plain(&flat, &names, notes, false);
         }
@@ -219,7 +219,7 @@ impl<'s> StrictDeriver<'s> {
     }
 
     /// Reports a change if the type of `flat` was derived from other keywords (`is_assumed`).
-    fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
+    fn report_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
         if is_assumed {
             self.changes.push(SchemaChange::new(&flat.pointer, "type", SchemaChangeKind::TypeAssumed));
         }

@@ -195,6 +195,9 @@ fn wrapped_arguments_are_unwrapped() {
         /: took the arguments out of "arguments"
         /: read a string as the object that it spells"#]],
     );
+    let layers = |count| (0..count).fold(json!({"x": 1}), |inner, _| json!({"args": inner}));
+    assert_eq!(repair(&Schema::new(integer.clone()).unwrap(), layers(4), RepairPolicy::Default).1.len(), 4);
+    check_not_repaired(&integer, layers(5));
     check_not_repaired(&integer, json!({"args": {"x": 1}, "note": "a"}));
     check_not_repaired(&integer, json!({"args": {"y": 1}}));
     check_not_repaired(&integer, json!({"payload": {"x": 1}}));
