@@ -39,14 +39,14 @@ impl Listing {
         previous: Option<&Self>,
         limits: ListLimits,
     ) -> Result<Self, ListError> {
-        let json = timeout(limits.timeout, fetch_pages(connection, limits.max_pages))
+        let tools_json = timeout(limits.timeout, fetch_pages(connection, limits.max_pages))
             .await
             .map_err(|_| ListError::TimedOut(limits.timeout))??;
         Ok(match previous {
-            Some(previous) if previous.tools_json == json => previous.clone(),
+            Some(previous) if previous.tools_json == tools_json => previous.clone(),
             _ => {
-                let tools = build_tool_list(&json, handle);
-                Self { tools_json: json, tools }
+                let tools = build_tool_list(&tools_json, handle);
+                Self { tools_json, tools }
             }
         })
     }

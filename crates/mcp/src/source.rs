@@ -140,8 +140,8 @@ impl McpSource {
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
         sender.send_replace(SourceStatus::Ready { connection, tools });
         tokio::spawn(hold_connection(service, sender, closed.clone()));
-        let task_ended = "the connection is closed";
-        Ok(Self { label, status, shutdown: closed.drop_guard(), task_end_reason: task_ended })
+        let task_end_reason = "the connection is closed";
+        Ok(Self { label, status, shutdown: closed.drop_guard(), task_end_reason })
     }
 
     /// Waits until the first attempt to start the server succeeds or fails.

@@ -133,7 +133,7 @@ impl StdioServer {
 
     /// Sets the maximum number of pages in the tool list.
     #[must_use]
-    pub fn with_list_pages(mut self, pages: usize) -> Self {
+    pub fn with_max_list_pages(mut self, pages: usize) -> Self {
         self.max_list_pages = pages;
         self
     }
@@ -142,7 +142,7 @@ impl StdioServer {
     ///
     /// A call fails if its response exceeds this length.
     #[must_use]
-    pub fn with_line_bytes(mut self, bytes: usize) -> Self {
+    pub fn with_max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes;
         self
     }

@@ -1,5 +1,8 @@
 //! Agents used as tools by other agents.
 
+#[cfg(test)]
+mod tests;
+
 use async_trait::async_trait;
 use futures::stream::StreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -86,7 +89,7 @@ impl<A: Agent> Tool for AgentTool<A> {
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
             (Some(PendingKind::Nested { pending }), Some(Decision::Nested { decisions })) => {
                 let SavedChild { child: checkpoint, reported } =
-                    SavedChild::from_continuation(cx.continuation().cloned().unwrap_or_default());
+                    SavedChild::from_continuation(cx.continuation().unwrap_or(&Value::Null))?;
                 reporter.reported = reported;
                 let pending = map_ids(pending, |id| strip_call_id(cx.call_id(), id));
                 let decisions = decisions
@@ -160,14 +163,15 @@ struct SavedChild {
     child: Value,
     /// The usage that was added to the parent run before the child run was suspended. It is not
     /// added again when the child run is resumed.
-    #[serde(alias = "told")]
     reported: Usage,
 }
 
 impl SavedChild {
-    fn from_continuation(continuation: Value) -> Self {
-        // Older versions of this crate saved the child run without `reported`.
-        Self::deserialize(&continuation).unwrap_or(Self { child: continuation, reported: Usage::default() })
+    fn from_continuation(continuation: &Value) -> Result<Self, ToolError> {
+        Self::deserialize(continuation).map_err(|error| ToolError::Failed {
+            message: "cannot read the saved state of the agent".to_owned(),
+            source: Some(error.into()),
+        })
     }
 }
 

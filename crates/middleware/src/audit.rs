@@ -80,7 +80,8 @@ pub enum AuditOutcome {
     /// The call was suspended. When it is resumed, another record with the same call id follows.
     Pending {
         /// The reason why the call was suspended.
-        waits_for: PendingReason,
+        #[serde(rename = "waits_for")]
+        reason: PendingReason,
     },
 }
 
@@ -129,7 +130,7 @@ impl From<&CallOutcome> for AuditOutcome {
                 Outcome::Failed(failure) => Self::Failed { kind: failure.kind },
             },
             CallOutcome::Pending(suspended) => Self::Pending {
-                waits_for: match &suspended.pending.kind {
+                reason: match &suspended.pending.kind {
                     PendingKind::Approval { .. } => PendingReason::Approval,
                     PendingKind::Input { .. } => PendingReason::Input,
                     PendingKind::External => PendingReason::External,
@@ -150,7 +151,7 @@ impl fmt::Display for AuditEntry {
 
 /// A [`Recorder`] that creates an [`AuditEntry`] for each tool call and passes it to a function.
 /// The function runs on the task of the caller, so it must return quickly. A suspended call gets
-/// another record each time it is resumed.
+/// another entry each time it is resumed.
 ///
 /// # Examples
 ///

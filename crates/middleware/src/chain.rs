@@ -129,7 +129,7 @@ pub enum ChainError {
     Empty,
     /// The name of the chain is invalid.
     #[error(transparent)]
-    Name(#[from] InvalidToolName),
+    InvalidName(#[from] InvalidToolName),
     /// A tool cannot be used because its definition has a [defect](ToolDefinition::defect).
     #[error("tool \"{tool}\" cannot be used: {reason}")]
     Defect {

@@ -88,8 +88,7 @@ impl Report {
     }
 
     fn add_finding(&mut self, rule: Rule, problem: impl Into<String>) {
-        let Rule { text, remedy } = rule;
-        self.findings.push(Finding { rule: text, problem: problem.into(), remedy });
+        self.findings.push(Finding { rule: rule.text, problem: problem.into(), remedy: rule.remedy });
     }
 
     fn require(&mut self, rule: Rule, holds: bool, problem: impl FnOnce() -> String) {

@@ -212,14 +212,14 @@ async fn change_before_the_subscription_is_detected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_configurable() {
     let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
-    let pages = reason(server("endless").with_list_pages(2)).await;
+    let pages = reason(server("endless").with_max_list_pages(2)).await;
     assert_eq!(pages, "the tool list has more than 2 pages");
     let slow = reason(server("no_list_response").with_list_timeout(Duration::from_millis(100))).await;
     assert_eq!(slow, "the server did not list its tools within 100ms");
     // The probe timeout is a third of the handshake timeout. With a probe timeout of 3 s, this
     // handshake would time out.
     let hasty = server("ignores_discover").with_handshake_timeout(Duration::from_millis(2900));
-    let narrow = hasty.with_line_bytes(4000);
+    let narrow = hasty.with_max_line_bytes(4000);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
     let long = json!({"content": [{"type": "text", "text": "x".repeat(4000)}]});
     let failure = tools.call("echo", long).await.into_output().unwrap_err();

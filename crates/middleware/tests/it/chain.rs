@@ -511,10 +511,11 @@ async fn resume_with(
     pipeline: &Pipeline,
     tool: &Chain,
     suspended: &PendingCall,
-    answers: impl IntoIterator<Item = (&'static str, Decision)>,
+    decisions: impl IntoIterator<Item = (&'static str, Decision)>,
 ) -> CallOutcome {
-    let answers: Decisions = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
-    let resumed = suspended.pending.clone().resume(Decision::Nested { decisions: answers }).unwrap();
+    let decisions: Decisions =
+        decisions.into_iter().map(|(id, decision)| (id.to_owned(), decision)).collect();
+    let resumed = suspended.pending.clone().resume(Decision::Nested { decisions }).unwrap();
     call(pipeline, tool.clone(), &suspended.call.arguments, &context(&[]).with_resumed(resumed)).await
 }
 
@@ -557,8 +558,8 @@ async fn suspended_chain_resumes_at_the_same_call() {
     assert_eq!(refused.failure().unwrap().kind, FailureKind::InvalidArguments);
     expect![[r#"
         call_1/1 find_user {"name":"Ann"} Done
-        call_1/2 greet {"id":7,"name":"Ann"} Pending { waits_for: Approval }
-        call_1 greeting {"name":"Ann"} Pending { waits_for: Nested }
+        call_1/2 greet {"id":7,"name":"Ann"} Pending { reason: Approval }
+        call_1 greeting {"name":"Ann"} Pending { reason: Nested }
         call_1/2 greet {"id":7,"name":"Ann"} Done
         call_1/3 count {"text":"Hello Ann, number 7"} Done
         call_1 greeting {"name":"Ann"} Done

@@ -311,9 +311,9 @@ struct ReplyRecorder {
 }
 
 impl ReplyRecorder {
-    fn new(tape: &Arc<Tape>, redaction: &Redaction, at: usize) -> Self {
+    fn new(tape: &Arc<Tape>, redaction: &Redaction, exchange_index: usize) -> Self {
         let reply = RecordedReply { dropped: true, ..RecordedReply::default() };
-        Self { tape: Arc::clone(tape), redaction: redaction.clone(), exchange_index: at, reply }
+        Self { tape: Arc::clone(tape), redaction: redaction.clone(), exchange_index, reply }
     }
 
     fn record_event(&mut self, event: &Result<ChatEvent, ModelError>) {
