@@ -2,7 +2,7 @@
 //! behavior table contains a behavior, and the file and the function that implement it:
 //!
 //! ```text
-//! | order of the steps | `core: pipeline.rs` | `Pipeline::run_call` |
+//! | order of the steps | `core: pipeline.rs` | `Pipeline::run_steps` |
 //! ```
 
 use super::{Finding, SourceTree};
@@ -31,7 +31,7 @@ fn check_row(row: &str, tree: &SourceTree) -> Vec<String> {
             None => messages.push(format!("`{path}` does not exist")),
         }
     }
-    let missing = spans(functions).filter(|name| !texts.iter().any(|text| declares(text, name)));
+    let missing = spans(functions).filter(|name| !declare(&texts, name));
     // A row without a file belongs to another kind of table.
     if !texts.is_empty() {
         messages.extend(missing.map(|name| format!("`{name}` is not in {}", files.trim())));
@@ -43,10 +43,28 @@ fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Returns `true` if `text` declares a function, a constant or a static named `name`, or contains
-/// the `impl` block `name`, such as `Drop for Run`. A type before `::` in `name` is ignored.
-fn declares(text: &str, name: &str) -> bool {
-    let item = name.rsplit("::").next().unwrap_or(name);
+/// Returns `true` if one of `texts` declares the item `name`, or contains the `impl` block `name`,
+/// such as `Drop for Run`. For the name `Type::item`, one of `texts` must also have a declaration
+/// or an `impl` block of the type. It may be another text than that of the item.
+fn declare(texts: &[&str], name: &str) -> bool {
+    let (owner, item) = name.rsplit_once("::").map_or((None, name), |(owner, item)| (Some(owner), item));
+    texts.iter().any(|text| declares_item(text, item))
+        && owner.is_none_or(|owner| texts.iter().any(|text| names_type(text, owner)))
+}
+
+/// Returns `true` if a `struct`, `enum`, `trait` or `impl` in `text` names the type `name`.
+fn names_type(text: &str, name: &str) -> bool {
+    text.lines().any(|line| {
+        let words = line.split(|char: char| !(char.is_alphanumeric() || char == '_'));
+        let mut words = words.filter(|word| !["", "pub", "crate", "super"].contains(word));
+        let is_declaration = words.next().is_some_and(|it| ["struct", "enum", "trait", "impl"].contains(&it));
+        is_declaration && words.any(|word| word == name)
+    })
+}
+
+/// Returns `true` if `text` declares a function, a constant or a static named `item`, or contains
+/// the `impl` block `item`.
+fn declares_item(text: &str, item: &str) -> bool {
     let keywords = ["fn ", "const ", "static ", "impl "];
     keywords.iter().any(|keyword| {
         let start = format!("{keyword}{item}");
@@ -66,7 +84,7 @@ mod tests {
         let page = "| file | contains |\n|---|---|\n| `gone.rs` | no index |\n\n\
                     | behaviour | crate: file | function |\n|---|---|---|\n\
                     | the steps | `core: run.rs`, `core: gone.rs` | `Run::next`, `LIMIT`, `Drop for Run` |\n\
-                    | the end | `core: run.rs` | `Run::nex`, `end` |\n";
+                    | the end | `core: run.rs` | `Run::nex`, `end`, `Gone::next` |\n";
         let run = "const LIMIT: u32 = 1;\nimpl Run {\n    pub fn next(&self) {}\n}\nimpl Drop for Run {}\n";
         let tree = [("ARCHITECTURE.md", page), ("crates/core/src/run.rs", run)];
         tests::check(
@@ -75,6 +93,7 @@ mod tests {
             tree,
             &expect![[r#"
             ARCHITECTURE.md:7: `crates/core/src/gone.rs` does not exist
+            ARCHITECTURE.md:8: `Gone::next` is not in `core: run.rs`
             ARCHITECTURE.md:8: `Run::nex` is not in `core: run.rs`
             ARCHITECTURE.md:8: `end` is not in `core: run.rs`
         "#]],
