@@ -192,14 +192,12 @@ impl ReactAgent {
     }
 }
 
-impl AgentInner {
-    /// Wraps `model` so that the usage in its replies includes the cost. Returns `model` unchanged
-    /// if the agent has no prices.
-    fn with_prices(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
-        match &self.prices {
-            Some(prices) => Arc::new(model.priced(prices.clone())),
-            None => model,
-        }
+/// Wraps `model` so that the usage in its replies includes the cost. Returns `model` unchanged if
+/// there are no `prices`.
+fn with_prices(model: Arc<dyn ChatModel>, prices: Option<&Prices>) -> Arc<dyn ChatModel> {
+    match prices {
+        Some(prices) => Arc::new(model.priced(prices.clone())),
+        None => model,
     }
 }
 

@@ -1,11 +1,8 @@
 use std::{iter, sync::Arc};
 
-use haft_core::{
-    ChatModel, Schema, ToolName, model::ChatModelExt as _, schema::SchemaError, tool::StateType,
-    toolset::ToolsetError,
-};
+use haft_core::{Schema, ToolName, schema::SchemaError, tool::StateType, toolset::ToolsetError};
 
-use super::{AgentInner, ReactAgent, ReactAgentBuilder, input_output_fields};
+use super::{AgentInner, ReactAgent, ReactAgentBuilder, input_output_fields, with_prices};
 use crate::{
     QueueHandle,
     dialect::dialect_for,
@@ -80,15 +77,12 @@ impl ReactAgentBuilder {
             return Err(AgentBuildError::InvalidOutputs(error));
         }
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
-        let price = |model: Arc<dyn ChatModel>| match &self.prices {
-            Some(prices) => Arc::new(model.priced(prices.clone())),
-            None => model,
-        };
-        let model = price(extensions.adapt_model(model));
+        let model = with_prices(extensions.adapt_model(model), self.prices.as_ref());
         let tools = extensions.adapt_tools(tools);
         let mut config = extensions.configure(config);
         config.context.compaction |= self.compactor.is_some();
-        let compactor = self.compactor.map_or_else(|| Arc::clone(&model), price);
+        let compactor =
+            self.compactor.map_or_else(|| Arc::clone(&model), |it| with_prices(it, self.prices.as_ref()));
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.inputs =
             config.inputs.map(Schema::into_arguments).transpose().map_err(AgentBuildError::InvalidInputs)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_core::{Message, agent::AgentErrorKind, tool::RunContext, toolset::ListContext};
 
-use super::ReactAgent;
+use super::{ReactAgent, with_prices};
 use crate::{
     Run,
     extension::{Entries, StepContext, StepInputs},
@@ -30,7 +30,7 @@ impl ReactAgent {
         let mut inputs = self.0.extensions.prepare(inputs, run, &cx).await?;
         // The agent's model already has the agent's prices. A model selected by a hook does not.
         if !Arc::ptr_eq(&inputs.model, &self.0.model) {
-            inputs.model = self.0.with_prices(inputs.model);
+            inputs.model = with_prices(inputs.model, self.0.prices.as_ref());
         }
         if let (Some(instructions), Some(last)) = (&mut inputs.instructions, last)
             && !Arc::ptr_eq(instructions, &last)

@@ -41,7 +41,7 @@ impl Next {
 
 impl fmt::Debug for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NextCall")
+        f.debug_struct("Next")
             .field("tool", self.definition().name())
             .field("call", &self.context.call_id())
             .finish_non_exhaustive()
