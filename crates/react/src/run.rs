@@ -178,15 +178,13 @@ impl Run {
         &self.transcript
     }
 
-    /// Returns a copy of the transcript for an error report. If an output is being validated, its
-    /// message is appended and marked as [rejected](is_rejected).
-    pub fn transcript_with_output(&self) -> Transcript {
-        let mut transcript = self.transcript.clone();
-        if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
-            let message = Message::assistant((**message).clone());
-            transcript.push(message_metadata::mark_rejected(message).with_created_at(self.head.now()));
-        }
-        transcript
+    /// Returns a copy of the transcript for an error report, as if the run were
+    /// [cancelled](Self::cancel) now. Every call in the copy has a result, so that another run can
+    /// continue the conversation. This run stays unchanged.
+    pub fn closed_transcript(&self) -> Transcript {
+        let mut closed = self.clone();
+        closed.cancel();
+        closed.transcript
     }
 
     /// Returns the index of the first message of this run in the transcript. Earlier messages come
@@ -248,9 +246,10 @@ impl Run {
     /// # Errors
     ///
     /// Fails if the run cannot continue, for example because of a limit. Fails with
-    /// [`AgentErrorKind::UnexpectedOutcome`] if the outcome of an [`Effect::Chat`] or of a call in
-    /// an [`Effect::Call`] is not reported yet. If the outcome of another effect is not reported,
-    /// `next` returns the same effect again.
+    /// [`AgentErrorKind::UnexpectedOutcome`] if the driver has not reported the outcome of an
+    /// [`Effect::Chat`] or [`Effect::Call`]. [`Effect::Compact`], [`Effect::Check`] and
+    /// [`Effect::Wait`] are returned again until their outcome is reported, and [`Effect::Done`] is
+    /// returned by each further call.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -288,6 +287,9 @@ impl Run {
             State::Finishing(answer) => {
                 if self.has_follow_up(answer.stop_reason) {
                     self.deliver_all();
+                    // The answer was accepted, so the rejections before it are not consecutive with
+                    // later ones.
+                    self.head.rejected_replies = 0;
                     self.head.state.continue_run();
                 } else {
                     self.head.state.finish();
@@ -305,7 +307,8 @@ impl Run {
 
     /// Cancels the run. Every open call gets a result, so that another run can continue the
     /// conversation. If an output is being validated, its message is marked as
-    /// [rejected](is_rejected) and appended to the transcript.
+    /// [rejected](is_rejected) and appended to the transcript. A model request in flight is counted
+    /// as a failed request.
     pub fn cancel(&mut self) {
         // A reply that was reported but not applied must still be recorded, and its calls must be
         // closed. An error is ignored, because the run ends anyway.
@@ -313,16 +316,17 @@ impl Run {
         self.reject_output();
         self.close_calls(FailureKind::Cancelled, "cancelled");
         self.close_added_calls(FailureKind::Cancelled, "cancelled");
+        self.count_abandoned_request();
         self.head.state.cancel();
     }
 
     /// Prepares this run for a new driver, after the previous driver was dropped or its process
     /// crashed. `tools` are the tools of the [`Step`] for the next call to [`next`](Self::next).
     ///
-    /// A model request in flight is repeated, and so are [interrupted
-    /// calls](Self::interrupted_calls) to idempotent tools. All other interrupted calls get an
-    /// [unconfirmed](FailureKind::Unconfirmed) failure. If the run is at a step boundary, or a
-    /// model request is in flight, `next` then builds the request without returning
+    /// A model request in flight is counted as a failed request, and repeated. [Interrupted
+    /// calls](Self::interrupted_calls) to idempotent tools are repeated, too. All other interrupted
+    /// calls get an [unconfirmed](FailureKind::Unconfirmed) failure. If the run is at a step
+    /// boundary, or a model request is in flight, `next` then builds the request without returning
     /// [`Effect::Prepare`] first.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
@@ -330,6 +334,7 @@ impl Run {
         if let Some(batch) = self.head.state.batch_mut() {
             batch.calls.recover(now, tools);
         }
+        self.count_abandoned_request();
         self.head.state.recover();
     }
 

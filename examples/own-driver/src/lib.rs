@@ -141,7 +141,7 @@ impl Team {
                 // Give each open call a result, so that another run can continue the conversation.
                 run.cancel();
             }
-            AgentError::from(kind).with_transcript_and_usage(run.transcript_with_output(), run.usage())
+            AgentError::from(kind).with_transcript_and_usage(run.closed_transcript(), run.usage())
         })
     }
 

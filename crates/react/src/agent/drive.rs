@@ -89,7 +89,7 @@ impl ReactAgent {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
             }
-            AgentError::from(kind).with_transcript_and_usage(run.transcript_with_output(), run.usage())
+            AgentError::from(kind).with_transcript_and_usage(run.closed_transcript(), run.usage())
         })
     }
 
@@ -161,8 +161,10 @@ impl ReactAgent {
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
                 Effect::Check(output) => {
+                    // The context shares the list of messages, too. Drop it before `on_check`.
                     let cx = StepContext::new(run, &context, entries);
                     let verdict = self.0.extensions.validate(*output, &cx).await;
+                    drop(cx);
                     run.on_check(verdict)?;
                 }
                 Effect::Wait(_) => {

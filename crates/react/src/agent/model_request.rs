@@ -16,7 +16,7 @@ use crate::{
     Run,
     dialect::{Reply, ReplyDelta},
     extension::StepInputs,
-    run::is_broken_reply,
+    run::{RunState, is_broken_reply},
 };
 
 impl ReactAgent {
@@ -52,19 +52,24 @@ impl ReactAgent {
         Ok(reply)
     }
 
-    /// Reports `reply` to `run`. If the reply is [broken](is_broken_reply) and the run repeats the
-    /// request, emits [`RunEvent::ReplyRejected`], so that readers of the events can discard the
-    /// deltas of the reply.
+    /// Reports `reply` to `run`. If the reply is empty or [broken](is_broken_reply) and the run
+    /// repeats the request, emits [`RunEvent::ReplyRejected`], so that readers of the events can
+    /// discard the deltas of the reply.
     pub(super) async fn report_reply(
         run: &mut Run,
         reply: Result<Reply, ModelError>,
         events: &EventSink,
     ) -> Result<(), AgentErrorKind> {
-        let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
+        let problem = match &reply {
+            Err(error) => is_broken_reply(error).then(|| error.to_string()),
+            Ok(_) => Some(ModelError::EmptyResponse.to_string()),
+        };
         run.on_chat(reply)?;
+        // A reply with content is applied later: it is not rejected yet.
+        let problem = problem.filter(|_| run.state() != RunState::ReplyReceived);
         if let Some(problem) = problem {
             // `problem` is not logged, since it may contain text from the reply.
-            tracing::warn!("a reply is truncated or invalid: the request is repeated");
+            tracing::warn!("a reply is empty, truncated or invalid: the request is repeated");
             events.emit(|| RunEvent::ReplyRejected { problem }).await;
         }
         Ok(())

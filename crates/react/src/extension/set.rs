@@ -217,11 +217,12 @@ impl ExtensionSet {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
-    /// The usage of `reply` is then added to `run`.
+    /// The reply is then [lost](Run::on_lost_reply): its usage is added to `run`, and `run` repeats
+    /// the request.
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, the usage of `reply` is added to `run`. The reply is lost.
+    /// If the future is dropped, the reply is [lost](Run::on_lost_reply), as after an error.
     pub async fn after_reply(
         &self,
         reply: Reply,
@@ -304,7 +305,7 @@ impl UncountedUsage<'_> {
 impl Drop for UncountedUsage<'_> {
     fn drop(&mut self) {
         if let Some(usage) = self.usage.take() {
-            self.run.on_usage(usage.counted_as_request());
+            self.run.on_lost_reply(usage);
         }
     }
 }

@@ -29,14 +29,21 @@ impl Run {
     ///
     /// Fails if the run already has its answer or was cancelled, if more than
     /// [`QUEUE_CALLS_TOTAL`](limits::QUEUE_CALLS_TOTAL) calls would be added to it, or if an id is
-    /// empty or already used. After an error, none of the calls is added.
+    /// empty or already used. Fails with [`RunError::ReplyInProgress`] from
+    /// [`Effect::Chat`](super::Effect::Chat) until the reply is applied, and during the validation
+    /// of an output, because the run may then end without another step boundary. After an error,
+    /// none of the calls is added.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
             return Ok(());
         }
-        if let RunState::Finishing | RunState::Finished | RunState::Cancelled = self.state() {
-            return Err(RunError::Ended);
+        match self.state() {
+            RunState::Finishing | RunState::Finished | RunState::Cancelled => return Err(RunError::Ended),
+            state @ (RunState::AwaitingReply | RunState::ReplyReceived | RunState::CheckingOutput) => {
+                return Err(RunError::ReplyInProgress(state));
+            }
+            _ => {}
         }
         if calls.len() > self.added_calls_left() {
             return Err(RunError::TooManyCalls(limits::QUEUE_CALLS_TOTAL));

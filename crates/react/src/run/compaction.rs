@@ -29,12 +29,17 @@ impl Run {
 
     /// Returns [`Effect::Compact`] with the messages to summarize if the run is in the state
     /// [`State::Compacting`]. Returns `None` in other states.
-    pub(super) fn compact_effect(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
+    pub(super) fn compact_effect(&self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
-        let window = &mut self.head.window;
-        window.summaries = window.summaries.saturating_add(1);
-        let (earlier, steps) = (window.earlier, window.steps);
-        Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
+        let window = self.head.window;
+        Some(Effect::Compact(self.view_of(window.earlier, window.steps..until, resolver)))
+    }
+
+    /// Ends the compaction, and counts its request towards the request limit.
+    pub(super) fn finish_compaction(&mut self, usage: Usage) {
+        self.head.window.summaries = self.head.window.summaries.saturating_add(1);
+        self.head.usage += usage;
+        self.head.state.request_again();
     }
 
     /// Reports the summary that [`Effect::Compact`] requested, or the error of the model. If the
@@ -49,11 +54,10 @@ impl Run {
         let State::Compacting { until, .. } = *self.head.state.state() else {
             return Err(RunError::NoCompactionInProgress.into());
         };
-        self.head.state.request_again();
-        self.head.usage += match &summary {
+        self.finish_compaction(match &summary {
             Ok(response) => response.usage.counted_as_request(),
             Err(_) => Usage::failed_request(),
-        };
+        });
         match summary.and_then(summary_text) {
             Ok(text) => {
                 let index = self.transcript.len();

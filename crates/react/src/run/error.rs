@@ -54,6 +54,12 @@ pub enum RunError {
     /// The id of an added call is empty, or was already used in the conversation. Contains the id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     InvalidCallId(String),
+    /// Calls were added while the run waits for a reply or for the validation of an output, which
+    /// may end the run. Contains the state of the run.
+    #[error(
+        "calls cannot be added in the state {0:?}, because the reply may end the run: add them at the next step"
+    )]
+    ReplyInProgress(RunState),
     /// Adding the calls would exceed the maximum number of added calls per run. Contains this
     /// maximum.
     #[error("no more calls can be added: {0} is the maximum for one run")]

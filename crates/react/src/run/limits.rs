@@ -103,10 +103,11 @@ impl Run {
         }
         let now = self.head.now();
         match self.state() {
-            RunState::AwaitingReply | RunState::Compacting => {
+            RunState::AwaitingReply => {
                 self.head.usage += Usage::failed_request();
                 self.head.state.request_again();
             }
+            RunState::Compacting => self.finish_compaction(Usage::failed_request()),
             _ => {
                 if let Some(batch) = self.head.state.batch_mut() {
                     batch.calls.time_out(now);

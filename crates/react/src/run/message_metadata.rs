@@ -12,6 +12,8 @@ const HINT_KEY: &str = "hint";
 /// The metadata key that marks unusable replies. An unusable reply contains no calls and is not the
 /// accepted answer.
 const UNUSABLE_KEY: &str = "unusable";
+/// The metadata key that marks corrections: hints that state the problem of a rejected reply.
+const CORRECTION_KEY: &str = "correction";
 /// The metadata key that marks rejected answers. An output validator rejected the answer, or its
 /// validation did not finish because the run was cancelled or failed.
 const REJECTED_KEY: &str = "rejected";
@@ -28,6 +30,16 @@ const CALL_RESULTS_KEY: &str = "queued";
 /// reply. [`is_hint`] recognizes hints.
 pub fn hint_message(text: impl Into<String>) -> Message {
     mark(Message::user(text.into()), HINT_KEY)
+}
+
+/// Creates a hint with the `problem` of a rejected reply. [`is_correction`] recognizes it.
+pub(super) fn correction_message(problem: String) -> Message {
+    mark(hint_message(problem), CORRECTION_KEY)
+}
+
+/// Returns `true` for a hint with the problem of a rejected reply.
+pub(super) fn is_correction(message: &Message) -> bool {
+    is_marked(message, CORRECTION_KEY)
 }
 
 /// Creates a message with the summary `text` of the conversation. The summary covers all earlier

@@ -51,9 +51,6 @@ impl Run {
             self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
             return (State::finishing(StopReason::Refusal, None), Ok(()));
         }
-        if message.is_empty() {
-            return self.retry_rejected_reply(purpose, || ModelError::EmptyResponse.into());
-        }
         if let Some(problem) = Self::tool_choice_problem(request, &message) {
             return self.reject_reply(purpose, message, problem);
         }
@@ -140,21 +137,18 @@ impl Run {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.retry_rejected_reply(purpose, || AgentErrorKind::LimitReached(limit));
         if result.is_ok() {
-            self.push(message_metadata::hint_message(problem));
+            self.push(message_metadata::correction_message(problem));
         }
         (next, result)
     }
 
     /// Returns the error texts that were sent to the model for the rejected replies in the
-    /// transcript, starting at the index `message`. Rejected replies are marked as
-    /// [unusable](super::is_unusable). Replies without content are not recorded, so their error
-    /// texts are not returned.
+    /// transcript, starting at the index `message`. A rejected reply with content is in the
+    /// transcript, marked as [unusable](super::is_unusable). Empty replies are not included,
+    /// because the request is repeated without an error text.
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
-        let pairs = new.iter().zip(new.iter().skip(1));
-        let rejected = pairs
-            .filter(|(reply, next)| message_metadata::is_unusable(reply) && message_metadata::is_hint(next));
-        rejected.map(|(_, hint)| hint.text())
+        new.iter().filter(|message| message_metadata::is_correction(message)).map(|message| message.text())
     }
 
     /// Returns the number of times in a row that the model has made its latest call, or its latest

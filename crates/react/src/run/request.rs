@@ -1,6 +1,10 @@
 //! Model requests of a run.
 
-use haft_core::{agent::AgentErrorKind, model::ModelError, usage::Usage};
+use haft_core::{
+    agent::AgentErrorKind,
+    model::{FinishReason, ModelError},
+    usage::Usage,
+};
 
 use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::State};
 use crate::dialect::{Prompt, Reply};
@@ -59,9 +63,11 @@ impl Run {
     ///
     /// If the error means that the reply is [broken](is_broken_reply), the reply is discarded with
     /// its calls and the request is repeated, at most
-    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. If
-    /// the request is too long for the model, it is shortened as configured in
-    /// [`RunConfig::context`](super::RunConfig::context) and repeated.
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. An
+    /// empty reply is rejected at once: the state is then [`RunState::ReadyToRequest`]. All other
+    /// replies are applied by the next call to [`next`](Self::next). If the request is too long for
+    /// the model, it is shortened as configured in [`RunConfig::context`](super::RunConfig::context)
+    /// and repeated.
     ///
     /// # Errors
     ///
@@ -78,6 +84,13 @@ impl Run {
                 let usage = reply.usage.counted_as_request();
                 self.head.usage += usage;
                 self.record_reply_tokens(usage.total_tokens());
+                if is_empty(&reply) {
+                    let purpose = self.head.state.purpose();
+                    let (next, result) =
+                        self.retry_rejected_reply(purpose, || ModelError::EmptyResponse.into());
+                    self.head.state.reject_reply(next);
+                    return result;
+                }
                 self.head.state.store_reply(reply);
                 Ok(())
             }
@@ -85,6 +98,23 @@ impl Run {
                 self.head.usage += Usage::failed_request();
                 self.handle_request_failure(error)
             }
+        }
+    }
+
+    /// Reports that the reply to [`Effect::Chat`] was received but cannot be used, for example
+    /// because a hook failed. Adds `usage`, the usage of the reply, to the usage of the run. If a
+    /// request is in flight, it is repeated.
+    pub fn on_lost_reply(&mut self, usage: Usage) {
+        self.head.usage += usage.counted_as_request();
+        if self.state() == RunState::AwaitingReply {
+            self.head.state.request_again();
+        }
+    }
+
+    /// Counts the model request in flight, if any, as failed, before the request is abandoned.
+    pub(super) fn count_abandoned_request(&mut self) {
+        if self.state() == RunState::AwaitingReply {
+            self.head.usage += Usage::failed_request();
         }
     }
 
@@ -111,6 +141,12 @@ impl Run {
         self.head.state.reject_reply(next);
         result
     }
+}
+
+/// Returns `true` if `reply` has no content, no problem and no reason for being empty.
+fn is_empty(reply: &Reply) -> bool {
+    let is_cut = matches!(reply.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+    !is_cut && reply.problem.is_none() && reply.message.refusal.is_none() && reply.message.is_empty()
 }
 
 /// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable or

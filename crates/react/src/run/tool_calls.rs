@@ -120,35 +120,37 @@ impl Run {
     /// if a tool in `stop_on` succeeded.
     fn finish_calls(&mut self) {
         let Some(batch) = self.head.state.take_calls() else { return };
-        let next = match batch.source {
-            CallSource::Added { then } => then,
-            CallSource::Reply => {
-                repetition::count_retries(batch.calls.results(), &mut self.head.tool_retries);
-                match batch.calls.position_of_success(&self.head.config.stop_on) {
-                    Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
-                    None => {
-                        // `rejected_replies` is not reset by the answer of a stop tool: a validator
-                        // may reject this answer, which counts as one more rejection in a row.
-                        self.head.rejected_replies = 0;
-                        AfterCalls::Request(RequestPurpose::Step)
-                    }
-                }
+        let next = self.action_after(&batch);
+        if batch.source == CallSource::Reply {
+            repetition::count_retries(batch.calls.results(), &mut self.head.tool_retries);
+            // `rejected_replies` is not reset by the answer of a stop tool: a validator may reject
+            // this answer, which counts as one more rejection in a row.
+            if let AfterCalls::Request(_) = next {
+                self.head.rejected_replies = 0;
             }
-        };
+        }
         self.record_results(batch, FailureKind::Cancelled, "cancelled");
         self.head.state.finish_calls(next);
     }
 
     /// Closes the current batch of calls. Each call without a result gets a failure with the kind
-    /// `kind` and the message `why`.
+    /// `kind` and the message `why`. The result of a stop tool that succeeded is still the answer.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
-        let next = match batch.source {
-            CallSource::Added { then } => then,
-            CallSource::Reply => AfterCalls::Request(RequestPurpose::Step),
-        };
+        let next = self.action_after(&batch);
         self.record_results(batch, kind, why);
         self.head.state.finish_calls(next);
+    }
+
+    /// Returns the next action after `batch`, whose results are not in the transcript yet.
+    fn action_after(&self, batch: &Batch) -> AfterCalls {
+        match batch.source {
+            CallSource::Added { then } => then,
+            CallSource::Reply => match batch.calls.position_of_success(&self.head.config.stop_on) {
+                Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
+                None => AfterCalls::Request(RequestPurpose::Step),
+            },
+        }
     }
 
     /// Appends the results of `batch` to the transcript, in call order. Each call without a result
@@ -185,22 +187,19 @@ impl Run {
 
     /// Applies [`LimitAction`] after all calls were closed because of `limit`. If the next request
     /// is already the final request, the run still makes this request, and the model receives the
-    /// failures of the closed calls.
+    /// failures of the closed calls. If a stop tool has succeeded, the run ends with its result.
     pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let answers = self.head.config.limit_action == LimitAction::Answer;
         match self.head.state.state() {
-            State::ReadyToRequest { purpose } | State::Preparing { purpose }
-                if !answers || purpose.limit().is_none() =>
-            {
+            State::StoppedByTool { .. } => Ok(()),
+            State::ReadyToRequest { purpose } if answers && purpose.limit().is_some() => Ok(()),
+            State::ReadyToRequest { purpose } => {
                 let (next, result) = self.apply_limit_action(*purpose, limit);
                 if let State::ReadyToRequest { purpose } = next {
                     self.head.state.change_purpose(purpose);
                 }
                 result
             }
-            // The next request is already the final request, or the run has the answer of a stop
-            // tool.
-            _ if answers => Ok(()),
             _ => Err(AgentErrorKind::LimitReached(limit)),
         }
     }

@@ -75,10 +75,34 @@ fn added_calls_run_after_the_calls_of_the_reply() {
 
     // The id of an earlier call is rejected, even after the run was saved and loaded.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    run.recover(&tools);
     for id in ["a", "x", ""] {
         assert_eq!(run.add_calls([call(id)]), Err(RunError::InvalidCallId(id.to_owned())));
     }
     assert_eq!(run.add_calls([call("z"), call("z")]), Err(RunError::InvalidCallId("z".to_owned())));
+}
+
+/// The run may end with the reply in flight, or with the output in validation. Added calls would
+/// then not be executed, so they are rejected in these states.
+#[test]
+fn calls_are_rejected_while_the_run_may_end() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let config = RunConfig { check_outputs: true, ..RunConfig::default() };
+    let mut run = Run::new(&config, "Go.".into()).unwrap();
+    let rejected = |run: &mut Run, state| {
+        assert_eq!(run.state(), state);
+        assert_eq!(run.add_calls([call("x")]), Err(RunError::ReplyInProgress(state)));
+    };
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    rejected(&mut run, RunState::AwaitingReply);
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new("Seen."), None))).unwrap();
+    rejected(&mut run, RunState::ReplyReceived);
+    let Effect::Check(output) = advance(&mut run, &step).unwrap() else { panic!("no output to check") };
+    rejected(&mut run, RunState::CheckingOutput);
+    run.on_check(Ok(*output)).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Done(_)));
+    assert_eq!(run.add_calls([call("x")]), Err(RunError::Ended));
 }
 
 #[test]
@@ -156,9 +180,9 @@ fn calls_added_after_a_limit_do_not_prevent_the_answer() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let mut run = in_final_request(&step);
-    run.add_calls([call("x")]).unwrap();
     // The final request failed, so it is repeated.
     assert!(run.on_chat(Err(ModelError::ContextTooLong("too much".to_owned()))).is_err());
+    run.add_calls([call("x")]).unwrap();
     let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("no request") };
     assert_eq!(request.tool_choice, ToolChoice::None);
     let results = call_results(run.transcript().messages().last().unwrap()).unwrap();

@@ -10,10 +10,11 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
+    ChatModel, RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
     agent::AgentErrorKind,
     call::FailureKind,
-    model::ChatResponse,
+    export::async_trait,
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
     tool::{DynamicTool, RunContext, ToolPolicy},
     usage::Usage,
 };
@@ -32,6 +33,20 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Creates a run context with `token` as the cancellation token.
 fn cancelled_by(token: &CancellationToken) -> RunContext {
     RunContext { cancellation: token.clone(), ..RunContext::default() }
+}
+
+/// A model that never replies.
+struct NeverReplies(ModelProfile);
+
+#[async_trait]
+impl ChatModel for NeverReplies {
+    async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        std::future::pending().await
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        &self.0
+    }
 }
 
 /// Behaviour T4: a cancellation gives every call a result. Here the run is cancelled after the
@@ -70,24 +85,7 @@ async fn cancellation_between_reply_and_results_closes_every_call() {
 /// token.
 #[tokio::test(start_paused = true)]
 async fn request_is_cancelled_without_delay() {
-    struct NeverReplies(haft_core::model::ModelProfile);
-
-    #[haft_core::export::async_trait]
-    impl haft_core::ChatModel for NeverReplies {
-        async fn chat(
-            &self,
-            _: &haft_core::model::ChatRequest,
-        ) -> Result<ChatResponse, haft_core::model::ModelError> {
-            std::future::pending().await
-        }
-
-        fn profile(&self) -> &haft_core::model::ModelProfile {
-            &self.0
-        }
-    }
-
-    let agent =
-        ReactAgent::new(NeverReplies(haft_core::model::ModelProfile::new("silent")), calculator()).unwrap();
+    let agent = ReactAgent::new(NeverReplies(ModelProfile::new("silent")), calculator()).unwrap();
     let token = CancellationToken::new();
     let run = agent.run(RunInput::new("Hi").with_context(cancelled_by(&token)));
     let cancel = async {
@@ -228,4 +226,26 @@ async fn usage_of_a_reply_is_counted_once_if_its_hook_is_interrupted() {
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
     assert_eq!((run.usage().requests, run.usage().total_tokens()), (2, 220));
+}
+
+/// A cancelled or dropped request is counted as a failed request, like a request that times out.
+#[tokio::test(start_paused = true)]
+async fn abandoned_request_is_counted() {
+    let agent = ReactAgent::new(NeverReplies(ModelProfile::new("silent")), calculator()).unwrap();
+    let token = CancellationToken::new();
+    let run = agent.run(RunInput::new("Hi").with_context(cancelled_by(&token)));
+    let cancel = async {
+        sleep(Duration::from_secs(1)).await;
+        token.cancel();
+    };
+    let error = tokio::join!(run, cancel).0.unwrap_err();
+    assert_eq!(error.usage, Usage::failed_request());
+
+    let mut run = agent.create_run("Hi".into()).unwrap();
+    let drive = agent.drive(&mut run, RunContext::default()).collect::<Vec<_>>();
+    assert!(tokio::time::timeout(Duration::from_secs(1), drive).await.is_err());
+    let agent = ReactAgent::new(ScriptedModel::new().reply_text("Hello."), calculator()).unwrap();
+    let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
+    assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
+    assert_eq!(run.usage().requests, 2);
 }

@@ -3,16 +3,21 @@
 use expect_test::expect;
 use haft_core::{Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage};
 use haft_core::{
-    Schema, ToolCall,
+    Schema, Timestamp, ToolCall,
     agent::{Limit, RunLimits},
     message::AssistantMessage,
     model::{ChatResponse, FinishReason},
+    toolset::ToolList,
 };
-use haft_react::{JsonReact, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact, run::ContextConfig};
+use haft_react::{
+    Effect, JsonReact, NativeCalls, OutputStrategy, ReactAgent, ReactAgentBuilder, Run, RunConfig, Step,
+    TextReact, run::ContextConfig,
+};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
+    effects::advance,
     pairing::{assert_paired, assert_request_paired, message_lines},
     tools::calculator,
 };
@@ -407,4 +412,27 @@ async fn all_messages_of_the_input_are_the_question() {
     let last = message_lines(model.requests().last().unwrap());
     assert!(last.contains("user: Nothing?") && last.contains("user: Add."), "{last}");
     assert_eq!(model.requests().last().unwrap().messages.len(), 7 + 2 * 3);
+}
+
+/// A summary counts towards the request limit when its outcome is reported, not each time that the
+/// run returns `Effect::Compact`.
+#[test]
+fn repeated_effect_requests_one_summary() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let context = ContextConfig { compaction: true, ..ContextConfig::default() };
+    let limits = RunLimits { requests: Some(3), ..RunLimits::default() };
+    let config = RunConfig { context, limits, ..RunConfig::default() };
+    let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier())).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    run.on_chat(Err(too_long_error())).unwrap();
+    for _ in 0..3 {
+        assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    }
+    run.on_compact(Ok(ChatResponse::new("Sums."))).unwrap();
+    // The third request is allowed.
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    run.on_chat(Err(ModelError::EmptyResponse)).unwrap();
+    let error = advance(&mut run, &step).unwrap_err();
+    assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
 }

@@ -11,7 +11,7 @@ use haft_core::{
     model::ChatResponse,
     tool::{DynamicTool, Progress, ToolPolicy},
 };
-use haft_react::{Dialect, JsonReact, NativeCalls, ReactAgent, TextReact};
+use haft_react::{Dialect, Extension, JsonReact, NativeCalls, ReactAgent, TextReact};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -120,4 +120,24 @@ async fn steps_have_tool_reasoning_and_result() {
         1 Both. fail{} -> no ink
         2 Once more. draw{} -> <svg/>"#]]
     .assert_eq(&step_lines.join("\n"));
+}
+
+/// Each rejected reply has an event with its problem, even if the reply has no text: a reply whose
+/// only call a hook has removed, and an empty reply.
+#[tokio::test]
+async fn rejected_reply_without_text_has_an_event() {
+    let model = ScriptedModel::new().reply_calls([("a", "look", "{}")]).reply_text("").reply_text("Done.");
+    let tools = Toolset::new().with_tool(tool_without_parameters("look", || async { "seen" }));
+    let forbid = Extension::new("forbid").after_reply(|mut reply, _| async move {
+        reply.message.tool_calls.clear();
+        Ok(reply)
+    });
+    let agent = ReactAgent::builder(model).tools(tools).extension(forbid);
+    let events: Vec<_> = agent.build().unwrap().stream("Go.").try_collect().await.unwrap();
+    let problems = events.into_iter().filter_map(|event| match event {
+        RunEvent::ReplyRejected { problem } => Some(problem),
+        _ => None,
+    });
+    let removed = "Your calls are not allowed. Do something else, or answer.";
+    assert_eq!(problems.collect::<Vec<_>>(), [removed, "the model gave an empty reply"]);
 }

@@ -1,6 +1,7 @@
 //! Tests of run limits. Each limit ends a run with its own [`Limit`] variant.
 
 use std::{
+    collections::BTreeSet,
     future::{pending, ready},
     sync::atomic::Ordering,
     time::Duration,
@@ -8,9 +9,10 @@ use std::{
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _, Toolset,
+    ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _, ToolOutput,
+    ToolResult, Toolset,
     agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
-    call::{BoxError, Decision, Decisions, FailureKind},
+    call::{BoxError, Decision, Decisions, FailureKind, Pending, PendingCall, PendingKind},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolChoice},
@@ -376,6 +378,33 @@ fn no_call_starts_after_the_time_limit() {
     assert!(result.starts_with("not run: "), "{result}");
 }
 
+/// The result of a stop tool is the answer, even if the time limit prevents another call of the
+/// same reply.
+#[test]
+fn time_limit_does_not_discard_the_result_of_a_stop_tool() {
+    let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
+    let stop_on = BTreeSet::from(["stop".to_owned()]);
+    let mut run = Run::new(&RunConfig { limits, stop_on, ..RunConfig::default() }, "Go.".into()).unwrap();
+    let tools = ToolList::default();
+    let step = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
+    let look = ToolCall::new("b", "look", "{}");
+    let tool_calls = vec![ToolCall::new("a", "stop", "{}"), look.clone()];
+    assert!(matches!(advance(&mut run, &step(0)).unwrap(), Effect::Chat(_)));
+    let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(reply), None))).unwrap();
+    assert!(matches!(advance(&mut run, &step(1_000)).unwrap(), Effect::Call(_)));
+    run.on_result("a", ToolResult::done("", "", ToolOutput::from("the answer"))).unwrap();
+    run.on_pending(PendingCall { call: look, pending: Pending::new(PendingKind::External) }).unwrap();
+    assert!(matches!(advance(&mut run, &step(6_000)).unwrap(), Effect::Wait(_)));
+    run.on_decision("b", Decision::output("given")).unwrap();
+    let Effect::Done(answer) = advance(&mut run, &step(7_000)).unwrap() else {
+        panic!("the run is not done")
+    };
+    assert_eq!((&*answer.text, answer.stop_reason), ("the answer", StopReason::Tool));
+    assert_paired(&answer.transcript);
+    assert!(answer.steps[1].result.model_text().starts_with("not run: "));
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_calls_and_requests() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
@@ -436,8 +465,8 @@ fn time_of_a_run_is_measured_by_its_steps() {
     let Effect::Call(batch) = advance(&mut run, &at(1_000_040)).unwrap() else { panic!("no calls") };
     assert_eq!(left(&run), Some(60));
     let call = batch.calls[0].clone();
-    let pending = haft_core::call::Pending::new(haft_core::call::PendingKind::External);
-    run.on_pending(haft_core::call::PendingCall { call, pending }).unwrap();
+    let pending = Pending::new(PendingKind::External);
+    run.on_pending(PendingCall { call, pending }).unwrap();
     assert!(matches!(advance(&mut run, &at(1_000_050)).unwrap(), Effect::Wait(_)));
     assert_eq!(left(&run), Some(50));
 

@@ -223,6 +223,7 @@ async fn run_without_an_agent_executes_pushed_calls() {
         }
         run.on_result(&id, result).unwrap();
     }
+    run.recover(&list);
     let error = run.add_calls([ToolCall::new("a", "charge", "{}")]).unwrap_err();
     assert_eq!(error, RunError::InvalidCallId("a".to_owned()));
     assert_eq!(count.load(Ordering::Relaxed), 1);

@@ -1,15 +1,20 @@
 //! Tests of suspended runs, and of the decisions that resume them.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     RunEvent, RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolOutput, Toolset,
     Transcript,
-    agent::SuspendedRun,
+    agent::{AgentErrorKind, SuspendedRun},
     call::{Decision, Decisions, Pending, PendingKind, ToolResponse},
     tool::{DynamicTool, RunContext, ToolPolicy},
 };
-use haft_react::{ReactAgent, Run};
+use haft_react::{ReactAgent, Run, RunConfig, run::RunState};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -22,6 +27,34 @@ use crate::{
 fn approved_add() -> impl Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     add_tool().with_definition(|it| it.with_policy(policy))
+}
+
+/// Behaviour D38: if a hook fails while a suspended run is resumed, the transcript of the error has
+/// a result for each call, so that the conversation can continue. The run itself stays suspended.
+#[tokio::test]
+async fn failed_resumption_has_a_transcript_that_can_continue() {
+    let is_failing = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&is_failing);
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Bye.");
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(approved_add()));
+    let agent = agent.prepare(move |request, _| {
+        let prepared = if fails.load(Ordering::Relaxed) { Err("no".into()) } else { Ok(request) };
+        async move { prepared }
+    });
+    let agent = agent.build().unwrap();
+    let suspended = suspended(agent.run("1 + 1?").await.unwrap());
+    is_failing.store(true, Ordering::Relaxed);
+    let decided = decisions([("a", Decision::approved())]);
+    let error = agent.run(RunInput::resume(suspended.clone(), decided.clone())).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { .. }), "{error:?}");
+    assert_paired(&error.transcript);
+    let mut run = Run::new(&RunConfig::default(), RunInput::resume(suspended, decided)).unwrap();
+    assert!(agent.drive(&mut run, RunContext::default()).any(|event| async move { event.is_err() }).await);
+    assert!(run.state() == RunState::Suspended && run.transcript().len() == 2);
+
+    is_failing.store(false, Ordering::Relaxed);
+    let output = agent.run(RunInput::new("Go on.").with_history(error.transcript)).await.unwrap();
+    assert_eq!(output.text().unwrap(), "Bye.");
 }
 
 /// Creates the external tool `draw()`. Its calls are suspended until the host provides the output.
@@ -173,7 +206,7 @@ async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
         tool: b denied
     "#]]
     .assert_eq(&message_lines(&model.requests()[1]));
-    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(count.load(Ordering::Relaxed), 0);
 }
 
 /// The output of an external call is validated against the output schema of the tool. A failure
@@ -311,7 +344,7 @@ async fn recovery_repeats_only_idempotent_calls() {
     let texts: Vec<_> = output.answer().unwrap().steps.iter().map(|step| step.result.model_text()).collect();
     assert_eq!(texts[0], "seen");
     assert!(texts[1].starts_with("unconfirmed, it may or may not have happened"), "{}", texts[1]);
-    let counts = [look_count, pay_count].map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    let counts = [look_count, pay_count].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(counts, [1, 0]);
 }
 

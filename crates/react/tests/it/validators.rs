@@ -23,8 +23,8 @@ use haft_core::{
 };
 use haft_react::{
     Dialect, Effect, JsonReact, LimitAction, NativeCalls, OutputError, OutputStrategy, ReactAgent,
-    ReactAgentBuilder, Run, RunConfig, Step, TextReact,
-    run::{is_hint, is_unusable},
+    ReactAgentBuilder, Run, RunConfig, RunHandle, Step, TextReact,
+    run::{Delivery, is_hint, is_unusable},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -341,6 +341,21 @@ fn cancelled_check_keeps_the_answer() {
     run.cancel();
     let last = run.transcript().messages().last().unwrap();
     assert_eq!((&*last.text(), is_unusable(last)), ("4", true));
+}
+
+/// Rejections before an accepted answer are not in a row with rejections of the follow-up.
+#[tokio::test]
+async fn accepted_answer_resets_the_rejected_replies() {
+    let model = ["No.", "No.", "Yes.", "No.", "Yes."]
+        .into_iter()
+        .fold(ScriptedModel::new(), ScriptedModel::reply_text);
+    let handle = RunHandle::new();
+    handle.enqueue("Really?", Delivery::Idle).unwrap();
+    let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
+        if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("say yes")) }
+    });
+    let output = agent.build().unwrap().run(handle.bind("Is it?")).await.unwrap();
+    assert_eq!(output.text().unwrap(), "Yes.");
 }
 
 #[tokio::test]
