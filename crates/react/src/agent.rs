@@ -85,7 +85,7 @@ struct AgentInner {
     has_queue: bool,
     /// The names of the hand-off tools. Hooks cannot rename these tools, and calls to them cannot
     /// be pushed to the queue.
-    transfers: Arc<BTreeSet<String>>,
+    handoff_tools: Arc<BTreeSet<String>>,
 }
 
 impl ReactAgent {
@@ -135,20 +135,20 @@ impl ReactAgent {
     }
 
     /// Returns the names of the agent's hand-off tools.
-    pub(crate) fn transfers(&self) -> &BTreeSet<String> {
-        &self.0.transfers
+    pub(crate) fn handoff_tools(&self) -> &BTreeSet<String> {
+        &self.0.handoff_tools
     }
 
-    /// Returns a copy of this agent with the hand-off tools `transfers` added. Fails if the
-    /// resulting toolset has a duplicate name or an invalid tool.
-    pub(crate) fn with_transfers<T: Tool + 'static>(
+    /// Returns a copy of this agent with the hand-off tools `tools` added. Fails if the resulting
+    /// toolset has a duplicate name or an invalid tool.
+    pub(crate) fn with_handoff_tools<T: Tool + 'static>(
         &self,
-        transfers: impl IntoIterator<Item = T>,
+        tools: impl IntoIterator<Item = T>,
     ) -> Result<Self, AgentBuildError> {
         let mut inner = AgentInner::clone(&self.0);
-        for transfer in transfers {
-            Arc::make_mut(&mut inner.transfers).insert(transfer.definition().name().to_string());
-            inner.tools = inner.tools.with_tool(transfer);
+        for tool in tools {
+            Arc::make_mut(&mut inner.handoff_tools).insert(tool.definition().name().to_string());
+            inner.tools = inner.tools.with_tool(tool);
         }
         inner.tools.check()?;
         Ok(Self(Arc::new(inner)))
@@ -205,19 +205,13 @@ fn with_prices(model: Arc<dyn ChatModel>, prices: Option<&Prices>) -> Arc<dyn Ch
 impl Agent for ReactAgent {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        event_stream(|events| async move {
-            let context = input.context.clone();
-            let mut run = agent.create_run(input)?;
-            agent.drive_to_end(&mut run, context, &events).await
-        })
+        event_stream(|events| async move { agent.run_to_end(input, &events).await })
     }
 
     /// Runs the agent without events. The model is called with [`chat`](ChatModel::chat) instead of
     /// [`stream`](ChatModel::stream), since no caller reads deltas.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
-        let context = input.context.clone();
-        let mut run = self.create_run(input)?;
-        self.drive_to_end(&mut run, context, &EventSink::unobserved()).await
+        self.run_to_end(input, &EventSink::unobserved()).await
     }
 }
 

@@ -68,10 +68,10 @@ use transfer::{HandoffSlot, TransferTool};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct HandoffGroup(Arc<HandoffsInner>);
+pub struct HandoffGroup(Arc<HandoffGroupInner>);
 
 #[derive(Clone)]
-struct HandoffsInner {
+struct HandoffGroupInner {
     table: RouteTable,
     agents: HashMap<String, ReactAgent>,
     history: HandoffHistory,
@@ -87,8 +87,9 @@ pub enum HandoffHistory {
     /// The whole conversation, including the steps of the previous agents.
     #[default]
     Everything,
-    /// The conversation before this run, the input of this run, and the reason for the hand-off.
-    /// The steps of the previous agents in this run are omitted.
+    /// The conversation before this run, the input of this run, the messages that were
+    /// [enqueued](Run::enqueue) during the run, and the reason for the hand-off. The steps of the
+    /// previous agents in this run are omitted.
     Question,
 }
 
@@ -157,16 +158,16 @@ impl HandoffGroup {
         if let Some((name, _)) = agents.iter().find(|(_, agent)| agent.config().inputs.is_some()) {
             return Err(HandoffError::StructuredInputs(name.clone()));
         }
-        let with_transfers = |(name, agent): (String, ReactAgent)| {
+        let with_handoff_tools = |(name, agent): (String, ReactAgent)| {
             let others =
                 table.routes.iter().filter(|route| route.name != name && is_allowed(&name, &route.name));
-            match agent.with_transfers(others.map(TransferTool::new)) {
+            match agent.with_handoff_tools(others.map(TransferTool::new)) {
                 Ok(agent) => Ok((name, agent)),
                 Err(source) => Err(HandoffError::ToolConflict { agent: name, source }),
             }
         };
-        let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
-        let inner = HandoffsInner {
+        let agents = agents.into_iter().map(with_handoff_tools).collect::<Result<_, _>>()?;
+        let inner = HandoffGroupInner {
             table,
             agents,
             history: HandoffHistory::default(),
@@ -253,9 +254,16 @@ impl HandoffGroup {
 
     async fn drive(self, input: RunInput, events: EventSink) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
-        let (handoff, mut run) = self.begin(input)?;
+        // Dropping the mailbox closes the handle, even if no run can be created.
         let mailbox = Mailbox::attach(&context);
+        let (handoff, mut run) = self.begin(input)?;
         let output = self.drive_agents(&mut run, handoff, &context, (&events, &mailbox)).await;
+        let output =
+            output.map_err(|error| error.with_transcript_and_usage(run.closed_transcript(), run.usage()));
+        if output.is_err() {
+            // The run is dropped, so the mailbox returns its undelivered messages to the handle.
+            run.cancel();
+        }
         mailbox.close(&run);
         output
     }
@@ -273,14 +281,22 @@ impl HandoffGroup {
             events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
             let agent = self.agent(&handoff.agent)?;
             let slot = HandoffSlot::new(self.0.max_handoffs, handoff.count);
-            let context = RunContext { state: context.state.clone().with_value(slot), ..context.clone() };
-            let has_handoff = |run: &Run| transfer::pending_handoff(run, agent.transfers()).is_some();
+            let state = context.state.clone().with_value(slot.clone());
+            let context = RunContext { state, ..context.clone() };
+            let has_handoff = |run: &Run| {
+                let is_pending = transfer::pending_handoff(run, agent.handoff_tools()).is_some();
+                if !is_pending {
+                    // The reply that filled the slot is over, and its hand-off was not used.
+                    slot.clear();
+                }
+                is_pending
+            };
             let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
             if let Some(output) = output {
                 return Ok(handoff.add_to_output(output));
             }
             let result =
-                transfer::pending_handoff(run, agent.transfers()).ok_or(AgentErrorKind::Incomplete)?;
+                transfer::pending_handoff(run, agent.handoff_tools()).ok_or(AgentErrorKind::Incomplete)?;
             let to = self.target_agent(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
             reason = transfer::handoff_reason(&handoff.agent, run.transcript(), &result);
             self.hand_off(run, &to, &reason)?;

@@ -23,7 +23,10 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::run::{append_to_conversation, set_timestamps};
+use crate::{
+    Mailbox,
+    run::{append_to_conversation, set_timestamps},
+};
 
 pub use classifier::{Classifier, RouteChoice};
 pub use keyword_classifier::KeywordClassifier;
@@ -132,7 +135,20 @@ impl Router {
 
     /// Classifies a new task, or restores the route of a suspended run. Returns the [`Dispatch`],
     /// and the event that reports the decision. The event is `None` for a suspended run.
-    async fn route(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
+    async fn route(&self, input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
+        let context = input.context.clone();
+        let result = self.classify_or_restore(input).await;
+        if !matches!(result, Ok((_, Dispatch::Agent { .. }))) {
+            // No agent runs. Dropping the mailbox closes the `RunHandle` of the task, if any.
+            drop(Mailbox::attach(&context));
+        }
+        result
+    }
+
+    async fn classify_or_restore(
+        &self,
+        mut input: RunInput,
+    ) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 set_timestamps(messages);

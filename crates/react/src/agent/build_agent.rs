@@ -138,7 +138,7 @@ impl ReactAgentBuilder {
             prices: self.prices,
             traces_content: self.traces_content,
             has_queue,
-            transfers: Arc::default(),
+            handoff_tools: Arc::default(),
         })))
     }
 }

@@ -1,10 +1,10 @@
 //! The driver of a run. It performs the effects of the run, and reports their outcomes.
 
-use std::{pin::pin, sync::Arc};
+use std::{collections::BTreeSet, pin::pin, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    RunEvent, RunOutput, Tool,
+    RunEvent, RunInput, RunOutput, Tool,
     agent::{AgentError, AgentErrorKind},
     message::TranscriptView,
     model::ModelError,
@@ -36,8 +36,28 @@ use crate::{
 pub(crate) type StopCondition<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
+    /// Creates a run from `input`, and drives it until it ends or is suspended.
+    pub(super) async fn run_to_end(
+        &self,
+        input: RunInput,
+        events: &EventSink,
+    ) -> Result<RunOutput, AgentError> {
+        let context = input.context.clone();
+        // Dropping the mailbox closes the handle, even if no run can be created.
+        let mailbox = Mailbox::attach(&context);
+        let mut run = self.create_run(input)?;
+        let output = self.drive_until(&mut run, context, (events, &mailbox), &|_| false).await;
+        if output.is_err() {
+            // The run is dropped, so the mailbox returns its undelivered messages to the handle.
+            run.cancel();
+        }
+        mailbox.close(&run);
+        output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
+    }
+
     /// Drives `run` until it ends or is suspended. Delivers messages sent through the
-    /// [`RunHandle`](super::RunHandle) in `context` to the run.
+    /// [`RunHandle`](super::RunHandle) in `context` to the run. After an error, the caller can
+    /// continue the run.
     pub(crate) async fn drive_to_end(
         &self,
         run: &mut Run,
@@ -227,12 +247,13 @@ impl ReactAgent {
     /// tools. A hand-off must be part of a reply, since it takes effect after the calls of this
     /// reply.
     fn queueable_tools(&self, tools: &ToolList) -> ToolList {
-        let transfers = &self.0.transfers;
-        if transfers.is_empty() {
+        let handoff_tools = &self.0.handoff_tools;
+        if handoff_tools.is_empty() {
             return tools.clone();
         }
-        let is_queueable = |tool: &Arc<dyn Tool>| !transfers.contains(tool.definition().name().as_str());
-        tools.filter_map(|tool| is_queueable(tool).then(|| Arc::clone(tool)))
+        let compute = |tools: &ToolList| QueueableTools::new(tools, Arc::clone(handoff_tools));
+        let cached = tools.memoize(compute);
+        if cached.handoff_tools == *handoff_tools { cached.tools.clone() } else { compute(tools).tools }
     }
 
     /// Executes the calls of `batch` in parallel, and reports each outcome to `run`. `tools` are
@@ -289,6 +310,21 @@ impl ReactAgent {
                 RunEvent::CallPending { pending: Box::new(pending) }
             }
         })
+    }
+}
+
+/// The tools whose calls can be pushed to the queue, cached in the original tool list.
+struct QueueableTools {
+    /// The names of the hand-off tools, which are not in `tools`.
+    handoff_tools: Arc<BTreeSet<String>>,
+    tools: ToolList,
+}
+
+impl QueueableTools {
+    fn new(tools: &ToolList, handoff_tools: Arc<BTreeSet<String>>) -> Self {
+        let is_queueable = |tool: &Arc<dyn Tool>| !handoff_tools.contains(tool.definition().name().as_str());
+        let tools = tools.filter_map(|tool| is_queueable(tool).then(|| Arc::clone(tool)));
+        Self { handoff_tools, tools }
     }
 }
 

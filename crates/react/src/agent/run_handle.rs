@@ -55,7 +55,7 @@ enum HandleStatus {
     Unattached,
     /// The driver of a run is attached to the handle, and delivers its messages to the run.
     Attached,
-    /// The run ended, failed or was suspended. The handle accepts no more messages.
+    /// The run ended, or its driver stopped. The handle accepts no more messages.
     Closed,
 }
 
@@ -95,7 +95,11 @@ impl RunHandle {
 
     /// Returns the messages that the run has not received yet. After the run has ended, for example
     /// because of a limit or a cancellation, these are all messages that were not delivered to the
-    /// model. A suspended run keeps its undelivered messages, so they are not returned.
+    /// model.
+    ///
+    /// A run that can continue keeps the messages that it has received, so they are not returned: a
+    /// suspended run, and a run that failed in [`ReactAgent::drive`](crate::ReactAgent::drive),
+    /// which the caller owns. See [`Run::undelivered_messages`].
     pub fn undelivered_messages(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -165,8 +169,9 @@ impl Mailbox {
     }
 
     /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
-    /// stays locked until the effect is known, so that it rejects messages as soon as the run has
-    /// ended.
+    /// stays locked until the effect is known, so that it rejects messages as soon as the run is
+    /// [done](Effect::Done). It stays open after [`Effect::Wait`], because the driver may report a
+    /// decision and continue.
     ///
     /// # Errors
     ///
@@ -181,19 +186,20 @@ impl Mailbox {
             mail.messages.pop_front();
         }
         let effect = run.next(step);
-        if let Ok(Effect::Done(_) | Effect::Wait(_)) = effect {
+        if let Ok(Effect::Done(_)) = effect {
             mail.status = HandleStatus::Closed;
         }
         effect
     }
 
-    /// Closes the handle, and copies the messages that the run did not deliver back to the handle.
-    /// If the run is suspended, nothing is copied, because the messages are saved with the run.
+    /// Closes the handle. If `run` is finished or cancelled, its undelivered messages are returned
+    /// to the handle. A run that can continue keeps them: they are saved with the run and delivered
+    /// later. A driver that drops a failed run [cancels](Run::cancel) it first.
     pub fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();
         mail.status = HandleStatus::Closed;
-        if run.state() != RunState::Suspended {
+        if let RunState::Finished | RunState::Cancelled = run.state() {
             let undelivered =
                 run.undelivered_messages().map(|(message, delivery)| (message.clone(), delivery));
             let rest = std::mem::take(&mut mail.messages);

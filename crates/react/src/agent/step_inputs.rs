@@ -25,7 +25,7 @@ impl ReactAgent {
         let tools = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
         let mut inputs = StepInputs::new(tools, Arc::clone(&self.0.model), Arc::clone(&self.0.dialect));
         inputs.instructions.clone_from(&self.0.instructions);
-        inputs.handoff_tools = Arc::clone(&self.0.transfers);
+        inputs.handoff_tools = Arc::clone(&self.0.handoff_tools);
         let cx = StepContext::new(run, context, entries);
         let mut inputs = self.0.extensions.prepare(inputs, run, &cx).await?;
         // The agent's model already has the agent's prices. A model selected by a hook does not.

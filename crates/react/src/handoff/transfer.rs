@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     Run,
     router::Route,
-    run::{hint_message, is_hint},
+    run::{RunState, hint_message, is_hint},
 };
 
 /// Metadata key of the message that records a hand-off. The value is the name of the next agent.
@@ -67,7 +67,8 @@ impl Tool for TransferTool {
 }
 
 /// A slot for the target of the next hand-off. The first hand-off call fills the slot. All hand-off
-/// tools of an agent share it, so further hand-offs in the same reply are denied.
+/// tools of an agent share it, so further hand-offs in the same reply are denied. The slot is
+/// emptied at each step boundary.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
     limit: u32,
@@ -79,6 +80,11 @@ pub(super) struct HandoffSlot {
 impl HandoffSlot {
     pub(super) fn new(limit: u32, count: u32) -> Self {
         Self { limit, count, to: Arc::default() }
+    }
+
+    /// Empties the slot, so that the next reply can hand off.
+    pub(super) fn clear(&self) {
+        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn hand_off_to(&self, agent: &str) -> Result<(), ToolError> {
@@ -100,9 +106,11 @@ impl HandoffSlot {
 /// Returns the result of the first successful hand-off call in the last step.
 ///
 /// Returns `None` if there is no such call, or if its hand-off is already recorded. Also returns
-/// `None` if a call to a stop tool succeeded in the same step, because that call ends the run.
-pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
-    if transfers.is_empty() {
+/// `None` if a call to a stop tool succeeded in the same step, because that call ends the run, and
+/// if `run` is not at a step boundary, because calls pushed in this step are then still open.
+pub(super) fn pending_handoff(run: &Run, handoff_tools: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
+    let is_at_boundary = matches!(run.state(), RunState::ReadyToRequest | RunState::Preparing);
+    if handoff_tools.is_empty() || !is_at_boundary {
         return None;
     }
     let own = run.transcript().messages().get(run.first_message_index()..).unwrap_or_default();
@@ -119,7 +127,7 @@ pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option
     if results.clone().any(|result| stop_on.contains(&result.name)) {
         return None;
     }
-    results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
+    results.into_iter().find(|result| handoff_tools.contains(&result.name)).cloned()
 }
 
 /// Creates the message that announces a hand-off to the model of the next agent. `to` is the name

@@ -65,6 +65,8 @@ impl Run {
                 let window = &mut self.head.window;
                 (window.summary, window.earlier, window.steps) =
                     (Some(index), self.head.first_message, until);
+                // The summary covers the enqueued messages of hidden steps.
+                window.hidden = 0;
             }
             Err(error) => {
                 tracing::warn!(%error, "the conversation cannot be summarized");

@@ -5,7 +5,12 @@ use std::{ops::Range, sync::Arc};
 use haft_core::{Message, message::TranscriptView};
 use serde::{Deserialize, Serialize};
 
-use super::{Resolver, Run, message_metadata::unsummarized_count, segments};
+use super::{
+    Resolver, Run,
+    head::is_zero,
+    message_metadata::{self, unsummarized_count},
+    segments,
+};
 
 /// The configuration of the context: the part of the conversation that a model request contains.
 ///
@@ -54,6 +59,10 @@ pub(super) struct ContextRange {
     /// The transcript index from which steps of this run are sent in model requests. Steps before
     /// this index are hidden, omitted or summarized.
     pub(super) steps: usize,
+    /// The transcript index up to which [`Run::hide_steps`] hides the steps of this run. Enqueued
+    /// messages before this index are still sent. 0 if no step is hidden.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) hidden: usize,
     /// The transcript index of the latest summary, which replaces the messages before this range.
     /// `None` if there is no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +108,7 @@ impl Run {
     }
 
     /// Returns a view of the summary (if any), the turns from message index `earlier` on, the input
-    /// of the run, and the messages in the range `steps`.
+    /// of the run, the enqueued messages of hidden steps, and the messages in the range `steps`.
     pub(super) fn view_of(
         &self,
         earlier: usize,
@@ -107,8 +116,12 @@ impl Run {
         resolver: Option<&dyn Resolver>,
     ) -> TranscriptView {
         let (start, first_step) = (self.head.first_message, self.head.first_step);
-        let ranges = [earlier..start, start..first_step, steps].into_iter();
         let messages = self.transcript.messages();
+        let is_enqueued =
+            |index: &usize| messages.get(*index).is_some_and(|it| message_metadata::is_enqueued(it));
+        let enqueued =
+            (first_step..self.head.window.hidden).filter(is_enqueued).map(|index| index..index + 1);
+        let ranges = [earlier..start, start..first_step].into_iter().chain(enqueued).chain([steps]);
         let ranges = ranges
             .flat_map(|range| segments::without_summaries_and_results(messages, range, resolver.is_some()));
         let summary = self.head.window.summary.map(|summary| summary..summary + 1);

@@ -121,7 +121,7 @@ impl RunData {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(value: &usize) -> bool {
+pub(super) fn is_zero(value: &usize) -> bool {
     *value == 0
 }
 

@@ -20,8 +20,8 @@ impl Run {
         head.state.discard_inputs();
     }
 
-    /// Excludes all steps that this run has made so far from later requests. The input of the run
-    /// and new steps are still sent.
+    /// Excludes all steps that this run has made so far from later requests. The input of the run,
+    /// [enqueued](Self::enqueue) messages and new steps are still sent.
     pub fn hide_steps(&mut self) {
         self.head.window.hide_steps(self.transcript.len());
     }
@@ -29,6 +29,6 @@ impl Run {
 
 impl ContextRange {
     fn hide_steps(&mut self, until: usize) {
-        self.steps = until;
+        (self.steps, self.hidden) = (until, until);
     }
 }

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext,
-    ToolError, ToolExt as _, ToolOutput, ToolResult, Toolset,
+    ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, ToolCall, ToolExt as _, ToolOutput,
+    ToolResult, Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, StopReason, SuspendedRun},
     call::{Decision, Decisions},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
-    tool::{DynamicTool, RunContext, ToolPolicy},
+    tool::{RunContext, ToolPolicy},
     toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
@@ -27,27 +27,13 @@ use serde_json::json;
 use crate::{
     effects::advance,
     pairing::{assert_paired, message_lines},
-    tools::{calculator, tool_without_parameters},
+    tools::{calculator, enqueueing_tool, tool_without_parameters},
 };
 
 const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
 
 fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::new(model.clone(), tools).unwrap()
-}
-
-/// Creates the tool `ask`, which enqueues `messages` through the run handle.
-fn enqueueing_tool(messages: &'static [(&'static str, Delivery)]) -> DynamicTool {
-    DynamicTool::new(
-        tool_without_parameters("ask", || async {}).definition().clone(),
-        move |_, cx: ToolContext| async move {
-            let handle = cx.state::<RunHandle>()?;
-            for (text, when) in messages {
-                handle.enqueue(*text, *when).map_err(ToolError::failed)?;
-            }
-            Ok::<_, ToolError>("asked")
-        },
-    )
 }
 
 #[tokio::test]

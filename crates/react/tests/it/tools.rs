@@ -10,11 +10,16 @@ use std::{
 };
 
 use haft_core::{
-    Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, Toolset,
-    export::schemars::{self, JsonSchema},
+    Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolExt as _, ToolName, ToolSource, Toolset,
+    export::{
+        async_trait,
+        schemars::{self, JsonSchema},
+    },
     tool::{DynamicTool, ToolPolicy},
     tool_fn,
+    toolset::{ListContext, SourceError, ToolList},
 };
+use haft_react::{RunHandle, run::Delivery};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -83,6 +88,27 @@ pub(crate) fn retrying_tool() -> DynamicTool {
     tool_without_parameters("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
 }
 
+/// A source with one tool. The tool is listed only during a run, so it is unknown when an agent is
+/// built.
+pub(crate) struct DynamicSource(Arc<dyn Tool>);
+
+impl DynamicSource {
+    pub(crate) fn new(tool: impl Tool + 'static) -> Self {
+        Self(Arc::new(tool))
+    }
+}
+
+#[async_trait]
+impl ToolSource for DynamicSource {
+    fn label(&self) -> &str {
+        "dynamic"
+    }
+
+    async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
+        Ok(ToolList::new("dynamic", [Arc::clone(&self.0)]))
+    }
+}
+
 /// Returns a copy of `tool`, and a counter of the calls to this copy.
 pub(crate) fn with_call_counter(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
@@ -93,4 +119,18 @@ pub(crate) fn with_call_counter(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicU
         async move { tool.call(arguments, &cx).await }
     });
     (counted, count)
+}
+
+/// Creates the tool `ask`, which enqueues `messages` through the run handle.
+pub(crate) fn enqueueing_tool(messages: &'static [(&'static str, Delivery)]) -> DynamicTool {
+    DynamicTool::new(
+        tool_without_parameters("ask", || async {}).definition().clone(),
+        move |_, cx: ToolContext| async move {
+            let handle = cx.state::<RunHandle>()?;
+            for (text, when) in messages {
+                handle.enqueue(*text, *when).map_err(ToolError::failed)?;
+            }
+            Ok::<_, ToolError>("asked")
+        },
+    )
 }
