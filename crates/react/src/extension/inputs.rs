@@ -85,14 +85,15 @@ impl StepInputs {
     }
 
     /// Returns these inputs with the changes in `request`, and with `paragraphs` appended to the
-    /// instructions. Fails with a text for the user if a hook has renamed a hand-off tool or given
-    /// its name to another tool.
+    /// instructions. Fails with a text for the user if a hook has renamed a hand-off tool, given its
+    /// name to another tool, or returned a request for another tool list.
     pub(super) fn changed_by(
         self,
         request: StepRequest,
         paragraphs: &[String],
         cached: &PreparedListCache,
     ) -> Result<Self, String> {
+        request.check_tool_list(&self.tools)?;
         request.check_fixed_names(&self.tools, &self.handoff_tools)?;
         let tools = request.prepared_tools(&self.tools, cached);
         let model_dialect = request.model.as_ref().map(|model| dialect_for(model.profile()));
@@ -107,17 +108,12 @@ impl StepInputs {
         })
     }
 
-    /// Fails with a text for the user if a tool of this step has a name that the dialect of this
-    /// step reserves. The tools and the dialect of the agent were checked when the agent was built,
-    /// but a hook may have replaced them.
-    pub(super) fn check_reserved_name(&self, run: &Run) -> Result<(), String> {
-        match self.dialect.reserved_name(run.config().outputs.as_ref()) {
-            Some(name) if self.tools.get(name).is_some() => Err(format!(
-                "no tool can be named {name:?} in this step: the dialect {} ends a run by this name",
-                self.dialect.name()
-            )),
-            _ => Ok(()),
-        }
+    /// Returns the names of the dialect and of the tool if a tool of this step has the name that the
+    /// dialect reserves. The tools and the dialect of the agent were checked when the agent was
+    /// built, but a source may have added the tool, or a hook may have replaced them.
+    pub(super) fn reserved_tool_name(&self, run: &Run) -> Option<(&'static str, &'static str)> {
+        let name = self.dialect.reserved_name(run.config().outputs.as_ref())?;
+        self.tools.get(name).is_some().then(|| (self.dialect.name(), name))
     }
 }
 

@@ -165,8 +165,10 @@ impl ExtensionSet {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
-    /// Fails with the same error if the hooks leave a tool with a name that the dialect reserves,
-    /// rename a [hand-off tool](StepInputs::handoff_tools), or give its name to another tool.
+    /// Fails with the same error if a hook gives a tool a name that the dialect reserves, selects a
+    /// dialect that reserves the name of a tool, renames a [hand-off
+    /// tool](StepInputs::handoff_tools) or gives its name to another tool, or returns a request for
+    /// another tool list.
     pub async fn prepare(
         &self,
         inputs: StepInputs,
@@ -176,6 +178,7 @@ impl ExtensionSet {
         if self.extensions.iter().all(|it| it.instruction_hooks.is_empty() && it.prepare.is_empty()) {
             return Ok(inputs);
         }
+        let reserved = inputs.reserved_tool_name(run);
         let mut request = inputs.to_request(run);
         let mut paragraphs = self.dynamic_instructions(cx).await?;
         for extension in &self.extensions {
@@ -188,8 +191,13 @@ impl ExtensionSet {
         }
         paragraphs.append(&mut request.instructions);
         let inputs = inputs.changed_by(request, &paragraphs, &self.prepared).and_then(|inputs| {
-            inputs.check_reserved_name(run)?;
-            Ok(inputs)
+            // A tool of a source may have the name without a hook: the dialect handles this case.
+            match inputs.reserved_tool_name(run).filter(|conflict| reserved != Some(*conflict)) {
+                Some((dialect, name)) => Err(format!(
+                    "no tool can be named {name:?} in this step: the dialect {dialect} ends a run by this name"
+                )),
+                None => Ok(inputs),
+            }
         });
         inputs.map_err(|problem| AgentErrorKind::HookFailed { hook: "prepare hook", source: problem.into() })
     }

@@ -24,6 +24,8 @@ pub struct StepRequest {
     pub settings: ChatSettings,
     /// Paragraphs that are appended to the instructions of this model request only.
     pub instructions: Vec<String>,
+    /// The [id](ToolList::snapshot_id) of the tool list.
+    list: u64,
     /// The definition of each tool in the tool list, in the same order. `None` if the tool is
     /// hidden.
     tools: Vec<Option<ToolDefinition>>,
@@ -32,7 +34,9 @@ pub struct StepRequest {
 }
 
 impl StepRequest {
-    /// Creates a request with all tools of a tool list. This is useful in tests of hooks.
+    /// Creates a request with all tools of a tool list. This is useful in tests of hooks. A hook
+    /// changes and returns the request that it receives: if it returns a request for another tool
+    /// list, the run ends with an error.
     ///
     /// # Examples
     ///
@@ -56,9 +60,10 @@ impl StepRequest {
     /// # });
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
-        let tools = tools.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
-        Self { tool_choice, settings, instructions: Vec::new(), tools, model: None, dialect: None }
+    pub fn new(list: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
+        let tools = list.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
+        let list = list.snapshot_id();
+        Self { tool_choice, settings, instructions: Vec::new(), list, tools, model: None, dialect: None }
     }
 
     /// Returns the definitions of the tools in the request. Hidden tools are not included.
@@ -130,6 +135,15 @@ impl StepRequest {
     /// Sets the dialect of this request. Later requests use the dialect of the agent again.
     pub fn use_dialect(&mut self, dialect: impl Dialect + 'static) {
         self.dialect = Some(Arc::new(dialect));
+    }
+
+    /// Checks that the request was created from the tool list `all`.
+    pub(super) fn check_tool_list(&self, all: &ToolList) -> Result<(), String> {
+        if self.list == all.snapshot_id() {
+            return Ok(());
+        }
+        Err("the returned request is for another tool list: change the request that the hook receives"
+            .to_owned())
     }
 
     /// Checks that no hook has renamed a tool named in `fixed`, or has given a name in `fixed` to

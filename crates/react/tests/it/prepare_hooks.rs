@@ -10,22 +10,24 @@ use std::{
 };
 
 use haft_core::{
-    Message, RunInput, RunOutput, Toolset,
+    Message, RunInput, RunOutput, Schema, Toolset,
     agent::AgentErrorKind,
     call::{BoxError, Decision, Decisions},
     model::{ChatRequest, ChatSettings, ModelError, ToolChoice},
     tool::{HostState, RunContext, ToolPolicy},
+    toolset::ToolList,
 };
 use haft_middleware::ToolRegistry;
 use haft_react::{
-    JsonReact, ReactAgent, TextReact,
+    JsonReact, ReactAgent, ReactAgentBuilder, TextReact,
     extension::{StepContext, StepRequest},
 };
 use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::assert_paired,
-    tools::{add_tool, calculator, failing_tool, tool_without_parameters, with_call_counter},
+    tools::{DynamicSource, add_tool, calculator, failing_tool, tool_without_parameters, with_call_counter},
 };
 
 const ADD: [(&str, &str, &str); 1] = [("", "add", r#"{"x":1,"y":1}"#)];
@@ -233,7 +235,7 @@ async fn failed_hook_ends_the_run_and_keeps_the_transcript() {
         cx.step == 1
     }
     let model = || ScriptedModel::new().reply_calls(ADD);
-    let prepare = |builder: haft_react::ReactAgentBuilder| builder.tools(calculator());
+    let prepare = |builder: ReactAgentBuilder| builder.tools(calculator());
     let fails = prepare(ReactAgent::builder(model())).dynamic_instructions(|cx| {
         ready(if is_second_step(&cx) { Err("the clock is broken".into()) } else { Ok(String::new()) })
     });
@@ -278,6 +280,50 @@ async fn repeated_request_is_prepared_again() {
 
 /// The tool choice of a step is checked against the tools of that step. It is an error to force a
 /// hidden tool.
+/// A request for another tool list has the definitions of other tools, so it cannot be applied.
+#[tokio::test]
+async fn request_for_another_tool_list_ends_the_run() {
+    let model = ScriptedModel::new();
+    let hook =
+        |_, _| ready(Ok(StepRequest::new(&ToolList::default(), ToolChoice::Auto, ChatSettings::default())));
+    let agent = ReactAgent::builder(model.clone()).tools(calculator()).prepare(hook).build().unwrap();
+    let error = agent.run("Hi").await.unwrap_err();
+    let AgentErrorKind::HookFailed { source, .. } = &*error.kind else { panic!("{error:?}") };
+    let text = "the returned request is for another tool list: change the request that the hook receives";
+    assert_eq!((source.to_string().as_str(), model.requests().len()), (text, 0));
+}
+
+/// Creates an agent with outputs. A source of its tools has a tool with the reserved name `finish`.
+fn agent_with_reserved_tool(model: &ScriptedModel) -> ReactAgentBuilder {
+    let finish = tool_without_parameters("finish", || async { "no" });
+    let outputs = Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
+    ReactAgent::builder(model.clone())
+        .tools(Toolset::new().with_source(DynamicSource::new(finish)))
+        .outputs(outputs)
+}
+
+/// The dialect replaces a tool of a source that has the reserved name. A hook that does not touch
+/// this tool must not turn it into an error.
+#[tokio::test]
+async fn hook_does_not_reject_a_reserved_name_of_a_source() {
+    let script = || ScriptedModel::new().reply_calls([("a", "finish", r#"{"sum":2}"#)]);
+    for has_hook in [false, true] {
+        let model = script();
+        let mut builder = agent_with_reserved_tool(&model);
+        if has_hook {
+            builder = builder.dynamic_instructions(|_| ready(Ok("Be brief.".to_owned())));
+        }
+        let answer = builder.build().unwrap().run("1 + 1?").await.unwrap().into_answer().unwrap();
+        assert_eq!(answer.outputs["sum"], 2);
+    }
+    let with_dialect = agent_with_reserved_tool(&ScriptedModel::new()).prepare(|mut request, _| {
+        request.use_dialect(TextReact);
+        ready(Ok(request))
+    });
+    let error = with_dialect.build().unwrap().run("1 + 1?").await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { .. }), "{error:?}");
+}
+
 #[tokio::test]
 async fn hidden_tool_cannot_be_forced() {
     let model = ScriptedModel::new().reply_calls(ADD).fail(ModelError::ContextTooLong("too much".to_owned()));
@@ -320,7 +366,7 @@ async fn request_after_a_rejected_reply_is_prepared() {
         .reply_text(r#"{"sum":2}"#);
     let agent = ReactAgent::builder(model.clone())
         .max_output_retries(5)
-        .outputs(haft_core::Schema::new(schema).unwrap())
+        .outputs(Schema::new(schema).unwrap())
         .dynamic_instructions(|cx| ready(Ok(format!("{} of {}", cx.step, cx.transcript.len()))))
         .build()
         .unwrap();
