@@ -104,7 +104,7 @@ impl PendingQueue {
 
     /// Creates a queue that accepts at most `calls` calls in total.
     pub fn with_max_calls(calls: usize) -> Self {
-        Self { pushed: Arc::new(PushedCalls::new(&Quota::new(calls))), ..Self::default() }
+        Self { pushed: Arc::new(PushedCalls::new(&Quota::new(calls, calls))), ..Self::default() }
     }
 
     /// Returns a handle for pushing calls to this queue. The handle accepts calls to the tools in
@@ -121,19 +121,15 @@ impl PendingQueue {
     ///
     /// # Cancellation
     ///
-    /// If the token of `run` is cancelled, the calls in progress are cancelled and no further calls
-    /// are started. Suspended calls may then still wait for a decision. [`cancel`](Self::cancel)
-    /// also ends these calls.
-    ///
-    /// If the future is dropped, the next execution repeats the interrupted calls to idempotent
-    /// tools and marks the other interrupted calls as unconfirmed.
+    /// If the token of `run` is cancelled, every call gets a result, including the calls that wait
+    /// for a decision. If the future is dropped, the next execution repeats the interrupted calls
+    /// to idempotent tools and marks the other interrupted calls as unconfirmed.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
         let list = tools.list(&list_context(&run)).await;
         self.recover(&list);
         let run = Arc::new(run);
         while let Some(CallBatch { calls, resumed, .. }) = self.next_batch(&list) {
             if run.cancellation.is_cancelled() {
-                self.cancel();
                 break;
             }
             let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
@@ -154,6 +150,9 @@ impl PendingQueue {
                     CallOutcome::Pending(pending) => self.on_pending(pending),
                 };
             }
+        }
+        if run.cancellation.is_cancelled() {
+            self.cancel();
         }
         self.pending_calls()
     }
@@ -244,13 +243,6 @@ impl PendingQueue {
         self.waiting.extend(self.pushed.take());
         let open = OpenCalls::new(std::mem::take(&mut self.waiting));
         self.results.extend(open.into_results(FailureKind::Cancelled, "cancelled", Timestamp::now()));
-    }
-
-    /// Closes the handles of the queue, and returns the calls that were not selected for execution
-    /// yet. A driver can [add](crate::Run::add_calls) these calls to its run.
-    pub fn into_waiting_calls(mut self) -> Vec<ToolCall> {
-        self.waiting.extend(self.pushed.close());
-        self.waiting
     }
 
     fn close_open_calls(&mut self, kind: FailureKind, why: &str) {

@@ -234,10 +234,14 @@ impl ReactAgent {
     /// If the runs of this agent have a queue, also adds a closed [`QueueHandle`] to the state.
     /// Without this handle, tools with a [`QueueHandle`] parameter would be withheld because of
     /// missing state. For each call, an open handle replaces the closed handle.
+    ///
+    /// If `context` already has a handle, it belongs to the call that runs this agent as a tool.
+    /// The run then gets a queue of its own, because that handle pushes calls to the tools of the
+    /// calling agent.
     fn call_context(&self, context: RunContext, meter: &UsageMeter, events: &EventSink) -> RunContext {
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let mut state = context.state.clone().with_defaults(&self.0.state);
-        if self.0.has_queue {
+        if self.0.has_queue || state.get::<QueueHandle>().is_some() {
             state = state.with_value(QueueHandle::closed());
         }
         RunContext { progress: Some(Arc::new(progress)), state, usage: Some(meter.clone()), ..context }
@@ -270,7 +274,8 @@ impl ReactAgent {
         for call in &calls {
             events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
-        let queues = self.0.has_queue.then(|| CallQueues::new(run, &calls));
+        let has_queue = context.state.get::<QueueHandle>().is_some();
+        let queues = has_queue.then(|| CallQueues::new(run, &calls));
         let states =
             queues.as_ref().map(|it| it.host_states(&self.queueable_tools(&tools), self.0.tools.pipeline()));
         let states = states.unwrap_or_default();

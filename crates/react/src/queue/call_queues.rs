@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::HostState, toolset::ToolList};
+use haft_core::{Pipeline, ToolCall, limits, pipeline::CallOutcome, tool::HostState, toolset::ToolList};
 
 use super::{PushedCalls, QueueHandle, Quota};
 use crate::{Run, run::RunError};
@@ -75,7 +75,7 @@ impl CallQueues {
     /// Creates a queue for each call in `calls`, the calls of one batch. Together, the queues
     /// accept as many calls as can still be [added](Run::added_calls_left) to `run`.
     pub fn new(run: &Run, calls: &[ToolCall]) -> Self {
-        let quota = Quota::new(run.added_calls_left());
+        let quota = Quota::new(limits::QUEUE_CALLS_TOTAL, run.added_calls_left());
         Self(calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::new(&quota)))).collect())
     }
 

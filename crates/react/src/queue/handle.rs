@@ -78,8 +78,9 @@ pub enum QueueError {
     /// handle from [`QueueHandle::closed`] always returns this error.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
-    /// The queue has already accepted the maximum number of calls. The field contains this maximum.
-    #[error("no more calls can be pushed: {0} is the maximum for one queue")]
+    /// The queue or the run has already accepted the maximum number of calls. The field contains
+    /// this maximum.
+    #[error("no more calls can be pushed: {0} is the maximum for one queue or run")]
     Full(usize),
 }
 
@@ -147,27 +148,28 @@ impl PushedCalls {
         lock(&self.state).calls.clone()
     }
 
-    /// Returns the number of calls that can still be pushed.
-    pub(super) fn calls_left(&self) -> usize {
-        self.quota.left()
+    /// Returns the maximum number of calls, and the number of calls that can still be pushed.
+    pub(super) fn quota(&self) -> (usize, usize) {
+        (self.quota.max_calls, self.quota.left())
     }
 }
 
 /// A limit on the number of pushed calls. Several queues can share one quota.
 pub(super) struct Quota {
-    capacity: usize,
+    max_calls: usize,
     used: Mutex<usize>,
 }
 
 impl Quota {
-    pub(super) fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self { capacity, used: Mutex::default() })
+    /// Creates a quota of `max_calls` calls in total, of which `left` calls can still be pushed.
+    pub(super) fn new(max_calls: usize, left: usize) -> Arc<Self> {
+        Arc::new(Self { max_calls, used: Mutex::new(max_calls.saturating_sub(left)) })
     }
 
     fn take(&self) -> Result<(), QueueError> {
         let mut used = lock(&self.used);
-        if *used >= self.capacity {
-            return Err(QueueError::Full(self.capacity));
+        if *used >= self.max_calls {
+            return Err(QueueError::Full(self.max_calls));
         }
         *used += 1;
         Ok(())
@@ -179,7 +181,7 @@ impl Quota {
     }
 
     fn left(&self) -> usize {
-        self.capacity.saturating_sub(*lock(&self.used))
+        self.max_calls.saturating_sub(*lock(&self.used))
     }
 }
 
@@ -189,7 +191,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Default for PushedCalls {
     fn default() -> Self {
-        Self::new(&Quota::new(limits::QUEUE_CALLS_TOTAL))
+        Self::new(&Quota::new(limits::QUEUE_CALLS_TOTAL, limits::QUEUE_CALLS_TOTAL))
     }
 }
 

@@ -16,6 +16,9 @@ impl PendingQueue {
 #[derive(Serialize, Deserialize)]
 struct SavedQueue {
     version: u32,
+    /// The maximum number of calls in total.
+    #[serde(default)]
+    max_calls: usize,
     /// The number of further calls that [`QueueHandle::push_call`](super::QueueHandle::push_call)
     /// accepts.
     #[serde(default)]
@@ -30,9 +33,11 @@ struct SavedQueue {
 
 impl Serialize for PendingQueue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (max_calls, quota) = self.pushed.quota();
         let form = SavedQueue {
             version: Self::VERSION,
-            quota: self.pushed.calls_left(),
+            max_calls,
+            quota,
             waiting: self.waiting.iter().cloned().chain(self.pushed.calls()).collect(),
             open: self.open.clone(),
             results: self.results.clone(),
@@ -52,8 +57,9 @@ impl<'de> Deserialize<'de> for PendingQueue {
             );
             return Err(D::Error::custom(text));
         }
-        let SavedQueue { quota, waiting, open, results, .. } =
+        let SavedQueue { max_calls, quota, waiting, open, results, .. } =
             SavedQueue::deserialize(form).map_err(D::Error::custom)?;
-        Ok(Self { pushed: Arc::new(PushedCalls::new(&Quota::new(quota))), waiting, open, results })
+        let quota = Quota::new(max_calls.max(quota), quota);
+        Ok(Self { pushed: Arc::new(PushedCalls::new(&quota)), waiting, open, results })
     }
 }

@@ -17,12 +17,11 @@ use haft_core::{
     message::AssistantMessage,
     model::ChatResponse,
     pipeline::Batch,
-    tool::{DynamicTool, HostState, RunContext, ToolPolicy},
+    tool::{DynamicTool, RunContext, ToolPolicy},
 };
 use haft_react::{
-    Dialect as _, Effect, HandoffGroup, NativeCalls, PendingQueue, QueueHandle, ReactAgent, Run, RunConfig,
-    Step,
-    queue::{QueueError, QueuedResults},
+    Dialect as _, Effect, HandoffGroup, NativeCalls, QueueHandle, ReactAgent, Run, RunConfig, Step,
+    queue::{CallQueues, QueueError, QueuedResults},
     router::{Route, RouteTable},
     run::{CallBatch, RunError},
 };
@@ -208,20 +207,12 @@ async fn run_without_an_agent_executes_pushed_calls() {
     run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
     while let Effect::Call(CallBatch { calls, .. }) = advance(&mut run, &step).unwrap() {
         let [call] = calls.as_slice() else { panic!("{calls:?}") };
-        let (id, queue) = (call.id.clone(), PendingQueue::new());
-        let handle = queue.handle(&tools, &RunContext::default()).await;
-        let states = [(id.clone(), HostState::new().with_value(handle))].into();
+        let (id, queues) = (call.id.clone(), CallQueues::new(&run, &calls));
+        let states = queues.host_states(&list, tools.pipeline());
         let batch = Batch { tools: list.clone(), calls, call_states: states, ..Batch::default() };
-        let result = tools.pipeline().call_all(batch).await.remove(0).into_result();
-        let pushed = queue.into_waiting_calls();
-        if result.is_success() {
-            run.add_calls(pushed.clone()).unwrap();
-            if let Some(again) = pushed.first() {
-                let used = RunError::InvalidCallId(again.id.clone());
-                assert_eq!(run.add_calls(pushed).unwrap_err(), used);
-            }
-        }
-        run.on_result(&id, result).unwrap();
+        let outcome = tools.pipeline().call_all(batch).await.remove(0);
+        queues.close(&outcome, &mut run).unwrap();
+        run.on_result(&id, outcome.into_result()).unwrap();
     }
     run.recover(&list);
     let error = run.add_calls([ToolCall::new("a", "charge", "{}")]).unwrap_err();

@@ -224,7 +224,7 @@ async fn queue_is_bounded() {
     let queue = reloaded(&queue);
     let calls = handle(&queue, &tools).await;
     calls.push_call("fail", json!({})).unwrap();
-    expect!["no more calls can be pushed: 1 is the maximum for one queue"]
+    expect!["no more calls can be pushed: 2 is the maximum for one queue or run"]
         .assert_eq(&calls.push_call("fail", json!({})).unwrap_err().to_string());
     drop(queue);
     expect!["the queue is closed: the call would not be executed"]
@@ -262,6 +262,22 @@ async fn cancellation_gives_every_call_a_result() {
     calls.push_call("fail", json!({})).unwrap();
     queue.cancel();
     assert!(queue.results().iter().all(|(_, queued)| matches!(queued, QueuedOutcome::Executed(_))));
+}
+
+/// A cancellation also closes the calls that wait for a decision, even if no other call is ready.
+#[tokio::test]
+async fn cancellation_closes_a_call_that_waits_for_an_approval() {
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
+    let pay =
+        tool_without_parameters("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
+    let tools = Toolset::new().with_tool(pay);
+    let mut queue = PendingQueue::new();
+    let paid = handle(&queue, &tools).await.push_call("pay", json!({})).unwrap();
+    let run = RunContext::default();
+    assert_eq!(queue.execute(&tools, run.clone()).await.len(), 1);
+    run.cancellation.cancel();
+    assert_eq!(queue.execute(&tools, run).await, []);
+    assert_eq!(queue.resolve_text(&paid), "[pay failed: cancelled]");
 }
 
 #[tokio::test]
