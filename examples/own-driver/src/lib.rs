@@ -25,11 +25,15 @@ use haft_react::{
     dialect::dialect_for,
     extension::{Entries, ExtensionSet, StepContext, StepInputs},
     queue::{CallQueues, QueueResolver},
-    run::{CallBatch, hint_message},
+    run::{CallBatch, RunState, hint_message},
 };
 
 /// The prefix of the names of hand-off tools. The rest of such a name is the name of a [`Member`].
 const TRANSFER: &str = "transfer_to_";
+
+/// The metadata key of the message that records a hand-off. The value is the name of the next
+/// [`Member`].
+const HANDOFF_KEY: &str = "own_driver_handoff";
 
 /// An agent in a [`Team`].
 pub struct Member {
@@ -65,6 +69,8 @@ impl Member {
 struct Shared {
     context: Arc<RunContext>,
     entries: Entries,
+    /// The meter to which agents used as tools report their usage, even if their calls are dropped.
+    meter: UsageMeter,
 }
 
 impl Shared {
@@ -106,7 +112,8 @@ impl Team {
     }
 
     /// Performs the effects of a run until the run has an answer. The member `name` is the first
-    /// active agent. Returns the name of the member that answered, and the answer.
+    /// active agent, unless `run` was already handed off: the run then continues with the member of
+    /// the last hand-off. Returns the name of the member that answered, and the answer.
     ///
     /// The caller owns the run and can drive it again after an error or a crash.
     pub async fn drive(
@@ -116,8 +123,6 @@ impl Team {
         context: RunContext,
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentError> {
-        // Agents that are used as tools report their usage to this meter, even if their calls are
-        // dropped.
         let meter = UsageMeter::default();
         let cancellation = context.cancellation.clone();
         // Without the closed handle, tools that take a `QueueHandle` would be withheld. Each call
@@ -125,15 +130,16 @@ impl Team {
         let entries = Entries::new(run.extension_entries().clone());
         let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
         let context = Arc::new(RunContext { usage: Some(meter.clone()), state, ..context });
-        let shared = Shared { context, entries };
+        let shared = Shared { context, entries, meter };
         // Messages that a `RunHandle` sends to this run, for example from another task.
         let mailbox = Mailbox::attach(&shared.context);
+        let name = last_handoff(run).unwrap_or(name).to_owned();
         let ended = tokio::select! {
             biased;
-            ended = self.advance(run, name.to_owned(), (&shared, &mailbox), decide) => ended,
+            ended = self.advance(run, name, (&shared, &mailbox), decide) => ended,
             () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
         };
-        run.on_usage(meter.take());
+        run.on_usage(shared.meter.take());
         shared.save_entries(run);
         mailbox.close(run);
         ended.map_err(|kind| {
@@ -172,7 +178,7 @@ impl Team {
                 Effect::Prepare => {
                     if let Some(to) = handoff_target(run) {
                         run.reconfigure(&self.member(&to)?.config);
-                        run.append(hint_message(format!("{name} hands the conversation to you.")))?;
+                        run.append(handoff_note(&name, &to))?;
                         name = to;
                     }
                     inputs = prepare(self.member(&name)?, run, shared).await?;
@@ -180,7 +186,10 @@ impl Team {
                 Effect::Chat(request) => chat(run, member, &inputs, request, shared).await?,
                 Effect::Call(batch) => {
                     let left = run.time_left();
-                    match within(left, execute(run, member, &inputs.tools, batch, shared)).await {
+                    let executed = within(left, execute(run, member, &inputs.tools, batch, shared)).await;
+                    // The limits of the run apply to the usage of agents used as tools, too.
+                    run.on_usage(shared.meter.take());
+                    match executed {
                         Some(executed) => executed?,
                         None => run.on_time_limit(),
                     }
@@ -223,15 +232,49 @@ pub fn transfer_to(name: &str) -> DynamicTool {
 }
 
 /// Returns the name of the member to which the last step hands off the run. `None` if no hand-off
-/// tool was called successfully in this step.
+/// tool was called successfully in this step, or if the hand-off is already recorded. Also `None`
+/// if calls of the step are still open: [`Effect::Prepare`] is then not a step boundary.
 fn handoff_target(run: &Run) -> Option<String> {
-    let messages = run.transcript().messages().iter().rev();
-    let results = messages.map_while(|message| match message.body() {
-        MessageBody::Tool(result) => Some(result),
+    if !matches!(run.state(), RunState::ReadyToRequest | RunState::Preparing) {
+        return None;
+    }
+    // Results of pushed calls and messages of a `RunHandle` may follow the results of the step.
+    let own = own_messages(run);
+    let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
+    let step = own.get(last..)?;
+    if step.iter().any(|message| recorded_handoff(message).is_some()) {
+        return None;
+    }
+    step.iter().find_map(|message| match message.body() {
+        MessageBody::Tool(result) if result.is_success() => {
+            result.name.strip_prefix(TRANSFER).map(str::to_owned)
+        }
         _ => None,
-    });
-    let mut transfers = results.filter(|result| result.is_success());
-    transfers.find_map(|result| result.name.strip_prefix(TRANSFER).map(str::to_owned))
+    })
+}
+
+/// Creates the message that announces a hand-off to the model of the member `to`, and records it in
+/// the run.
+fn handoff_note(from: &str, to: &str) -> Message {
+    let message = hint_message(format!("{from} hands the conversation to you."));
+    let mut metadata = message.metadata().clone();
+    metadata.insert(HANDOFF_KEY.to_owned(), to.into());
+    message.with_metadata(metadata)
+}
+
+/// Returns the name of the next member if `message` records a hand-off.
+fn recorded_handoff(message: &Message) -> Option<&str> {
+    message.metadata_value(HANDOFF_KEY)?.as_str()
+}
+
+/// Returns the member of the last hand-off in this run, or `None` if the run was not handed off.
+fn last_handoff(run: &Run) -> Option<&str> {
+    own_messages(run).iter().rev().find_map(|message| recorded_handoff(message))
+}
+
+/// Returns the messages of this run, without those of earlier runs of the conversation.
+fn own_messages(run: &Run) -> &[Arc<Message>] {
+    run.transcript().messages().get(run.first_message_index()..).unwrap_or_default()
 }
 
 /// Lists the tools of `member`, and runs its hooks for the next request.
@@ -244,6 +287,16 @@ async fn prepare(member: &Member, run: &Run, shared: &Shared) -> Result<StepInpu
     inputs.instructions.clone_from(&member.instructions);
     inputs.handoff_tools = handoff_tools;
     member.extensions.prepare(inputs, run, &shared.for_hooks(run)).await
+}
+
+/// The tools whose calls can be pushed, cached in the tool list of the step. A hand-off must be
+/// part of a reply, so it cannot be pushed.
+struct QueueableTools(ToolList);
+
+impl QueueableTools {
+    fn new(tools: &ToolList) -> Self {
+        Self(tools.filter_map(|tool| (!is_transfer(tool)).then(|| Arc::clone(tool))))
+    }
 }
 
 fn is_transfer(tool: &Arc<dyn Tool>) -> bool {
@@ -289,9 +342,7 @@ async fn execute(
     let CallBatch { calls, resumed } = batch;
     let pipeline = member.tools.pipeline();
     let queues = CallQueues::new(run, &calls);
-    // A hand-off must be part of a reply, so it cannot be pushed.
-    let queueable = tools.filter_map(|tool| (!is_transfer(tool)).then(|| Arc::clone(tool)));
-    let states = queues.host_states(&queueable, pipeline);
+    let states = queues.host_states(&tools.memoize(QueueableTools::new).0, pipeline);
     let batch = Batch {
         tools: tools.clone(),
         calls,

@@ -9,7 +9,9 @@ use haft_core::{
     call::{Decision, FailureKind, PendingCall},
     limits,
     message::MessageBody,
+    model::ModelError,
     tool::{DynamicTool, RunContext, StateType, ToolPolicy},
+    usage::Usage,
 };
 use haft_react::{Extension, OutputError, QueueHandle, Run, RunHandle, run::Delivery};
 use haft_testing::ScriptedModel;
@@ -285,5 +287,115 @@ async fn pushed_calls_have_a_quota() -> Result<(), Box<dyn Error>> {
     let text = answer.steps[0].result.model_text();
     assert!(text.contains("no more calls can be pushed"), "{text}");
     assert_eq!((answer.steps.len(), run.added_calls_left()), (1, limits::QUEUE_CALLS_TOTAL));
+    Ok(())
+}
+
+/// Creates the tool `say`, which enqueues a message through `handle`. Its result is an error if the
+/// handle is closed.
+fn say(handle: &RunHandle) -> DynamicTool {
+    let definition = ToolDefinition::new(ToolName::sanitize("say"), Schema::object());
+    let handle = handle.clone();
+    DynamicTool::new(definition, move |_, _| {
+        let said = handle.enqueue("Hurry.", Delivery::NextRequest).map_err(ToolError::failed);
+        async move { said.map(|()| "said") }
+    })
+}
+
+/// Creates a team in which the member "first" has `tools` and can hand off to the member "second".
+fn team_of_two(first: ScriptedModel, tools: Toolset, second: ScriptedModel) -> Team {
+    Team::new([
+        ("first", Member::new(first, "Begin.", tools.with_tool(transfer_to("second")), []).unwrap()),
+        ("second", Member::new(second, "End.", Toolset::new(), []).unwrap()),
+    ])
+}
+
+fn approve_all(_: &PendingCall) -> Decision {
+    Decision::approved()
+}
+
+fn with_approval() -> ToolPolicy {
+    ToolPolicy { requires_approval: true, ..ToolPolicy::default() }
+}
+
+#[tokio::test]
+async fn handle_stays_open_after_an_approval() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "pay", "{}")])
+        .reply_calls([("b", "say", "{}")])
+        .reply_text("Done.");
+    let handle = RunHandle::new();
+    let tools = Toolset::new().with_tool(tool("pay", with_approval())).with_tool(say(&handle));
+    let team = team_of_one(model.clone(), tools);
+    let input = handle.bind("Go.");
+    let context = input.context.clone();
+    let mut run = team.begin("one", input)?;
+    let (_, answer) = team.drive(&mut run, "one", context, &approve_all).await?;
+    assert_eq!(answer.steps[1].result.model_text(), "said");
+    let last = model.requests()[2].messages.iter().last().map(|message| message.text());
+    assert_eq!(last.as_deref(), Some("Hurry."));
+    Ok(())
+}
+
+/// The results of pushed calls and enqueued messages follow the results of a step. They must not
+/// hide the hand-off of this step. A hand-off also waits for the approval of a pushed call.
+#[tokio::test]
+async fn handoff_follows_pushed_calls_and_messages() -> Result<(), Box<dyn Error>> {
+    for policy in [ToolPolicy::default(), with_approval()] {
+        let handle = RunHandle::new();
+        let calls = [("a", "sell", "{}"), ("b", "say", "{}"), ("c", "transfer_to_second", "{}")];
+        let second = ScriptedModel::new().reply_text("Done.");
+        let tools = Toolset::new().with_tool(sell(1)).with_tool(say(&handle)).with_tool(tool("look", policy));
+        let team = team_of_two(ScriptedModel::new().reply_calls(calls), tools, second);
+        let input = handle.bind("Go.");
+        let context = input.context.clone();
+        let mut run = team.begin("first", input)?;
+        let (agent, answer) = team.drive(&mut run, "first", context, &approve_all).await?;
+        assert_eq!((&*agent, &*answer.text), ("second", "Done."));
+        assert_paired(&answer.transcript);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn failed_run_continues_with_the_member_of_the_last_handoff() -> Result<(), Box<dyn Error>> {
+    let first = ScriptedModel::new().reply_calls([("a", "transfer_to_second", "{}")]);
+    let second = ScriptedModel::new().fail(ModelError::failed("503")).reply_text("Done.");
+    let team = team_of_two(first, Toolset::new(), second);
+    let mut run = team.begin("first", "Go.".into())?;
+    team.drive(&mut run, "first", RunContext::default(), &deny_all).await.unwrap_err();
+    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run)?)?;
+    let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &deny_all).await?;
+    assert_eq!((&*agent, &*answer.text), ("second", "Done."));
+    Ok(())
+}
+
+/// A child agent uses up the tokens of the run, so no further request is allowed.
+#[tokio::test]
+async fn usage_of_child_agents_counts_towards_the_limits() -> Result<(), Box<dyn Error>> {
+    let definition = ToolDefinition::new(ToolName::sanitize("research"), Schema::object());
+    let research = DynamicTool::new(definition, |_, cx| async move {
+        cx.report_usage(Usage::one_request(1_000, 0));
+        "found"
+    });
+    let model = ScriptedModel::new().reply_calls([("a", "research", "{}")]);
+    let team = team_of_one(model, Toolset::new().with_tool(research));
+    let limits = RunLimits { total_tokens: Some(500), ..RunLimits::default() };
+    let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
+    let error = team.drive(&mut run, "one", RunContext::default(), &deny_all).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(500))), "{error}");
+    Ok(())
+}
+
+/// The transcript of an error has a result for each call, although the run itself can continue.
+#[tokio::test]
+async fn error_during_open_calls_has_a_closed_transcript() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().reply_calls([("a", "look", "{}")]);
+    let team = team_of_one(model, Toolset::new().with_tool(tool("look", with_approval())));
+    let mut run = team.begin("one", "Go.".into())?;
+    let wrong = |_: &PendingCall| Decision::output("not an approval");
+    let error = team.drive(&mut run, "one", RunContext::default(), &wrong).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::UnexpectedOutcome(_)), "{error}");
+    assert_paired(&error.transcript);
+    assert_eq!(run.pending_calls().len(), 1);
     Ok(())
 }
