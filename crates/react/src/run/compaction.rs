@@ -13,16 +13,16 @@ impl Run {
     /// such messages, if a summary was already requested since the last reply, or if the limits
     /// allow no further request.
     pub(super) fn begin_compaction(&mut self) -> bool {
-        let window = self.head.window;
-        if window.is_summarized || self.reached_limit().is_some() {
+        let range = self.head.context_range;
+        if range.is_summarized || self.reached_limit().is_some() {
             return false;
         }
-        let steps = self.steps_from(window.steps);
-        if steps.len() < 2 && window.earlier >= self.head.first_message {
+        let steps = self.steps_from(range.steps);
+        if steps.len() < 2 && range.earlier >= self.head.first_message {
             return false;
         }
         let until = steps.last().map_or(self.transcript.len(), |last| last.start);
-        self.head.window.is_summarized = true;
+        self.head.context_range.is_summarized = true;
         self.head.state.start_compaction(until);
         true
     }
@@ -31,13 +31,13 @@ impl Run {
     /// [`State::Compacting`]. Returns `None` in other states.
     pub(super) fn compact_effect(&self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
-        let window = self.head.window;
-        Some(Effect::Compact(self.view_of(window.earlier, window.steps..until, resolver)))
+        let range = self.head.context_range;
+        Some(Effect::Compact(self.view_of(range.earlier, range.steps..until, resolver)))
     }
 
     /// Ends the compaction, and counts its request towards the request limit.
     pub(super) fn finish_compaction(&mut self, usage: Usage) {
-        self.head.window.summaries = self.head.window.summaries.saturating_add(1);
+        self.head.context_range.summaries = self.head.context_range.summaries.saturating_add(1);
         self.head.usage += usage;
         self.head.state.request_again();
     }
@@ -62,11 +62,10 @@ impl Run {
             Ok(text) => {
                 let index = self.transcript.len();
                 self.push(message_metadata::summary_message(text, index.saturating_sub(until)));
-                let window = &mut self.head.window;
-                (window.summary, window.earlier, window.steps) =
-                    (Some(index), self.head.first_message, until);
+                let range = &mut self.head.context_range;
+                (range.summary, range.earlier, range.steps) = (Some(index), self.head.first_message, until);
                 // The summary covers the enqueued messages of hidden steps.
-                window.hidden = 0;
+                range.hidden = 0;
             }
             Err(error) => {
                 tracing::warn!(%error, "the conversation cannot be summarized");

@@ -120,11 +120,11 @@ impl Run {
         let is_enqueued =
             |index: &usize| messages.get(*index).is_some_and(|it| message_metadata::is_enqueued(it));
         let enqueued =
-            (first_step..self.head.window.hidden).filter(is_enqueued).map(|index| index..index + 1);
+            (first_step..self.head.context_range.hidden).filter(is_enqueued).map(|index| index..index + 1);
         let ranges = [earlier..start, start..first_step].into_iter().chain(enqueued).chain([steps]);
         let ranges = ranges
             .flat_map(|range| segments::without_summaries_and_results(messages, range, resolver.is_some()));
-        let summary = self.head.window.summary.map(|summary| summary..summary + 1);
+        let summary = self.head.context_range.summary.map(|summary| summary..summary + 1);
         let view = self.transcript.view_ranges(summary.into_iter().chain(ranges));
         match resolver {
             Some(resolver) => view.with_replacements(resolver.messages(&self.transcript)),
@@ -135,17 +135,17 @@ impl Run {
     /// Stores the token count of a request and its reply. Also resets the number of omitted turns
     /// and steps, and allows a new summary.
     pub(super) fn record_reply_tokens(&mut self, tokens: u64) {
-        let window = &mut self.head.window;
-        (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
+        let range = &mut self.head.context_range;
+        (range.tokens, range.omissions, range.is_summarized) = (tokens, 0, false);
     }
 
     /// Returns `true` if the last request and its reply exceeded [`ContextConfig::tokens`]. Returns
     /// `true` only once per reply.
     pub(super) fn take_tokens_exceeded(&mut self) -> bool {
         let limit = self.head.config.context.tokens;
-        let exceeds = limit.is_some_and(|limit| self.head.window.tokens > limit);
+        let exceeds = limit.is_some_and(|limit| self.head.context_range.tokens > limit);
         if exceeds {
-            self.head.window.tokens = 0;
+            self.head.context_range.tokens = 0;
         }
         exceeds
     }
@@ -160,18 +160,18 @@ impl Run {
     /// or if [`ContextConfig::omissions`] turns and steps were already omitted since the last
     /// reply.
     pub(super) fn omit_oldest(&mut self) -> bool {
-        if self.head.window.omissions >= self.head.config.context.omissions {
+        if self.head.context_range.omissions >= self.head.config.context.omissions {
             return false;
         }
-        let turns = self.turns_from(self.head.window.earlier);
-        let steps = self.steps_from(self.head.window.steps);
-        let window = &mut self.head.window;
+        let turns = self.turns_from(self.head.context_range.earlier);
+        let steps = self.steps_from(self.head.context_range.steps);
+        let range = &mut self.head.context_range;
         match (turns.first(), steps.as_slice()) {
-            (Some(oldest), _) => window.earlier = oldest.end,
-            (None, [oldest, _, ..]) => window.steps = oldest.end,
+            (Some(oldest), _) => range.earlier = oldest.end,
+            (None, [oldest, _, ..]) => range.steps = oldest.end,
             _ => return false,
         }
-        window.omissions += 1;
+        range.omissions += 1;
         tracing::warn!("the context is too long for the model: the oldest turn or step is omitted");
         true
     }
@@ -179,7 +179,7 @@ impl Run {
     /// Returns the message indices of the first turn and the first step to send. At most
     /// [`ContextConfig::latest`] turns and steps are sent.
     fn latest_segment_starts(&self) -> (usize, usize) {
-        let ContextRange { earlier, steps, .. } = self.head.window;
+        let ContextRange { earlier, steps, .. } = self.head.context_range;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };
         let (turns, own) = (self.turns_from(earlier), self.steps_from(steps));
         let too_many = (turns.len() + own.len()).saturating_sub(latest.max(1));

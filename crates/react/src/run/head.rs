@@ -39,7 +39,7 @@ pub(super) struct RunData {
     /// The number of consecutive retries that each tool requested, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
-    pub(super) window: ContextRange,
+    pub(super) context_range: ContextRange,
     /// Calls that the host program has added but that were not returned for execution yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
@@ -94,7 +94,7 @@ impl RunData {
             rejected_replies: 0,
             repeated_calls: 0,
             tool_retries: BTreeMap::new(),
-            window: ContextRange::at_start(messages, first_message),
+            context_range: ContextRange::at_start(messages, first_message),
             added_calls: Vec::new(),
             added_total: 0,
             enqueued: Vec::new(),

@@ -59,9 +59,9 @@ impl RunClock {
 impl Run {
     /// Returns the limit that forbids a further model request, or `None` if a request is allowed.
     pub(super) fn reached_limit(&self) -> Option<Limit> {
-        let RunData { config, requests, usage, window, clock, .. } = &self.head;
+        let RunData { config, requests, usage, context_range, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
-        let requests = requests.saturating_add(window.summaries);
+        let requests = requests.saturating_add(context_range.summaries);
         let tokens = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
         let reached = [
             config.limits.requests.filter(|limit| requests >= *limit).map(Limit::Requests),

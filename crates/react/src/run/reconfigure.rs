@@ -16,14 +16,15 @@ impl Run {
         head.overrides.apply(&mut head.config);
         head.rejected_replies = 0;
         head.tool_retries.clear();
-        head.window = head.window.restarted(self.transcript.messages(), head.first_message, head.first_step);
+        head.context_range =
+            head.context_range.restarted(self.transcript.messages(), head.first_message, head.first_step);
         head.state.discard_inputs();
     }
 
     /// Excludes all steps that this run has made so far from later requests. The input of the run,
     /// [enqueued](Self::enqueue) messages and new steps are still sent.
     pub fn hide_steps(&mut self) {
-        self.head.window.hide_steps(self.transcript.len());
+        self.head.context_range.hide_steps(self.transcript.len());
     }
 }
 
