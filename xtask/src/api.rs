@@ -10,10 +10,9 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 use crate::failure::Failure;
 use crate::process::{announce, cargo_command, run as run_command};

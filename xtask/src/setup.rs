@@ -7,10 +7,9 @@ use crate::bench;
 use crate::cargo_tools::{CARGO_DENY, MDBOOK};
 use crate::eval;
 use crate::failure::Failure;
-use crate::judges;
-use crate::native_build;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
 use crate::workspace::Workspace;
+use crate::{judges, native_build};
 
 /// The toolchain components that `cargo xtask ci` needs, as pairs of the cargo subcommand and the
 /// rustup name of the component.

@@ -28,8 +28,7 @@ mod tree;
 mod type_names;
 mod words;
 
-use std::fmt;
-use std::fs;
+use std::{fmt, fs};
 
 use crate::failure::Failure;
 use crate::process::announce;

@@ -8,7 +8,7 @@
 mod demonstration;
 mod dialogue;
 mod mention;
-mod plan;
+mod next_step;
 mod question;
 mod signature;
 
@@ -20,7 +20,7 @@ use haft_core::{
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
 use self::mention::mentions_all;
-use self::plan::{NextStep, Stage};
+use self::next_step::{NextStep, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion};
 use crate::engine::{Engine, EngineError, GeneratedTokens};
 use crate::profile::ExampleProfile;
@@ -124,11 +124,11 @@ impl ExampleReply<'_> {
         // text that follows it as a single text, because separate tokenization could give different
         // tokens.
         self.writer.prompt.truncate(start);
-        Ok(written.is_complete.then(|| plan::parse_decision(&written.bytes)))
+        Ok(written.is_complete.then(|| next_step::parse_decision(&written.bytes)))
     }
 
     fn write_plan(&mut self, stage: Stage, terminals: &str) -> Result<GeneratedTokens, EngineError> {
-        let grammar = plan::decision_grammar(self.writer.request, stage, terminals);
+        let grammar = next_step::decision_grammar(self.writer.request, stage, terminals);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let eos_bias = if stage == Stage::Call { self.profile.end_of_calls_bias } else { 0.0 };
         let job = self.writer.constrained_job(constraint, eos_bias);

@@ -45,9 +45,7 @@
 use haft_core::{
     ToolCall, ToolDefinition, ToolResult, model::ModelError, schema::SchemaTarget, toolset::ToolList,
 };
-use serde_json::{Value, json};
-
-use serde_json::Map;
+use serde_json::{Map, Value, json};
 
 use crate::format::provider_schema;
 use crate::tool_json::{required_string, with_description};

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::message::AssistantMessage;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const ORIGIN_KEY: &str = "from";
 

@@ -9,8 +9,8 @@ mod events;
 mod hooks;
 mod input_output_fields;
 mod model_request;
+mod prepare_step;
 mod run_handle;
-mod step_inputs;
 mod trace_content;
 
 use std::{collections::BTreeSet, sync::Arc};

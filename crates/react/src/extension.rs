@@ -4,9 +4,9 @@
 mod call_hook;
 mod entries;
 mod hook;
-mod inputs;
 mod set;
 mod step_context;
+mod step_inputs;
 mod step_request;
 
 use std::{fmt, future::Future, sync::Arc};
@@ -24,9 +24,9 @@ use call_hook::{AroundCalls, CallHook};
 
 pub use call_hook::Next;
 pub use entries::{Entries, SavedEntries};
-pub use inputs::StepInputs;
 pub use set::ExtensionSet;
 pub use step_context::StepContext;
+pub use step_inputs::StepInputs;
 pub use step_request::StepRequest;
 
 type Hook<In, Out, E> = Arc<dyn Fn(In, StepContext) -> BoxFuture<'static, Result<Out, E>> + Send + Sync>;

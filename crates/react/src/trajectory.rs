@@ -8,8 +8,7 @@ use haft_core::{
     message::{AssistantMessage, MessageBody},
 };
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     dialect::FINISH,

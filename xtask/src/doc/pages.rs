@@ -1,9 +1,8 @@
 //! Finds dead links in the rendered pages of the book.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use crate::tidy::resolve;
 

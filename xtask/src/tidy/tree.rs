@@ -1,9 +1,8 @@
 //! Reads the files of the repository, so that all rules use the same text.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 /// Folders of build output and downloads. They are not read.
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];

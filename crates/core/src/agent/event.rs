@@ -49,9 +49,10 @@ pub enum RunEvent {
     /// The reply to the current model request was rejected, and the request is repeated. The [text
     /// deltas](Self::TextDelta) of the rejected reply are not part of the answer.
     ReplyRejected {
-        /// The reason for the rejection, as sent to the model. For a malformed or truncated reply, the
-        /// reason is the error text, which is not sent to the model. For an empty reply, the reason is
-        /// [`ModelError::EmptyResponse`](crate::model::ModelError::EmptyResponse) as text.
+        /// The reason for the rejection, as sent to the model. For a malformed or truncated reply,
+        /// the reason is the error text, which is not sent to the model. For an empty reply, the
+        /// reason is [`ModelError::EmptyResponse`](crate::model::ModelError::EmptyResponse) as
+        /// text.
         problem: String,
     },
     /// A tool call was passed to the [pipeline](crate::Pipeline). The tool may start later, if the

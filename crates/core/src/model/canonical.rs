@@ -79,13 +79,10 @@ fn message_to_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value
             Value::Object(parts)
         }
         MessageBody::Tool(result) => {
-            let media = message.content().iter().any(|piece| !matches!(piece, Content::Text { .. }));
-            // The model text contains the warnings, and the content does not.
-            let content = match media {
-                true if result.warnings.is_empty() => content_to_json(message.content()),
-                true => json!([message.content(), result.warnings]),
-                false => json!(result.model_text()),
-            };
+            let pieces = message.content();
+            let media = pieces.iter().any(|piece| !matches!(piece, Content::Text { .. }));
+            // Unlike the model text, the pieces do not include the warnings.
+            let content = if media { json!([pieces, result.warnings]) } else { json!(result.model_text()) };
             json!({
                 "role": "tool",
                 "id": ids.number(&result.call_id),

@@ -223,9 +223,8 @@ impl Snapshot {
     /// Creates an empty snapshot with a new id.
     fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (tools, origins, index, diagnostics, memo) = Default::default();
-        Self { id, tools, origins, index, diagnostics, memo }
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), tools, origins, index, diagnostics, memo }
     }
 }
 

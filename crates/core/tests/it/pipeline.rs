@@ -26,8 +26,7 @@ use haft_core::{
     toolset::ToolList,
 };
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

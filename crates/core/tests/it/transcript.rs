@@ -6,8 +6,7 @@ use haft_core::{
     message::{AssistantMessage, TranscriptView},
 };
 use proptest::prelude::*;
-use serde_json::json;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 fn sample_transcript() -> Transcript {
     let calls = AssistantMessage {

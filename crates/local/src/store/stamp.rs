@@ -1,10 +1,9 @@
 //! Stamps of verified model files. A stamp is a small file beside the model file. If the stamp is
 //! valid, the model is opened without hashing half a gigabyte.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
+use std::{fs, io};
 
 use super::KnownModel;
 

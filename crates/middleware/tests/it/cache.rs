@@ -17,8 +17,7 @@ use haft_core::{
     tool::{DynamicTool, HostState, Principal, RunContext, StateType, ToolPolicy},
     toolset::{ListContext, ToolList},
 };
-use haft_middleware::{LayeredTool, ResultCache, chain};
-use haft_middleware::{ToolMiddleware as _, ToolsetMiddleware as _};
+use haft_middleware::{LayeredTool, ResultCache, ToolMiddleware as _, ToolsetMiddleware as _, chain};
 use serde_json::{Value, json};
 use tokio::{
     sync::Notify,

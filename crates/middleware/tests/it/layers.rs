@@ -21,9 +21,7 @@ use haft_core::{
     tool::{DynamicTool, ToolPolicy},
     toolset::{ListContext, SourceError, ToolList, ToolSourceExt as _},
 };
-use haft_middleware::CallRequest;
-use haft_middleware::ToolRegistry;
-use haft_middleware::{ToolMiddleware as _, ToolsetMiddleware as _};
+use haft_middleware::{CallRequest, ToolMiddleware as _, ToolRegistry, ToolsetMiddleware as _};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep},

@@ -12,8 +12,7 @@ use haft_core::{
     schema::SchemaTarget,
 };
 use serde::Serialize;
-use serde_json::Map;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tracing::{Instrument as _, Span};
 
 use super::{convert::from_response, error::from_openai_error, stream::ChunkStream};

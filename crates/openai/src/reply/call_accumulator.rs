@@ -6,8 +6,7 @@ use haft_core::{
     model::{ChatEvent, ModelError},
 };
 use serde::de::IgnoredAny;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::accumulator::EventSink;
 use crate::wire::{SurrogateJoiner, WireCall};

@@ -1,6 +1,5 @@
 use haft_core::message::ProviderData;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     origin::Origin,

@@ -7,8 +7,7 @@ use haft_core::{
     limits::REPLY_CALLS,
     model::{ChatResponse, ModelError},
 };
-use serde_json::Map;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     accumulator::{Accumulator, EventSink},

@@ -6,8 +6,7 @@ use serde::{
         IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer, value::SeqAccessDeserializer,
     },
 };
-use serde_json::Number;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// The value of a field whose type differs between servers. OpenAI sends a string in most of these
 /// fields. Other servers may send null, a number or a list instead.

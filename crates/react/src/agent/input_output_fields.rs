@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::{Message, Schema, schema::SchemaError};
-use serde_json::Value;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::RunConfig;
 

@@ -10,8 +10,7 @@ use haft_core::{
     Schema, ToolDefinition,
     model::{ChatRequest, ChatResponse, ResponseFormat},
 };
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Dialect, FINISH, Prompt, StreamParser,

@@ -12,7 +12,7 @@ use haft_core::{
 use super::{
     Extension, StepContext, StepInputs,
     hook::{HookError, run_hook, with_extension_name},
-    inputs::join_instructions,
+    step_inputs::join_instructions,
     step_request::PreparedListCache,
 };
 use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply};

@@ -148,7 +148,7 @@ impl StepRequest {
 
     /// Checks that no hook has renamed a tool named in `fixed`, or has given a name in `fixed` to
     /// another tool. `all` is the original tool list. The error text names the tool.
-    pub(super) fn check_fixed_names(&self, all: &ToolList, fixed: &BTreeSet<String>) -> Result<(), String> {
+    pub(super) fn check_handoff_names(&self, all: &ToolList, fixed: &BTreeSet<String>) -> Result<(), String> {
         for (tool, prepared) in all.tools().iter().zip(&self.tools) {
             let name = tool.definition().name();
             let Some(prepared) = prepared.as_ref().map(ToolDefinition::name).filter(|it| *it != name) else {

@@ -9,8 +9,7 @@ use haft_core::{
     Message, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult, Transcript,
     call::ToolResponse, export::async_trait, message::MessageBody, tool::ToolPolicy,
 };
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     Run,

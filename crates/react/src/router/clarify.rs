@@ -5,8 +5,7 @@ use haft_core::{
     agent::{RunAnswer, StopReason},
     usage::Usage,
 };
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::RouteTable;
 

@@ -9,8 +9,7 @@ use haft_core::{
     text::truncate_with_ellipsis,
     usage::Usage,
 };
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Classifier, RouteChoice, RouteTable, classifier::task_messages};
 use crate::{dialect::find_json_object, run::is_from_user};

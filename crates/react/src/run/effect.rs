@@ -66,9 +66,8 @@ pub enum Effect {
     /// The run is at a step boundary: all calls of the previous step have results, and messages can
     /// be [appended](super::Run::append). When suspended calls are resumed, however, this effect is
     /// returned while these calls are still open, because their tools must be listed again. The
-    /// [state](super::Run::state) is then
-    /// [`RunState::CallingTools`](super::RunState::CallingTools) instead of
-    /// [`RunState::Preparing`](super::RunState::Preparing).
+    /// [state](super::Run::state) is then [`RunState::CallingTools`](super::RunState::CallingTools)
+    /// instead of [`RunState::Preparing`](super::RunState::Preparing).
     Prepare,
     /// Send this request to the model, and report the reply with
     /// [`Run::on_chat`](super::Run::on_chat).

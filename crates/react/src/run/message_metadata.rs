@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::{Message, ToolResult};
-use serde_json::Value;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 /// The metadata key that marks hints: messages from the run itself to the model, with the user
 /// role.

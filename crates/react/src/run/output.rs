@@ -6,8 +6,7 @@ use haft_core::{
     call::BoxError,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Run, RunError, message_metadata, state::State};
 

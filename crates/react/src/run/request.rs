@@ -66,8 +66,8 @@ impl Run {
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. An
     /// empty reply is rejected at once: the state is then [`RunState::ReadyToRequest`]. All other
     /// replies are applied by the next call to [`next`](Self::next). If the request is too long for
-    /// the model, it is shortened as configured in [`RunConfig::context`](super::RunConfig::context)
-    /// and repeated.
+    /// the model, it is shortened as configured in
+    /// [`RunConfig::context`](super::RunConfig::context) and repeated.
     ///
     /// # Errors
     ///

@@ -83,8 +83,8 @@ async fn message_during_a_hidden_step_reaches_the_next_agent() {
     .assert_eq(&message_lines(&b.requests()[0]));
 }
 
-/// A stop tool of the same reply takes precedence over the hand-off. If the run continues, the model
-/// can hand off in a later reply.
+/// A stop tool of the same reply takes precedence over the hand-off. If the run continues, the
+/// model can hand off in a later reply.
 #[tokio::test]
 async fn unused_hand_off_does_not_block_a_later_hand_off() {
     let a = ScriptedModel::new()

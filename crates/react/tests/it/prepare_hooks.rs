@@ -279,8 +279,8 @@ async fn repeated_request_is_prepared_again() {
 }
 
 /// The tool choice of a step is checked against the tools of that step. It is an error to force a
-/// hidden tool.
-/// A request for another tool list has the definitions of other tools, so it cannot be applied.
+/// hidden tool. A request for another tool list has the definitions of other tools, so it cannot be
+/// applied.
 #[tokio::test]
 async fn request_for_another_tool_list_ends_the_run() {
     let model = ScriptedModel::new();

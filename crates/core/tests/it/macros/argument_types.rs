@@ -14,8 +14,7 @@ use haft_core::{
     tool,
 };
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "read by `Debug` only")]

@@ -1,8 +1,7 @@
 //! Verification of model files by size and SHA-256.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::{FileLock, PullSourceError, spawn_blocking_io};
 use crate::store::KnownModel;

@@ -5,8 +5,7 @@ use haft_core::{
     model::{ChatRequest, ResponseFormat, ToolChoice},
 };
 use serde::Serialize;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{RequestVariant, ResponsesApi};
 use crate::{

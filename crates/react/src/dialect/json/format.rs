@@ -1,8 +1,7 @@
 //! Builds the response format that constrains replies to JSON steps.
 
 use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
-use serde_json::Value;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::{input_schema::embed_input_schema, key};
 

@@ -1,8 +1,7 @@
 //! Embeds the input schema of a tool into the schema of a step.
 
 use haft_core::{Schema, ToolDefinition};
-use serde_json::Value;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 /// Returns the JSON schema of the arguments of `tool`, for use in a step schema whose `$defs` are
 /// `definitions`.

@@ -1,8 +1,7 @@
 //! The parser of JSON steps: objects with a thought, a tool name and the arguments.
 
 use haft_core::Schema;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     super::{

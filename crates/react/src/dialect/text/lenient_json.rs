@@ -1,8 +1,7 @@
 //! A lenient parser for JSON objects and Python keyword arguments.
 
 use haft_core::text::surrogates;
-use serde_json::Value;
-use serde_json::{Map, Number};
+use serde_json::{Map, Number, Value};
 
 /// The maximum nesting depth of a value.
 const MAX_NESTING_DEPTH: usize = 64;

@@ -85,8 +85,8 @@ impl StepInputs {
     }
 
     /// Returns these inputs with the changes in `request`, and with `paragraphs` appended to the
-    /// instructions. Fails with a text for the user if a hook has renamed a hand-off tool, given its
-    /// name to another tool, or returned a request for another tool list.
+    /// instructions. Fails with a text for the user if a hook has renamed a hand-off tool, given
+    /// its name to another tool, or returned a request for another tool list.
     pub(super) fn changed_by(
         self,
         request: StepRequest,
@@ -94,7 +94,7 @@ impl StepInputs {
         cached: &PreparedListCache,
     ) -> Result<Self, String> {
         request.check_tool_list(&self.tools)?;
-        request.check_fixed_names(&self.tools, &self.handoff_tools)?;
+        request.check_handoff_names(&self.tools, &self.handoff_tools)?;
         let tools = request.prepared_tools(&self.tools, cached);
         let model_dialect = request.model.as_ref().map(|model| dialect_for(model.profile()));
         Ok(Self {
@@ -108,8 +108,8 @@ impl StepInputs {
         })
     }
 
-    /// Returns the names of the dialect and of the tool if a tool of this step has the name that the
-    /// dialect reserves. The tools and the dialect of the agent were checked when the agent was
+    /// Returns the names of the dialect and of the tool if a tool of this step has the name that
+    /// the dialect reserves. The tools and the dialect of the agent were checked when the agent was
     /// built, but a source may have added the tool, or a hook may have replaced them.
     pub(super) fn reserved_tool_name(&self, run: &Run) -> Option<(&'static str, &'static str)> {
         let name = self.dialect.reserved_name(run.config().outputs.as_ref())?;
