@@ -27,6 +27,11 @@ pub enum SchemaFault {
     /// [`SchemaLimits::nodes`](crate::SchemaLimits::nodes). Contains this limit.
     #[error("more than {0} values")]
     TooManyNodes(usize),
+    /// The JSON pointers of all values in the schema take too many bytes, because long property
+    /// names have many nested values. Contains the limit, 64 times
+    /// [`SchemaLimits::bytes`](crate::SchemaLimits::bytes).
+    #[error("the JSON pointers of its values take more than {0} bytes: shorten the property names")]
+    PointersTooLarge(usize),
     /// The number of subschemas that apply to one value exceeds
     /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion), or a chain of these subschemas
     /// is too long for the stack of the validator. Contains the exceeded limit.

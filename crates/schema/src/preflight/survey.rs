@@ -10,6 +10,11 @@ use super::super::error::{SchemaError, SchemaFault};
 use super::super::reference::push_token;
 use super::{SchemaLimits, regex_size};
 
+/// The maximum size of the JSON pointers of all values in a schema, as a multiple of
+/// [`SchemaLimits::bytes`]. The graph of the schema and the validator store a pointer for each
+/// subschema: one property name of 150 kB around 3,000 properties would take 900 MB.
+const POINTER_BYTES_FACTOR: usize = 64;
+
 /// The data that one walk over all JSON values of a schema collects.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
@@ -31,9 +36,15 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
     // The children of each value on the path to the current value that are not visited yet, and the
     // tokens of the JSON pointer of the current value.
     let (mut path, mut tokens) = (Vec::new(), Vec::new());
+    let max_pointer_bytes = limits.bytes.saturating_mul(POINTER_BYTES_FACTOR);
+    let (mut pointer_bytes, mut all_pointer_bytes) = (0_usize, 0_usize);
     let mut next = Some(schema);
     loop {
         if let Some(value) = next {
+            all_pointer_bytes = all_pointer_bytes.saturating_add(pointer_bytes);
+            if all_pointer_bytes > max_pointer_bytes {
+                return Err(SchemaError::new("", SchemaFault::PointersTooLarge(max_pointer_bytes)));
+            }
             if path.len() >= limits.depth && (value.is_array() || value.is_object()) {
                 return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
             }
@@ -50,12 +61,13 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
         }
         let Some(children) = path.last_mut() else { break };
         next = children.next().map(|(token, child)| {
+            pointer_bytes += token.len();
             tokens.push(token);
             child
         });
         if next.is_none() {
             path.pop();
-            tokens.pop();
+            pointer_bytes -= tokens.pop().map_or(0, |token| token.len());
         }
     }
     if survey.pattern_states > limits.pattern_states {
