@@ -46,8 +46,9 @@ enum Command {
 
 fn main() -> ExitCode {
     // Look for `--json` before the command line is parsed, because parser errors are written as
-    // JSON too.
-    let json = std::env::args_os().any(|argument| argument == "--json");
+    // JSON too. Arguments after `--` are never flags.
+    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
+    let json = arguments.any(|argument| argument == "--json");
     execute().unwrap_or_else(|failure| failure.report(json))
 }
 

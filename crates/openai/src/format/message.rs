@@ -146,7 +146,8 @@ impl CachedMessage {
 }
 
 fn encode_media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
-    let caption = || format!("What {} returned for call {}:", result.name, result.call_id);
+    let call_id = encoding.call_ids.to_valid_id(&result.call_id);
+    let caption = || format!("What {} returned for call {call_id}:", result.name);
     let content = WireContent::captioned_media(caption, &result.output()?.content, encoding)?;
     Some(to_raw_json(&WireMessage::User { content }))
 }

@@ -278,11 +278,12 @@ pub fn from_response_message(
 /// # Errors
 ///
 /// Returns the same errors as [`decode_response`](crate::decode_response), for example for an empty
-/// reply or an incomplete call.
+/// reply or an incomplete call. Also fails for calls to custom tools.
 pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
-    crate::decode_response(
-        &json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?,
-    )
+    let calls = response.choices.iter().flat_map(|choice| choice.message.tool_calls.iter().flatten());
+    from_tool_calls(calls).map_err(|error| ModelError::InvalidResponse(error.to_string()))?;
+    let response = json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?;
+    crate::decode_response(&response)
 }
 
 /// Converts the token counts of one request to [`CompletionUsage`]. Counts above [`u32::MAX`]

@@ -189,6 +189,16 @@ fn response_converts() {
     assert_eq!(response.model.as_deref(), Some("gpt-4o-2024"));
 }
 
+/// A call to a custom tool must not be dropped silently.
+#[test]
+fn response_with_a_custom_call_is_an_error() {
+    let call = json!({"type": "custom", "id": "call_1", "custom_tool": {"name": "grep", "input": "x"}});
+    let mut response = hi();
+    response["choices"][0]["message"]["tool_calls"] = json!([call]);
+    let response: CreateChatCompletionResponse = serde_json::from_value(response).unwrap();
+    assert!(matches!(from_response(&response), Err(ModelError::InvalidResponse(_))));
+}
+
 #[tokio::test]
 async fn request_has_messages_tools_and_settings() {
     let server = Server::with_replies([ok_reply(&hi())]).await;
