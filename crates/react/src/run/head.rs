@@ -107,11 +107,16 @@ impl RunData {
         self.clock.now
     }
 
-    /// If the tool choice requires a call, changes it to `Auto`. Called after the model has made
-    /// the required call.
-    pub(super) fn reset_tool_choice(&mut self) {
+    /// Changes the tool choice to `Auto` if it requires a call and `calls`, the calls of a reply,
+    /// contain the required call.
+    pub(super) fn reset_tool_choice(&mut self, calls: &[ToolCall]) {
         let release = |choice: &mut ToolChoice| {
-            if let ToolChoice::Required | ToolChoice::Tool(_) = choice {
+            let has_required_call = match choice {
+                ToolChoice::Required => true,
+                ToolChoice::Tool(name) => calls.iter().any(|call| call.name == name.as_str()),
+                ToolChoice::Auto | ToolChoice::None => false,
+            };
+            if has_required_call {
                 *choice = ToolChoice::Auto;
             }
         };

@@ -65,7 +65,7 @@ impl Run {
 
     /// Records `message`, a reply with calls, and starts its calls unless a limit forbids them.
     fn start_calls(&mut self, purpose: RequestPurpose, mut message: AssistantMessage) -> Transition {
-        self.head.reset_tool_choice();
+        self.head.reset_tool_choice(&message.tool_calls);
         self.ids.insert_unique(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
         self.push(Message::assistant(message));

@@ -6,17 +6,23 @@ use haft_core::{
     usage::Usage,
 };
 
-use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::State};
+use super::{Effect, LimitAction, Run, RunError, RunState, Step, limits::Transition, state::State};
 use crate::dialect::{Prompt, Reply};
 
 impl Run {
     /// If the run has added calls, starts them and returns `None`. If it has none, delivers the
-    /// messages enqueued for the next request and returns [`Effect::Prepare`].
+    /// messages enqueued for the next request and returns [`Effect::Prepare`]. The messages stay
+    /// enqueued if a limit ends the run before this request.
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.start_added_calls(step.resolver)? {
             return Ok(None);
         }
-        self.deliver_next();
+        let ends_at_limit = self.head.config.limit_action == LimitAction::Fail
+            && self.head.state.purpose().limit().is_none()
+            && self.reached_limit().is_some();
+        if !ends_at_limit {
+            self.deliver_next();
+        }
         self.head.state.prepare();
         Ok(Some(Effect::Prepare))
     }
@@ -28,7 +34,6 @@ impl Run {
         if self.start_added_calls(step.resolver)? {
             return Ok(None);
         }
-        self.deliver_next();
         let purpose = self.head.state.purpose();
         if let (None, Some(limit)) = (purpose.limit(), self.reached_limit()) {
             let (next, result) = self.apply_limit_action(purpose, limit);
@@ -39,6 +44,7 @@ impl Run {
             }
             result?;
         }
+        self.deliver_next();
         let purpose = self.head.state.purpose();
         if self.take_tokens_exceeded() && self.shorten_context() && self.state() == RunState::Compacting {
             return Ok(self.compact_effect(step.resolver));

@@ -223,6 +223,22 @@ async fn limits_apply_to_enqueued_messages() {
     let error = agent(&model, calculator()).run(input).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
 
+    // A message that arrives after the last allowed request stays undelivered.
+    let model = ScriptedModel::new().reply_calls(ADD);
+    let handle = RunHandle::new();
+    let agent_with_limit = agent(&model, calculator());
+    let mut events = agent_with_limit.stream(handle.bind(RunInput::new("Add.").with_limits(limits)));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(RunEvent::CallStarted { .. }) => handle.enqueue("Faster.", Delivery::NextRequest).unwrap(),
+            Ok(_) => {}
+            Err(error) => {
+                assert!(!error.transcript.messages().iter().any(|it| it.text() == "Faster."), "{error}")
+            }
+        }
+    }
+    assert_eq!(handle.undelivered_messages().len(), 1);
+
     // After the final request, an undelivered message does not continue the run.
     let model = ScriptedModel::new().reply_calls(ADD).reply_text("About 2.");
     let handle = RunHandle::new();

@@ -57,6 +57,24 @@ async fn tool_choice_applies_until_the_first_call() {
     }
 }
 
+/// A hook may postpone the required call. A call to another tool does not replace it.
+#[tokio::test]
+async fn tool_choice_applies_until_the_required_call() {
+    let model =
+        ScriptedModel::new().reply_calls([("a", "fail", "{}")]).reply_calls(add_call()).reply_text("2");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator().with_tool(failing_tool()))
+        .tool_choice(choice_of("add"))
+        .prepare(|mut request, cx| async move {
+            if cx.step == 0 {
+                request.tool_choice = ToolChoice::Auto;
+            }
+            Ok(request)
+        });
+    agent.build().unwrap().run("Add.").await.unwrap();
+    assert_eq!(choices(&model), [ToolChoice::Auto, choice_of("add"), ToolChoice::Auto]);
+}
+
 #[tokio::test]
 async fn tool_choice_of_the_run_overrides_the_agent() {
     let model = ScriptedModel::new().reply_text("No.");

@@ -165,7 +165,9 @@ fn schema_bombs_are_rejected_before_compilation() {
     let nested: Map<_, _> = (0..3_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
     check_rejected(
         json!({"properties": {"a".repeat(150 << 10): {"properties": nested}}}),
-        expect!["invalid schema at /: the JSON pointers of its values take more than 16777216 bytes: shorten the property names"],
+        expect![
+            "invalid schema at /: the JSON pointers of its values take more than 16777216 bytes: shorten the property names"
+        ],
     );
     assert!(started.elapsed() < Duration::from_secs(5));
 }
