@@ -63,9 +63,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(message))
 }
 
-/// Returns the error message for the given findings. `None` if there are none. `--update` accepts
-/// `changes`, the differences from the snapshots. It cannot accept `removals`, because these items
-/// are missing in comparison with the latest release.
+/// Returns the error message for the given findings. Returns `None` if there are none. `--update`
+/// accepts `changes`, the differences from the snapshots. It cannot accept `removals`, because
+/// these items are missing in comparison with the latest release.
 fn error_message(changes: &[String], removals: &[String]) -> Option<&'static str> {
     match (changes, removals) {
         ([], []) => None,

@@ -30,9 +30,9 @@ pub(crate) fn fetch_models() -> Result<(), Failure> {
     })
 }
 
-/// Returns `true` if the llama.cpp server must be installed for the comparison with the plain loop.
-/// It is not needed with `--help`, or with `--python`, which specifies an interpreter. `--model`
-/// and `--dialect` omit the comparison, unless `--comparison` requests it.
+/// Returns `true` if a run with `arguments` may need the llama.cpp server for the comparison with
+/// the plain loop. The server is not needed with `--help`, or with `--python`, which specifies an
+/// interpreter. `--model` and `--dialect` omit the comparison, unless `--comparison` requests it.
 fn needs_python(arguments: &[String]) -> bool {
     let names: Vec<_> = arguments.iter().filter_map(|argument| argument.split('=').next()).collect();
     let has_any = |options: &[&str]| options.iter().any(|option| names.contains(option));

@@ -36,8 +36,8 @@ pub(crate) fn build_and_run(name: &str, arguments: &[String]) -> Result<(), Fail
     run_command(build_program(name)?.args(arguments))
 }
 
-/// Returns the absolute path of the model file in the environment variable `HAFT_MODEL`. `None` if
-/// the variable is unset or empty.
+/// Returns the absolute path of the model file in the environment variable `HAFT_MODEL`. Returns
+/// `None` if the variable is unset or empty.
 pub(crate) fn model_from_env() -> Result<Option<PathBuf>, Failure> {
     env::var_os("HAFT_MODEL").filter(|name| !name.is_empty()).map(absolute_model_path).transpose()
 }

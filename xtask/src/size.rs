@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks all bounds except the bounds for cold builds, because cold builds take minutes.
+/// Checks all bounds except those that require cold builds, because cold builds take minutes.
 pub(crate) fn check() -> Result<(), Failure> {
     run(&["--quick", "--check"].map(str::to_owned))
 }

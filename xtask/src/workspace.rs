@@ -80,8 +80,8 @@ impl Workspace {
         })
     }
 
-    /// Returns the package that contains the program `name`. `None` if no package has such a
-    /// program.
+    /// Returns the package that contains the program `name`. Returns `None` if no package has such
+    /// a program.
     pub(crate) fn package_of_program(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.programs().any(|program| program == name))
     }

@@ -1,4 +1,4 @@
-//! The command `haft call`: calls one tool with the pipeline that agents use.
+//! The command `haft call`: calls one tool through a pipeline, as agents do.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open_toolbox().await?;
     let list = toolbox.list_and_warn().await;
-    // An unknown tool may belong to an MCP server that failed to start. Report these servers first.
+    // An unknown tool may belong to an MCP server that failed to start. Report the failed servers
+    // first.
     if list.get(&arguments.tool).is_none() {
         toolbox.require_all_servers()?;
     }
@@ -49,7 +50,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 }
 
 /// Writes the text of `result` to standard output, and its repairs and warnings to standard error.
-/// If the call failed, an error is returned and no text is written.
+/// If the call failed, returns an error and writes nothing to standard output.
 fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     for repair in &result.repairs {
         terminal::warn(&format!("the arguments were repaired: {repair}"));

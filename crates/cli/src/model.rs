@@ -91,7 +91,7 @@ fn write_path(name: &ModelName) -> Result<(), CliError> {
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
-/// Returns the path of the model file of `model` if it was downloaded and verified. Otherwise
+/// Returns the path of the file of `model` if the file was downloaded and verified. Otherwise
 /// returns an error that suggests `haft model pull`.
 fn verified_path(model: &KnownModel) -> Result<PathBuf, CliError> {
     let store = open_store()?;

@@ -46,8 +46,9 @@ impl Drop for Spinner {
 /// Returns the last [`TAIL_CHARS`] characters of `text` on one line. If `text` is longer, the
 /// returned line starts with an ellipsis.
 ///
-/// The run time does not depend on the length of `text`. The function is called for each delta of
-/// an answer, with the whole text so far, so a linear run time would be quadratic in total.
+/// The run time does not depend on the length of `text`. This function is called with the whole
+/// text so far for each delta of an answer, so a linear run time per call would be quadratic in
+/// total.
 fn tail(text: &str) -> String {
     let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(start, _)| start);
     let tail = text.get(start..).unwrap_or(text).replace(char::is_control, " ");

@@ -83,12 +83,15 @@ pub struct Failure {
     pub message: String,
 }
 
-/// The kind of a failure. Each kind corresponds to a variant of [`ToolError`].
+/// The kind of a failure. Each kind corresponds to a variant of [`ToolError`]. The kind of
+/// [`ToolError::Inner`] is the kind of the nested failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The arguments violate the input schema of the tool. The tool did not run.
+    /// The arguments are invalid. The pipeline rejects arguments that are too long, are malformed
+    /// or violate the input schema, and the tool does not run. A tool can also reject arguments
+    /// itself.
     InvalidArguments,
     /// The tool rejected the call and requests another call with different arguments.
     Retry,

@@ -10,21 +10,21 @@ use std::time::Duration;
 /// The timeout of a tool call: five minutes.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The idle timeout of a tool call to an MCP server: one minute. Each progress notification
-/// restarts the timeout.
+/// The idle timeout of a request to an MCP server over stdio, such as a tool call: one minute. Each
+/// progress notification restarts the timeout.
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The timeout for listing the tools of a source: thirty seconds.
 pub const TOOL_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The maximum number of pages in the tool list of a server.
+/// The maximum number of pages in the tool list of an MCP server.
 pub const TOOL_LIST_PAGES: usize = 100;
 
-/// The timeout of the handshake with a server: ten seconds.
+/// The timeout of the handshake with an MCP server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum length of a message line, a stream event or a reply body from a server, in bytes:
-/// 16 MiB.
+/// The maximum length of an MCP message over stdio, and of a stream event or a complete reply from
+/// a model server, in bytes: 16 MiB.
 pub const SERVER_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The timeout of a hook of the host program, for example an output validator: one minute.

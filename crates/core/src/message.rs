@@ -21,7 +21,7 @@ use crate::{
 /// The metadata of a message, boxed because most messages have none.
 type Metadata = Box<Map<String, Value>>;
 
-/// A message of a conversation, with an optional timestamp and optional metadata of the host
+/// A message in a conversation, with an optional timestamp and optional metadata set by the host
 /// program.
 ///
 /// # Examples

@@ -155,8 +155,8 @@ struct CallDetails<'a> {
     /// pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// The warning to add to the result. Set if a person changed the arguments when approving the
-    /// call.
+    /// The warning to add to the result. Set if the arguments were changed when the call was
+    /// approved.
     warning: Option<String>,
     /// `true` if the result comes from a cache and the tool did not run.
     is_cached: bool,
@@ -232,7 +232,7 @@ impl Pipeline {
     }
 
     /// Returns the number of abandoned calls: calls that timed out or were cancelled, but whose
-    /// code still blocks a thread and cannot be stopped.
+    /// code is still running, for example because it blocks a thread and cannot be stopped.
     pub fn abandoned_calls(&self) -> usize {
         self.0.abandoned_calls.load(Ordering::Relaxed)
     }
@@ -285,8 +285,9 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls to a listed tool: the pipeline `own` of the tool's toolset
-    /// [nested in](Self::nested_in) this pipeline, or this pipeline if `own` is `None`.
+    /// Returns the pipeline for calls to a listed tool. `own` is the pipeline of the tool's
+    /// toolset, and the result is `own` [nested in](Self::nested_in) this pipeline. If `own` is
+    /// `None`, the result is this pipeline.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.nested_in(self)))
     }

@@ -76,14 +76,15 @@ pub use touch::{Touch, TouchFn};
 )]
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns the definition of the tool. Every call must return the same definition.
+    /// Returns the definition of the tool. An implementation must always return the same
+    /// definition.
     fn definition(&self) -> &ToolDefinition;
 
     /// Executes the tool. The pipeline has already validated `arguments` against the input schema.
     ///
     /// Do not call this method directly: use [`ToolExt::invoke`](crate::ToolExt::invoke) or
     /// [`Toolset::call`](crate::toolset::Toolset::call). Both run the pipeline, which validates the
-    /// arguments, catches panics, enforces limits and records the call.
+    /// arguments, enforces the timeout and catches panics.
     ///
     /// # Errors
     ///

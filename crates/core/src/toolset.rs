@@ -95,8 +95,8 @@ enum Part {
     Tool(Arc<dyn Tool>),
     Source(Arc<BackgroundSource>),
     Set(Toolset),
-    /// An earlier state of the toolset, and the adaptation of the tools that it had. Both have the
-    /// same label.
+    /// The toolset before an adaptor was applied, and the adaptation of its tools. The inner and
+    /// the outer toolset have the same label.
     Adapted(Toolset, Arc<Adaptation>),
 }
 
@@ -279,10 +279,10 @@ impl Toolset {
     /// listing, the snapshot is the same, with the same [id](ToolList::snapshot_id).
     ///
     /// If a source fails, the snapshot has a diagnostic instead of the tools of this source. If a
-    /// source takes longer than one second, the previous snapshot for the same run and host state
-    /// is used until the source responds. If there is none, the snapshot has a diagnostic. A tool
-    /// is withheld if it has a [defect](ToolDefinition::defect), if an earlier tool has the same
-    /// name, or if `cx` does not provide its declared host state.
+    /// source takes longer than one second, its previous listing for the same run and host state is
+    /// used until the source responds. If the source has no previous listing, the snapshot has a
+    /// diagnostic. A tool is withheld if it has a [defect](ToolDefinition::defect), if an earlier
+    /// tool has the same name, or if `cx` does not provide its declared host state.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.list_with(cx, |merged| merged.list_available(&cx.state)).await
     }

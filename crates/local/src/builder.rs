@@ -111,7 +111,8 @@ impl LocalModelBuilder {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or does not contain a supported model.
+    /// Fails with a [`LoadError`], for example if the file does not exist or does not contain a
+    /// supported model.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
         let progress = move |fraction| observer.emit(&ModelEvent::Loading { file: &file, fraction });
@@ -128,7 +129,8 @@ impl LocalModelBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if `name` is not in the catalogue, or if the file cannot be downloaded or loaded.
+    /// Fails if `name` is not in the catalogue, or if the file cannot be downloaded or loaded. Also
+    /// fails if no store is set, and neither `HAFT_CACHE` nor a home folder is set.
     #[cfg(feature = "download")]
     pub async fn download(self, name: &str) -> Result<LocalModel, OpenError> {
         let model =
@@ -155,7 +157,8 @@ impl LocalModelBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be downloaded or loaded.
+    /// Fails if the file cannot be downloaded or loaded. Also fails if the default model is needed,
+    /// no store is set, and neither `HAFT_CACHE` nor a home folder is set.
     #[cfg(feature = "download")]
     pub async fn open_default(self) -> Result<LocalModel, OpenError> {
         match model_file_from_env() {

@@ -63,7 +63,7 @@ pub(crate) struct GeneratedTokens {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
     /// `true` if the text is complete. `false` if the token limit was reached, if the context
-    /// window is full, or if the constraint permitted no further token.
+    /// window is full, or if no token could be sampled.
     pub(crate) is_complete: bool,
     /// The token of [`GenerationJob::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,

@@ -59,7 +59,7 @@ pub enum LoadError {
         /// A description of the unsupported feature, such as `a mixture of experts`.
         feature: String,
     },
-    /// The tokenizer of the model is not supported.
+    /// The tokenizer of the model is invalid or not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
     InvalidTokenizer {
         /// A description of the problem, such as the error of the tokenizer library.

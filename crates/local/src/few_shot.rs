@@ -135,7 +135,8 @@ impl ExampleReply<'_> {
         self.writer.generate(job)
     }
 
-    /// Appends `need`, the stated need for a call, to the reasoning of the reply and emits it.
+    /// Appends `need`, which the model stated, to the reasoning of the reply and emits it. Does
+    /// nothing if `need` is `None`.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };

@@ -71,7 +71,8 @@ impl LocalModel {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or does not contain a supported model.
+    /// Fails with a [`LoadError`], for example if the file does not exist or does not contain a
+    /// supported model.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::builder().open(path).await
     }
@@ -82,7 +83,8 @@ impl LocalModel {
     ///
     /// # Errors
     ///
-    /// Fails if `name` is not in the catalogue, or if the file cannot be downloaded or loaded.
+    /// Fails if `name` is not in the catalogue, if neither `HAFT_CACHE` nor a home folder is set,
+    /// or if the file cannot be downloaded or loaded.
     #[cfg(feature = "download")]
     pub async fn download(name: &str) -> Result<Self, OpenError> {
         Self::builder().download(name).await
@@ -94,7 +96,8 @@ impl LocalModel {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be downloaded or loaded.
+    /// Fails if the file cannot be downloaded or loaded. Also fails if the default model is needed
+    /// and neither `HAFT_CACHE` nor a home folder is set.
     #[cfg(feature = "download")]
     pub async fn open_default() -> Result<Self, OpenError> {
         Self::builder().open_default().await

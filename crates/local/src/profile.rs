@@ -26,7 +26,7 @@ pub struct PromptProfile(pub(crate) PromptStrategy);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptStrategy {
     /// Tools are presented in the format of the chat template, or in Hermes' format if the template
-    /// does not support tools.
+    /// does not support tools or rejects the conversation.
     Template,
     /// Tools are listed as function signatures, after a demonstration of tool calls. Before each
     /// call, the model states what it needs the call for.

@@ -1,8 +1,8 @@
 //! Generation of the reply to a chat request.
 //!
-//! The reply to a request without tools and tool results is text or JSON. For any other request,
-//! the [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of
-//! the chat template, and [`few_shot`](crate::few_shot) uses a demonstration.
+//! The reply to a request with neither tools nor tool results is text or JSON. For any other
+//! request, the [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool
+//! format of the chat template, and [`few_shot`](crate::few_shot) uses a demonstration.
 
 mod constrained_json;
 mod event_sender;
@@ -156,7 +156,8 @@ impl<'a> ReplyWriter<'a> {
     }
 
     /// Generates a JSON value that matches the response format of the request. The literal text
-    /// `space` precedes the value. Returns the complete reply.
+    /// `space` precedes the value. Returns the response. If the token limit was reached, the
+    /// response contains no text.
     ///
     /// Returns `None` if the response format is text.
     pub(crate) fn write_structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {

@@ -45,8 +45,8 @@ pub struct NoHomeFolder;
 
 impl ModelStore {
     /// Creates the default store of the user. If `HAFT_CACHE` is set and not empty, the folder is
-    /// `$HAFT_CACHE/models`. Otherwise, the folder is `haft/models` in the user's cache folder
-    /// (`$XDG_CACHE_HOME` or `~/.cache`).
+    /// `$HAFT_CACHE/models`. Otherwise, the folder is `haft/models` in the user's cache folder:
+    /// `$XDG_CACHE_HOME` or `~/.cache`, or `%LOCALAPPDATA%` on Windows.
     ///
     /// # Errors
     ///

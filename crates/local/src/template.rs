@@ -1,6 +1,6 @@
 //! Chat templates, which convert a conversation to the tokens of a prompt.
 //!
-//! A GGUF file contains the Jinja template that its model was trained with. Untrusted text
+//! A GGUF file usually contains the Jinja template that its model was trained with. Untrusted text
 //! (messages, tool descriptions, arguments) never becomes a special token of the prompt. To ensure
 //! this, the template renders a marker in place of the text, and the text is tokenized separately.
 

@@ -11,7 +11,7 @@ use crate::{
 /// The parsed options of a tool.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// The option `crate`: the path of haft-core in programs that rename or re-export this crate.
+    /// The option `crate`: the path of haft-core, for programs that rename or re-export haft-core.
     pub(crate) krate: Option<Path>,
     pub(crate) name: Option<LitStr>,
     /// The option `type`: the name of the generated struct.

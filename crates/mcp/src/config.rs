@@ -127,11 +127,11 @@ impl McpConfig {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not valid JSON, or if `mcpServers` is missing or not an object. Also
-    /// fails if an entry is invalid: `command` and `url` are both present or both missing,
-    /// `command` is empty, a value has the wrong type, a variable without a default is undefined, a
-    /// `${` has no matching `}`, or variables are nested deeper than 16 levels. The error message
-    /// for an invalid entry contains the name of the server.
+    /// Fails if the text is not valid JSON, if its root is not an object, or if `mcpServers` is
+    /// missing or not an object. Also fails if an entry is invalid: `command` and `url` are both
+    /// present or both missing, `command` is empty, a value has the wrong type, a variable without
+    /// a default is undefined, a `${` has no matching `}`, or variables are nested deeper than 16
+    /// levels. The error message for an invalid entry contains the name of the server.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
         Self::from_json_with_variables(text, |name| env::var(name).ok())
     }
@@ -228,8 +228,8 @@ fn parse_entry(entry: &Value, lookup: VariableLookup<'_>) -> Result<ServerConfig
     }
 }
 
-/// A reader of the keys of a server entry. It expands the variables in strings, and treats a key
-/// with the value `null` as missing.
+/// A reader for a server entry. It expands the variables in strings, and treats a key with the
+/// value `null` as missing.
 ///
 /// Error messages contain the key but not the value, because the value may be a secret.
 struct EntryReader<'a> {

@@ -18,8 +18,8 @@ use tokio::{
 
 use crate::transport::{self, ServerEvents};
 
-/// The maximum time to wait, after a failed write, for the transport to detect the end of the
-/// server's output.
+/// The maximum time to wait for the transport to detect the end of the server's output after a
+/// failed write.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection to an MCP server. Clones share the connection.

@@ -35,7 +35,8 @@ pub(crate) struct ConnectionHandle {
 /// The error for a call that was not sent because there was no connection to the server.
 ///
 /// There is no connection if the source was dropped or closed, if the server is not running, or if
-/// the connection passed to [`McpSource::from_service`](crate::McpSource::from_service) has ended.
+/// the rmcp connection passed to [`McpSource::from_service`](crate::McpSource::from_service) or
+/// [`mcp_tool`](crate::mcp_tool) is closed.
 ///
 /// `NotConnected` is the `source` of a [`ToolError::Failed`]. It distinguishes a call that was
 /// never sent from a failure of the tool itself. If the connection is lost *during* a call, the

@@ -1,5 +1,5 @@
-//! Conversion of `tools/call` results to tool outputs. MCP fields without a counterpart in
-//! [`ToolOutput`] become metadata.
+//! Conversion of `tools/call` results to tool outputs. The `_meta` of a result and the extra fields
+//! of its content blocks become metadata of the [`ToolOutput`].
 
 use crate::metadata;
 use haft_core::{

@@ -35,7 +35,8 @@ use crate::transport::ServerTransport;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The first messages of the client are not valid in any supported protocol revision.
+    /// The first messages of the client are not valid in any supported protocol revision, or the
+    /// response to them cannot be written.
     #[error("the MCP handshake failed")]
     Handshake(#[source] Box<ServerInitializeError>),
     /// The server task panicked or was aborted.

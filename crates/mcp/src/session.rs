@@ -28,7 +28,8 @@ use crate::{
 /// The maximum time to wait for the response to `server/discover`. Servers of revisions before
 /// 2026-07-28 may never respond to this request.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum time to read the remaining output of a server after its exit.
+/// The maximum time to wait for the remaining output of a server after its exit, or for its exit
+/// after the end of its output.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A session with a running server that has completed the handshake.
@@ -61,7 +62,8 @@ pub(crate) enum HandshakeMode {
     Initialize,
 }
 
-/// The error for a server that could not be started, or that failed during the handshake.
+/// The error for a server that could not be started, or that failed during the handshake or the
+/// first listing of its tools.
 pub(crate) struct StartError {
     pub(crate) reason: String,
     /// The process group of the server, which the caller must terminate. `None` if no process was
@@ -221,8 +223,8 @@ async fn start_session(
 ///
 /// - with `server/discover`, if the first handshake failed and a valid response to
 ///   `server/discover` arrived after the probe timeout
-/// - with `initialize`, if the response to `server/discover` contains an earlier revision, but not
-///   2026-07-28
+/// - with `initialize`, if the response to `server/discover` lists a revision up to 2025-11-25, but
+///   not 2026-07-28
 async fn negotiate(
     handshake: HandshakeMode,
     transport: ClientTransport<ChildStdout, ChildStdin>,

@@ -25,7 +25,7 @@ use crate::{
 ///
 /// [`start`](Self::start) and [`connect`](Self::connect) run the server as a child process. The
 /// source negotiates the protocol revision (2026-07-28, or 2025-11-25 and earlier), restarts the
-/// server after a crash, and terminates it when the source is dropped.
+/// server after it exits, and terminates it when the source is dropped.
 /// [`from_service`](Self::from_service) uses an existing connection and never restarts the server.
 ///
 /// The tools remain valid across restarts. After the source is dropped, calls to its tools fail.
@@ -36,8 +36,8 @@ use crate::{
 ///   again, with a backoff from 250 ms to 30 s.
 /// - **The server exits during a call:** the call fails with
 ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
-/// - **A tool is called while the server restarts after a crash:** the call waits for the server,
-///   up to the handshake timeout.
+/// - **A tool is called while the server restarts:** the call waits for the server, up to the
+///   handshake timeout.
 /// - **The latest attempt to start the server failed, or this wait timed out:** the call fails. The
 ///   `source` of the error is a [`NotConnected`](crate::NotConnected).
 /// - **A tool has an invalid definition:** the tool is omitted from the list and reported in a
@@ -46,9 +46,10 @@ use crate::{
 /// # Processes
 ///
 /// A server and its child processes form a process group. The group is terminated when the source
-/// is dropped, and also when this process exits, panics or is killed with `SIGKILL`. Processes that
-/// do not exit within two seconds are killed. A process that leaves its group (a daemon with its
-/// own session) is not terminated.
+/// is dropped, and also when this process exits, panics or is killed with `SIGKILL`. The server has
+/// two seconds to exit, and receives `SIGTERM` after the first. Then the remaining processes of the
+/// group are killed. A process that leaves its group (a daemon with its own session) is not
+/// terminated.
 ///
 /// # Examples
 ///
@@ -67,7 +68,7 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The reason that errors contain after the background task of this source has ended.
+    /// The reason in errors that are returned after the background task of this source has ended.
     task_end_reason: &'static str,
 }
 
@@ -123,7 +124,7 @@ impl McpSource {
     ///
     /// # Errors
     ///
-    /// Fails if the server does not return a valid tool list.
+    /// Fails if the server does not return a valid tool list in time.
     pub async fn from_service<S: Service<RoleClient>>(
         service: RunningService<RoleClient, S>,
     ) -> Result<Self, SourceError> {
@@ -149,7 +150,8 @@ impl McpSource {
     /// # Errors
     ///
     /// Fails if the latest attempt to start the server failed. The source then keeps retrying in
-    /// the background. Also fails if the tokio runtime of the source was shut down.
+    /// the background. Also fails if the tokio runtime of the source was shut down before the first
+    /// attempt finished.
     pub async fn wait_until_ready(&self) -> Result<(), SourceError> {
         let mut status = self.status.clone();
         let started = status.wait_for(|status| !matches!(status, SourceStatus::Starting)).await;
@@ -164,7 +166,7 @@ impl McpSource {
         SourceError::new(&self.label, self.task_end_reason)
     }
 
-    /// Terminates the server and waits until all its processes have exited.
+    /// Terminates the server and waits until all processes of its group have exited.
     ///
     /// For a source from [`from_service`](Self::from_service), closes the connection and waits
     /// until it has ended.

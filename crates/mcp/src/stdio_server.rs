@@ -108,9 +108,9 @@ impl StdioServer {
     ///
     /// A tool call made while the server starts waits up to the same time.
     ///
-    /// The handshake begins with `server/discover` of revision 2026-07-28. If the server does not
-    /// respond within three seconds, or within a third of `timeout` if that is shorter, the client
-    /// sends `initialize`.
+    /// The first handshake begins with `server/discover` of revision 2026-07-28. If the server does
+    /// not respond within three seconds, or within a third of `timeout` if that is shorter, the
+    /// client sends `initialize`.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;

@@ -19,7 +19,8 @@ const MAX_SEND_ATTEMPTS: usize = 3;
 /// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
 ///
 /// The tool name is changed if a model provider would reject it: `get.weather` becomes
-/// `get_weather_` followed by a hash. Requests to the server use the original name.
+/// `get_weather_` followed by a hash. A name that already ends with such a hash is changed as well.
+/// Requests to the server use the original name.
 pub struct McpTool {
     definition: ToolDefinition,
     original_name: String,

@@ -137,8 +137,8 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// A counter that adds the usage of a child run to its parent run after each model request, so that
-/// the usage of finished requests is counted even if the child run is dropped.
+/// A reporter that adds the usage of a child run to its parent run after each model request, so
+/// that the usage of finished requests is counted even if the child run is dropped.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -210,8 +210,8 @@ fn tool_output(answer: RunAnswer) -> ToolOutput {
     output
 }
 
-/// Converts `error` to the error of the call. Messages for the operator of the program, which may
-/// contain addresses of servers, are only in its source, because a model reads the message.
+/// Converts `error` to the error of the call. A model reads the message of the returned error, so
+/// messages for the operator, which may contain server addresses, are only in its `source`.
 fn tool_error(error: AgentError) -> ToolError {
     let message = match *error.kind {
         AgentErrorKind::Cancelled => return ToolError::Cancelled,

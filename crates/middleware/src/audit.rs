@@ -30,9 +30,9 @@ use haft_core::{
 ///
 /// Secrets are also redacted in nested objects, in arrays, in JSON inside a string, and in strings
 /// that are headers, settings or URLs, such as `DB_PASSWORD=…`. If the arguments are not a JSON
-/// object, only their length is recorded. For a call to an unknown tool, only the names of the
-/// arguments are recorded. Results and error messages are never recorded, since they may repeat
-/// arguments.
+/// object, or were rejected and exceed [`ARGUMENT_BYTES`](haft_core::limits::ARGUMENT_BYTES), only
+/// their length is recorded. For a call to an unknown tool, only the names of the arguments are
+/// recorded. Results and error messages are never recorded, since they may repeat arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditEntry {
@@ -99,7 +99,7 @@ pub enum PendingReason {
     /// The call waits for decisions about suspended calls nested in it, for example the calls of an
     /// agent used as a tool.
     Nested,
-    /// The reason has no variant in this version of the crate.
+    /// The call waits for something that has no variant in this version of the crate.
     Other,
 }
 

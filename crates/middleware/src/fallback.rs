@@ -14,7 +14,7 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelFailure, ModelProfile},
 };
 
-/// A model that tries several models in order, created by
+/// A model that tries several models in order, created by [`new`](Self::new) or
 /// [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback).
 ///
 /// Each request is sent to the first model. If it fails with an error that [allows a
@@ -39,8 +39,9 @@ use haft_core::{
 /// The [profile](ChatModel::profile) contains the features supported by all models, and the
 /// smallest context window. If one of the models does not support native tool calls, an agent uses
 /// calls in JSON or text with all of them. The name in the profile combines the names of all
-/// models, so a price list usually has no entry for it. If the replies contain no model names with
-/// a price, set the prices on [each model](haft_core::model::ChatModelExt::priced) separately.
+/// models, so a price list usually has no entry for it. If the price list has no entry for the
+/// model names in the replies either, set the prices on [each
+/// model](haft_core::model::ChatModelExt::priced) separately.
 ///
 /// # Examples
 ///

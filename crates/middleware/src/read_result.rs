@@ -25,10 +25,10 @@ const MAX_LISTED_HANDLES: usize = 10;
 /// offset, or at the first occurrence of a given text at or after this offset.
 ///
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
-/// only by the principal of the call that produced it, or, if that call has no principal, only in
-/// the same run. If the model can call this tool, the note at the end of a truncated result
-/// contains the arguments for the next page. A page has at most [`limits::READ_RESULT_CHARACTERS`]
-/// characters.
+/// only by the principal of the call that produced it. If that call has no principal, the result
+/// can be read only in the same run. If the model can call this tool, the note at the end of a
+/// truncated result contains the arguments for the next page. A page has at most
+/// [`limits::READ_RESULT_CHARACTERS`] characters.
 ///
 /// # Examples
 ///

@@ -105,7 +105,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// Fails if the registry contains no tool with this name. The error lists the registered names.
+    /// Fails if the registry contains no tool with this name. The error lists up to 30 registered
+    /// names.
     pub fn unregister(&self, name: &str) -> Result<Arc<dyn Tool>, ToolsetError> {
         let mut entries = self.lock_entries();
         match entries.position(name) {

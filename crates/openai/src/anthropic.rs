@@ -1,10 +1,10 @@
 //! Encoding of tools and tool results for Anthropic's Messages API, and decoding of its tool calls.
 //! This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`encode_tools`], decode the
-//! [`decode_tool_calls`] of a reply, and execute them through a [`Pipeline`](haft_core::Pipeline).
-//! Then append the unchanged reply and the [`encode_tool_results`] to the conversation and send the
-//! next request.
+//! A program with its own agent loop sends the tools from [`encode_tools`], decodes the calls of a
+//! reply with [`decode_tool_calls`], and executes them through a [`Pipeline`](haft_core::Pipeline).
+//! It then appends the unchanged reply and the message from [`encode_tool_results`] to the
+//! conversation and sends the next request.
 //!
 //! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
 //! and `tool_result`.
@@ -51,9 +51,9 @@ use crate::{
     tool_json::{encode_result_content, required_string, with_description},
 };
 
-/// Encodes a tool for the Messages API. Alternatives such as `anyOf` at the root of the input
-/// schema are merged, because the API rejects them. A schema without alternatives at the root is
-/// sent unchanged.
+/// Encodes a tool for the Messages API. The input schema is converted to [`SchemaTarget::OpenAi`]:
+/// alternatives such as `anyOf` at the root are merged into one object, because the API rejects
+/// them.
 pub fn encode_tool(definition: &ToolDefinition) -> Value {
     let schema = provider_schema(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))

@@ -132,9 +132,9 @@ impl ApiError {
     }
 
     /// Converts this error, from a response with the HTTP status `status`, to a [`ModelError`]. The
-    /// status determines the variant. If several variants are possible, the error body and the
-    /// `x-should-retry` header decide. `retry_after`, the value of the `Retry-After` header, takes
-    /// precedence over a delay in the body.
+    /// status determines the variant of the error. If a status has several possible variants, the
+    /// error body and the `x-should-retry` header decide. `retry_after`, the value of the
+    /// `Retry-After` header, takes precedence over a delay in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
@@ -230,8 +230,8 @@ impl ApiError {
     }
 }
 
-/// Returns the HTTP status that OpenAI uses for `word`, an error `code` or `type`. `None` for an
-/// unknown word.
+/// Returns the HTTP status that corresponds to `word`, an error `code` or `type` of OpenAI or
+/// another server. `None` for an unknown word.
 fn status_of_code(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),

@@ -56,14 +56,15 @@ trait Api: Sized + Send + Sync {
     const BODY_FIELDS: &'static [&'static str];
 
     /// The settings of one HTTP request, such as streaming and the parameters to omit. If the
-    /// server rejects the request, the next HTTP request has different settings.
+    /// server rejects an optional parameter, the next HTTP request has different settings.
     type Variant: Send + Sync;
 
     /// The accumulator that builds a reply from a body or from stream events.
     type Accumulator: StreamAccumulator;
 
-    /// Returns the variant for the first HTTP request of an attempt. After a rejection,
-    /// [`variant_without_rejected`](Self::variant_without_rejected) returns the next variant.
+    /// Returns the settings for the first HTTP request of a model request or of a retry. After a
+    /// rejection, [`variant_without_rejected`](Self::variant_without_rejected) returns the settings
+    /// for the next HTTP request.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
     /// Returns `variant` without the parameter that caused `rejection`, or with a replacement for

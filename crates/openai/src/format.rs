@@ -51,7 +51,7 @@ pub(crate) struct EncodingOptions {
     /// If `true`, PDF documents are sent to the model. Otherwise, each document is replaced by a
     /// description.
     pub(crate) sends_documents: bool,
-    /// The message field that returns the reasoning of earlier replies to the server.
+    /// The message field in which the reasoning of earlier replies is sent back to the server.
     pub(crate) reasoning_field: ReasoningField,
     /// `true` if the server stores reasoning. The server then accepts a reasoning item without
     /// content as a reference to the stored reasoning.

@@ -1,11 +1,11 @@
 //! Encoding of tools and tool results for Gemini's `generateContent`, and decoding of its tool
 //! calls. This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`encode_tools`], decode the
-//! [`decode_tool_calls`] of a reply, and execute them through a [`Pipeline`](haft_core::Pipeline).
-//! Then append the unchanged reply and the [`encode_tool_results`] to the conversation and send the
-//! next request. The reply must not be changed, because the API may require the thought signatures
-//! in it.
+//! A program with its own agent loop sends the tools from [`encode_tools`], decodes the calls of a
+//! reply with [`decode_tool_calls`], and executes them through a [`Pipeline`](haft_core::Pipeline).
+//! It then appends the unchanged reply and the content from [`encode_tool_results`] to the
+//! conversation and sends the next request. The reply must not be changed, because the API may
+//! require the thought signatures in it.
 //!
 //! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration),
 //! `FunctionCall` and `FunctionResponse`. A declaration contains a plain JSON Schema in the field

@@ -1,4 +1,4 @@
-//! The origin of opaque provider data. The data is sent back only to the server that created it.
+//! The origin of opaque provider data. A known server does not receive data from other servers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ const ORIGIN_KEY: &str = "from";
 /// The server that creates and receives provider data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// An unknown server, because the program has its own client. Data of all servers is included.
+    /// An unknown server, because the program has its own client. Data from all servers is
+    /// included.
     #[default]
     Unknown,
     /// The server at an address.
@@ -22,7 +23,8 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Adds this origin to `data`, the provider data of a message, under the key `from`.
+    /// Returns `data`, the provider data of a message, as JSON. If the server is known, its address
+    /// is added under the key `from`.
     pub(crate) fn add_to(&self, mut data: Map<String, Value>) -> Value {
         #[cfg(feature = "client")]
         if let Self::Server(address) = self {
@@ -32,8 +34,8 @@ impl Origin {
     }
 
     /// Returns the provider data that `adapter` stored in `message`. `None` if there is no such
-    /// data, if it came from another server, or if this client cannot send it. Data without an
-    /// address is returned.
+    /// data, if this origin is `Unsupported`, or if it is a `Server` and the data contains the
+    /// address of another server.
     pub(crate) fn data_for<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(ORIGIN_KEY).and_then(Value::as_str);

@@ -47,8 +47,8 @@ pub(crate) use stream_accumulator::{StreamAccumulator, decode_error};
 ///
 /// # Errors
 ///
-/// Returns [`ModelError::InvalidResponse`] if `message` is not a message, for example if it is a
-/// whole reply.
+/// Returns [`ModelError::InvalidResponse`] if `message` is malformed, for example if it is a whole
+/// reply, or if it exceeds a [size limit](crate#limits).
 pub fn decode_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
         let reason = "it is a whole reply: use `decode_response`, or pass its `choices[0].message`";
@@ -86,7 +86,7 @@ pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// # Errors
 ///
 /// Returns an error if the server sent an error instead of a reply, or if the reply is empty,
-/// malformed or ends inside a tool call.
+/// malformed or incomplete, for example if it ends inside a tool call.
 pub fn decode_response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);

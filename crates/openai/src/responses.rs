@@ -1,10 +1,10 @@
 //! Encoding of tools and conversations for OpenAI's Responses API, and decoding of its responses.
 //! This module contains no HTTP client.
 //!
-//! For programs with their own agent loop: send the [`encode_tools`], decode the
-//! [`decode_tool_calls`] of a response, and execute them through a
-//! [`Pipeline`](haft_core::Pipeline). Then send the [`encode_tool_results`], either after the
-//! unchanged items of the response or with `previous_response_id`.
+//! A program with its own agent loop sends the tools from [`encode_tools`], decodes the calls of a
+//! response with [`decode_tool_calls`], and executes them through a
+//! [`Pipeline`](haft_core::Pipeline). It then sends the items from [`encode_tool_results`], either
+//! after the unchanged items of the response or with `previous_response_id`.
 //!
 //! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling),
 //! `function_call` and `function_call_output`.
@@ -62,7 +62,7 @@ pub fn encode_tool(definition: &ToolDefinition) -> Value {
 }
 
 /// Encodes a tool for the Responses API, with `strict: true` if its schema is compatible: see
-/// [`strict_tool`](crate::encode_strict_tool).
+/// [`encode_strict_tool`](crate::encode_strict_tool).
 pub fn encode_strict_tool(definition: &ToolDefinition) -> Value {
     encode_tool_with_schema(definition, &provider_schema(definition, SchemaTarget::OpenAiStrict))
 }
@@ -129,8 +129,8 @@ pub fn encode_input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) ->
 ///
 /// # Errors
 ///
-/// Returns an error if the response contains an error, is empty, malformed or cancelled, or ends
-/// inside a tool call.
+/// Returns an error if the response failed, was cancelled or interrupted, or is still in progress,
+/// if it is empty or malformed, or if it ends inside a tool call.
 pub fn decode_response(response: &Value) -> Result<ChatResponse, ModelError> {
     decode_responses_body(response)
 }

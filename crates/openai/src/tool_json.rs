@@ -1,4 +1,4 @@
-//! Shared functions of the provider formats, to encode tools and results and to decode calls.
+//! Functions that the provider formats share, for encoding tools and results and decoding calls.
 
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
@@ -14,7 +14,8 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
 }
 
 /// Encodes the content of `result` as a list of parts if `is_readable` accepts at least one piece,
-/// or else as text. `form` encodes one piece as a part. The warnings of `result` are the last part.
+/// or else as text. `form` encodes one piece as a part. If `result` has warnings, they are the last
+/// part of the list.
 pub(crate) fn encode_result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,

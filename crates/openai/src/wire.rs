@@ -188,9 +188,9 @@ impl Choice {
 pub(crate) struct WireMessage {
     /// The content: a string, null, or a list of parts.
     pub(crate) content: LenientValue,
-    /// The reasoning, as sent by DeepSeek, vLLM and llama.cpp.
+    /// The reasoning, as sent by DeepSeek, llama.cpp and older versions of vLLM.
     pub(crate) reasoning_content: LenientValue,
-    /// The reasoning, as sent by Ollama and OpenRouter.
+    /// The reasoning, as sent by Ollama, OpenRouter and newer versions of vLLM.
     pub(crate) reasoning: LenientValue,
     pub(crate) refusal: LenientValue,
     /// Reasoning blocks from OpenRouter, which must be sent back unchanged.

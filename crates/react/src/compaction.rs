@@ -14,7 +14,8 @@ use haft_core::{
 use crate::run::unsummarized_count;
 
 /// The minimum and the maximum of the length limit for one text in a [`record`], in bytes. Between
-/// them, the limit is the size of the record divided by the number of its messages and calls.
+/// these bounds, the limit is the target size of the record divided by the number of its messages
+/// and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// The target size of a [`record`] in bytes if the context window of the model is unknown.
@@ -28,7 +29,7 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
      for the assistant, who goes on with the work and sees nothing else of it: what is asked, what was found (names, numbers, ids and \
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
-/// Requests a summary of the messages in `part` from `model`. To perform an
+/// Sends a request to `model` for a summary of the messages in `part`. To perform an
 /// [`Effect::Compact`](crate::Effect::Compact), pass the messages of the effect as `part`, and
 /// report the reply with [`Run::on_compact`](crate::Run::on_compact).
 ///

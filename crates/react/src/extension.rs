@@ -227,8 +227,8 @@ impl Extension {
     /// or to remove tool calls.
     ///
     /// The hook runs before the run processes the reply. To reject the reply, set
-    /// [`Reply::problem`] to a text for the model. A reply that is empty after the hook removed its
-    /// tool calls is also rejected. The hook cannot change the usage.
+    /// [`Reply::problem`] to an error message for the model. A reply that is empty after the hook
+    /// removed its tool calls is also rejected. The hook cannot change the usage.
     ///
     /// Failed requests and interrupted streams do not reach the hook. A reply that reached the
     /// maximum number of tokens does, but the run then ends with an error. Streamed deltas, and

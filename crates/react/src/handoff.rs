@@ -37,7 +37,7 @@ use transfer::{HandoffSlot, TransferTool};
 /// - If a reply contains a hand-off and other calls, all calls are executed before the next agent
 ///   takes over. If a reply contains several hand-offs, the first one is used and the others are
 ///   denied.
-/// - [`RunEvent::Routed`] is emitted whenever an agent starts, resumes or takes over the run.
+/// - [`RunEvent::Routed`] is emitted whenever an agent starts, resumes or takes over a run.
 ///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent) is the name of the agent that
 ///   answered.
 ///
@@ -261,7 +261,8 @@ impl HandoffGroup {
         let output =
             output.map_err(|error| error.with_transcript_and_usage(run.closed_transcript(), run.usage()));
         if output.is_err() {
-            // The run is dropped, so the mailbox returns its undelivered messages to the handle.
+            // The failed run is dropped. After `cancel`, the mailbox returns the undelivered
+            // messages of the run to the handle.
             run.cancel();
         }
         mailbox.close(&run);
@@ -286,7 +287,7 @@ impl HandoffGroup {
             let has_handoff = |run: &Run| {
                 let is_pending = transfer::pending_handoff(run, agent.handoff_tools()).is_some();
                 if !is_pending {
-                    // The reply that filled the slot is over, and its hand-off was not used.
+                    // If a hand-off call filled the slot, the hand-off was not used.
                     slot.clear();
                 }
                 is_pending

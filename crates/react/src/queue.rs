@@ -47,10 +47,11 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
 /// after the earlier calls and receives their results.
 ///
-/// A run of an agent has a queue if a tool takes a [`QueueHandle`] as state (see
-/// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can
-/// then push calls to the agent's tools. The pushed calls are executed before the next model
-/// request, in which their results replace the placeholders.
+/// A run of an agent has a queue if a tool added directly to the toolset of the agent takes a
+/// [`QueueHandle`] as state, or if
+/// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue) was called. Tools
+/// with a [`QueueHandle`] can then push calls to the agent's tools. The pushed calls are executed
+/// before the next model request, in which their results replace the placeholders.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
@@ -204,7 +205,7 @@ impl PendingQueue {
     ///
     /// # Errors
     ///
-    /// Fails if no call with the id of this call is in progress.
+    /// Fails if the call in `pending` is not in progress.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         let open = self.open.as_mut().ok_or_else(|| RunError::NotInProgress(call.id.clone()))?;
@@ -271,8 +272,8 @@ impl PendingQueue {
     /// results.
     ///
     /// If a conversation contains this message, an agent replaces the placeholders in all messages
-    /// that it sends to the model, including earlier messages. Placeholders in tool calls are not
-    /// replaced.
+    /// that it sends to the model, including earlier messages. Placeholders in the reasoning and
+    /// the tool calls of the model are not replaced.
     pub fn results_message(&self) -> Option<Message> {
         self.results().results_message()
     }

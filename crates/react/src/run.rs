@@ -124,11 +124,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts a new run, or resumes the suspended run in `input` with its decisions.
+    /// Starts a new run, or resumes a suspended run with decisions, as `input` specifies.
     ///
-    /// The limits, the tool choice and the stop tools in `input` override those in `config`. A
-    /// resumed run keeps its saved configuration and ignores `config`. The context in `input` is
-    /// not used here, because it is for the driver.
+    /// A resumed run keeps its saved configuration and ignores `config`. In both cases, the limits,
+    /// the tool choice and the stop tools in `input` override the configuration. The context in
+    /// `input` is not used here, because it is for the driver.
     ///
     /// # Errors
     ///
@@ -287,8 +287,7 @@ impl Run {
             State::Finishing(answer) => {
                 if self.has_follow_up(answer.stop_reason) {
                     self.deliver_all();
-                    // The answer was accepted, so the rejections before it are not consecutive with
-                    // later ones.
+                    // The answer was accepted, so later rejections are counted from zero.
                     self.head.rejected_replies = 0;
                     self.head.state.continue_run();
                 } else {
@@ -323,8 +322,8 @@ impl Run {
     /// Prepares this run for a new driver, after the previous driver was dropped or its process
     /// crashed. `tools` are the tools of the [`Step`] for the next call to [`next`](Self::next).
     ///
-    /// A model request in flight is counted as a failed request, and repeated. [Interrupted
-    /// calls](Self::interrupted_calls) to idempotent tools are repeated, too. All other interrupted
+    /// A model request in flight is counted as a failed request and repeated. [Interrupted
+    /// calls](Self::interrupted_calls) to idempotent tools are also repeated. All other interrupted
     /// calls get an [unconfirmed](FailureKind::Unconfirmed) failure. If the run is at a step
     /// boundary, or a model request is in flight, `next` then builds the request without returning
     /// [`Effect::Prepare`] first.

@@ -67,13 +67,13 @@ pub struct TrajectoryStep {
     /// The reasoning of the reply. If a reply with a tool call has no reasoning, this is its text.
     /// May be empty.
     pub thought: String,
-    /// The name of the called tool, or [`FINISH`] in the step that contains the answer.
+    /// The name of the called tool, or [`FINISH`] for the answer.
     pub tool_name: String,
-    /// The arguments of the tool call. The step that contains the answer has the outputs here, or
-    /// the text of the answer as `{"answer": …}`.
+    /// The arguments of the tool call. For the answer, the structured outputs, or the text as
+    /// `{"answer": …}`.
     pub tool_args: Value,
-    /// The result of the tool call, as the text that the model receives. `Completed.` in the step
-    /// that contains the answer.
+    /// The result of the tool call, as the text that the model receives. `Completed.` for the
+    /// answer.
     pub observation: String,
 }
 

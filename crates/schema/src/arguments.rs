@@ -17,7 +17,8 @@ const COMPOSING_KEYWORDS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /// Returns a copy of `root` with the type `object`, or `None` if `root` needs no change. An empty
 /// `properties` is added if `root` has neither `properties` nor one of the [`COMPOSING_KEYWORDS`].
-/// Fails if `root` is a boolean, or if its `type` does not allow objects.
+/// Fails if `root` is a boolean, or if its `type` or the target of its `$ref` does not allow
+/// objects.
 pub(super) fn to_object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(keywords) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);

@@ -26,9 +26,9 @@ impl Schema {
     /// Compares this schema, the output schema of a producer, with the input schema `consumer`. If
     /// `property` is given, the produced value becomes this property of the consumed object.
     ///
-    /// Returns the first location where no produced value can be valid. Returns `None` if a
-    /// produced value may be valid, if `consumer` does not declare `property`, or if the comparison
-    /// is inconclusive. The comparison stops after 16 levels or 2,000 pairs of subschemas, and does
+    /// Returns the first location where no produced value can be valid. Returns `None` if there is
+    /// no such location, if `consumer` does not declare `property`, or if the comparison is
+    /// inconclusive. The comparison stops after 16 levels or 2,000 pairs of subschemas, and does
     /// not evaluate every keyword.
     ///
     /// # Examples
@@ -120,8 +120,9 @@ impl<'s> Comparison<'s> {
         produced.chain(consumed).find_map(|pair| self.compare(pair, pointer, depth))
     }
 
-    /// Compares all `pairs`, which are alternatives of a union. Returns the first incompatibility,
-    /// or `None` if `pairs` is empty or at least one pair is compatible.
+    /// Compares `pairs`, the alternatives of a union. Returns the incompatibility of the first pair
+    /// if all pairs are incompatible. Returns `None` if `pairs` is empty or at least one pair is
+    /// compatible.
     fn compare_any(
         &mut self,
         pairs: impl Iterator<Item = Pair<'s>>,

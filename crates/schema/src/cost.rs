@@ -96,8 +96,8 @@ impl ValidationCost {
         cost
     }
 
-    /// Returns `true` if `unevaluatedProperties` or `unevaluatedItems` evaluates nested subschemas
-    /// again for the same value.
+    /// Returns `true` if the subschema has `unevaluatedProperties` or `unevaluatedItems`, which
+    /// evaluate nested subschemas again for the same value.
     pub(super) fn reevaluates(&self) -> bool {
         self.reevaluates
     }

@@ -1,4 +1,4 @@
-//! Derivation of schemas from Rust types. Keywords without information for a model are omitted.
+//! Derivation of schemas from Rust types. Keywords that a model does not need are omitted.
 
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ impl Schema {
     }
 
     /// Returns an object schema with the single required property `property`, described by this
-    /// schema. Use it for protocols that accept only objects. References are rewritten for the new
+    /// schema. Use it for protocols that accept only objects. References stay valid at the new
     /// location.
     ///
     /// # Examples

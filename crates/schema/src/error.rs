@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The error for a rejected schema. It contains the JSON pointer of the faulty subschema and the
-/// [`SchemaFault`].
+/// The error for a rejected schema. It contains the JSON pointer of the faulty part of the schema
+/// and the [`SchemaFault`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema at {}: {fault}", PointerDisplay(pointer))]
 pub struct SchemaError {
@@ -66,7 +66,8 @@ pub enum SchemaFault {
     /// The schema is invalid according to the meta-schema of its dialect. Contains the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The root of a tool's parameter schema is a boolean, or its `type` does not allow objects.
+    /// The root of a tool's parameter schema is a boolean, or its `type` or the target of its
+    /// `$ref` does not allow objects.
     #[error("the arguments of a tool must be an object")]
     NotAnObject,
 }
@@ -76,8 +77,9 @@ impl SchemaError {
         Self { pointer: pointer.into(), fault }
     }
 
-    /// Returns the JSON pointer of the faulty subschema. The pointer is empty for the root, and for
-    /// faults of the whole document such as [`TooLarge`](SchemaFault::TooLarge).
+    /// Returns the JSON pointer of the faulty part of the schema, such as `/items/$ref`. The
+    /// pointer is empty for the root, and for faults of the whole document such as
+    /// [`TooLarge`](SchemaFault::TooLarge).
     pub fn pointer(&self) -> &str {
         &self.pointer
     }

@@ -48,7 +48,7 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
     // `errors` may be empty for an invalid value, because `is_valid` and `iter_errors` of the
-    // `jsonschema` crate disagree if a subschema and the root declare different dialects.
+    // `jsonschema` crate may disagree if a subschema and the root declare different dialects.
     if violations.is_empty() {
         violations.push(unspecified_violation(value));
     }
@@ -236,8 +236,8 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the subschema of the property `name` from the schema with the failed keyword of
-    /// `error`. Returns `None` if this schema does not declare the property.
+    /// Returns the subschema that is declared for the property `name` beside the failed keyword of
+    /// `error`. Returns `None` if the property is not declared there.
     fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];
@@ -288,7 +288,8 @@ fn nearest_name<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
 }
 
 /// Returns the names of the properties that `schema` declares, either directly or in nested
-/// `allOf`, `anyOf` and `oneOf`. References are resolved in `root`.
+/// `allOf`, `anyOf` and `oneOf`. References are resolved in `root`. Properties with the schema
+/// `false` are omitted.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
     let mut seen_names = HashSet::new();
     let mut names = Vec::new();

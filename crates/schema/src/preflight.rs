@@ -19,8 +19,9 @@ pub use self::survey::exceeds_depth;
 pub(super) use self::survey::{child_count, drop_iteratively, exceeds_size};
 use super::error::{SchemaError, SchemaFault};
 
-/// The maximum nesting of objects and arrays in a valid value: 100 levels. The parser of
-/// `serde_json` accepts 127 levels, so each valid value can be parsed again from its JSON text.
+/// The maximum nesting of objects and arrays in a valid value: 100 levels. Long chains of `allOf`
+/// or `$ref` in a schema reduce this limit. The parser of `serde_json` accepts 127 levels, so each
+/// valid value can be parsed again from its JSON text.
 pub const MAX_VALUE_DEPTH: usize = 100;
 
 /// Limits for a schema, checked before it is compiled.
@@ -45,8 +46,7 @@ pub struct SchemaLimits {
     /// The maximum number of JSON values in the schema, including nested values. 10,000 by default.
     pub nodes: usize,
     /// The maximum number of subschemas that apply to the same value, for example through `allOf`
-    /// and `$ref`. A subschema with several references counts once per reference. 10,000 by
-    /// default.
+    /// and `$ref`. A subschema counts once per reference to it. 10,000 by default.
     pub expansion: usize,
     /// The maximum number of states in all regular expressions of the schema. The number is
     /// estimated before the expressions are compiled. 100,000 by default.

@@ -36,10 +36,11 @@ pub enum SchemaTarget {
     /// The rules are those of [Supported schemas][supported], as of 2026:
     ///
     /// - Objects are closed, and all their properties are required. An optional property becomes
-    ///   nullable. [`repair`](super::repair()) removes the `null` from the arguments again, and so
-    ///   does a pipeline without [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
-    /// - The only combinators are `anyOf`, which is not allowed at the root, and `$ref` to the root
-    ///   or into `$defs`. References may be recursive.
+    ///   nullable. [`repair`](super::repair()) removes a `null` that the original schema does not
+    ///   allow, unless the policy is [`RepairPolicy::Strict`](super::RepairPolicy::Strict). The
+    ///   pipelines of `haft-core` repair arguments in the same way.
+    /// - The only combinator is `anyOf`, which is not allowed at the root. A `$ref` leads to the
+    ///   root or into `$defs`, and may be recursive.
     /// - The supported constraints are `enum` and `const`; `pattern` and nine values of `format`
     ///   for strings; bounds and `multipleOf` for numbers; `minItems` and `maxItems` for arrays.
     /// - A schema has at most 5,000 properties, 10 levels, 1,000 enum values, and 120,000
@@ -57,16 +58,16 @@ pub enum SchemaTarget {
     /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function,
     /// directly or through a gateway. Gemini rejects a request with any other keyword.
     ///
-    /// - A schema has either a single `type` or an `anyOf` with annotations only, and may be
+    /// - A schema has either a single `type`, or an `anyOf` beside annotations only. It may be
     ///   `nullable`. The root is an object.
     /// - References are replaced with their targets. A recursive reference becomes a schema for any
     ///   value of the target's type.
-    /// - The supported constraints are `enum` of non-empty strings; four formats of numbers, and
-    ///   `date-time`; `minimum` and `maximum`; `pattern`; bounds of lengths and sizes; `required`
-    ///   for declared properties. Every array has `items`.
+    /// - The supported constraints are `enum` with non-empty strings; the formats `int32`, `int64`,
+    ///   `float`, `double` and `date-time`; `minimum` and `maximum`; `pattern`; bounds on lengths
+    ///   and sizes; `required` for declared properties. Every array has `items`.
     ///
-    /// Short constraints of other kinds are moved to the `description`. Long constraints are
-    /// dropped.
+    /// Other constraints are moved to the `description` if they are short, and dropped if they are
+    /// long. `additionalProperties: false` is always dropped.
     Gemini,
     /// A reduced JSON Schema for small models, which are distracted by long schemas.
     ///
@@ -74,7 +75,7 @@ pub enum SchemaTarget {
     ///   value of the target's type.
     /// - Titles, identifiers and keywords that only matter to validators are omitted, for example
     ///   `if`, `not` or `additionalProperties: false`.
-    /// - Optional properties are not nullable.
+    /// - `null` is removed from the types and alternatives of optional properties.
     /// - Descriptions are shortened to at most 300 bytes, at the end of a sentence if possible.
     SmallModel,
 }
@@ -88,7 +89,8 @@ pub struct ProviderSchema {
     /// `true` if `value` follows the rules of the provider's strict mode. If `false`, `value` must
     /// be sent without strict mode.
     pub is_strict: bool,
-    /// The differences between the original schema and `value`.
+    /// The lossy changes from the original schema to `value`, and the obstacle to strict mode, if
+    /// there is one. Lossless changes, such as an inlined reference, are not listed.
     pub changes: Vec<SchemaChange>,
 }
 

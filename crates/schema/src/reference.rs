@@ -21,7 +21,7 @@ pub enum Reference {
 
 impl Reference {
     /// Parses `text`, the value of a `$ref`. Returns `None` if `text` is a reference to another
-    /// document, or contains an invalid percent-encoding.
+    /// document, or if the percent-decoded fragment is not valid UTF-8.
     pub fn parse(text: &str) -> Option<Self> {
         let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
@@ -54,8 +54,8 @@ fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String
     iter::successors(next(schema), move |(_, schema)| next(schema)).take(MAX_HOPS)
 }
 
-/// Appends `token` to the JSON pointer `pointer`, and escapes `~` and `/` in `token` (RFC 6901,
-/// section 3).
+/// Returns the JSON pointer `pointer` with `token` appended. In `token`, `~` and `/` are escaped
+/// (RFC 6901, section 3).
 pub fn join_pointer(pointer: &str, token: &str) -> String {
     let mut joined = pointer.to_owned();
     push_token(&mut joined, token);

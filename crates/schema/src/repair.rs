@@ -17,8 +17,8 @@ use super::error::PointerDisplay;
 /// `{"arguments": {"x": 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// The maximum number of nested layers, such as `{"args": …}` or a string with a JSON object, that
-/// a repair removes from around the arguments.
+/// The maximum number of layers around the arguments, such as `{"args": …}` or a string with a JSON
+/// object, that a repair removes.
 const MAX_LAYERS: usize = 4;
 
 /// The treatment of arguments that are invalid for the schema of a tool.

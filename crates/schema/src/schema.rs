@@ -48,7 +48,7 @@ pub struct Property<'s> {
     pub name: &'s str,
     /// The subschema of the property. Its references are resolved against the whole schema.
     pub schema: &'s Value,
-    /// `true` if the `required` keyword of the schema lists the property.
+    /// `true` if the declaring object schema lists the property in `required`.
     pub is_required: bool,
 }
 
@@ -113,8 +113,8 @@ impl Schema {
     /// Derives the schema of the JSON from which `T` is deserialized.
     ///
     /// The schemas of nested types are inlined. A recursive type becomes a `$ref` into `$defs`.
-    /// Keywords without information for a model are omitted: `$schema`, the title derived from the
-    /// name of the type, and number formats such as `int64`.
+    /// Keywords that a model does not need are omitted: `$schema`, the title derived from the name
+    /// of the type, and number formats such as `int64`.
     ///
     /// # Errors
     ///
@@ -127,8 +127,9 @@ impl Schema {
     /// Derives the schema of the JSON to which `T` is serialized.
     ///
     /// This schema differs from the schema of [`Schema::from_type`] if `T` has different names for
-    /// serialization and deserialization (`#[serde(rename(…))]`). It also differs for fields with a
-    /// default, which are optional in the input, but always present in the output.
+    /// serialization and deserialization (`#[serde(rename(…))]`). It also differs for `Option`
+    /// fields and fields with `#[serde(default)]`, which are optional in the input. In the output,
+    /// they are required, unless they have `skip_serializing_if`.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl Schema {
     ///
     /// The same errors as [`Schema::new`], and
     /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root is a boolean, or
-    /// if its `type` does not allow objects.
+    /// if its `type` or the target of its `$ref` does not allow objects.
     pub fn for_arguments(value: Value) -> Result<Self, SchemaError> {
         Self::new(value)?.into_arguments()
     }
@@ -170,7 +171,7 @@ impl Schema {
     /// # Errors
     ///
     /// Returns [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root is a
-    /// boolean, or if its `type` does not allow objects.
+    /// boolean, or if its `type` or the target of its `$ref` does not allow objects.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
         match arguments::to_object_root(self.as_value(), self.0.validator.draft())? {
             Some(value) => self.with_root(value),
@@ -178,8 +179,8 @@ impl Schema {
         }
     }
 
-    /// Compiles `value`, a slightly changed copy of this schema, without another preflight. `value`
-    /// must still obey the limits, so it may add only a few keywords.
+    /// Compiles `value`, a slightly changed copy of this schema, without another preflight. The
+    /// change must add at most a few keywords, because the limits are not checked again.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner { is_closed: self.0.is_closed, ..Inner::new(value, validator) })))
@@ -255,7 +256,8 @@ impl Schema {
     }
 
     /// Checks `value`. Returns `Some(true)` if it is valid, and `Some(false)` if it is invalid or
-    /// nested too deeply. Returns `None` if the check exceeds its cost budget.
+    /// nested too deeply. Returns `None` if the check exceeds its cost budget, or if the validator
+    /// with a budget cannot be compiled.
     pub(crate) fn try_is_valid(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);

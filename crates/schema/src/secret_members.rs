@@ -13,7 +13,7 @@ pub struct SecretMembers {
     /// `true` if the whole value is secret.
     pub is_whole_value: bool,
     /// The names of secret object members at any level of the value. If a secret has no name, such
-    /// as a secret array item, the closest member around it is secret as a whole.
+    /// as a secret array item, the closest enclosing member is secret as a whole.
     pub names: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ fn is_marked(schema: &Value) -> bool {
 }
 
 /// Collects the secret members from the subschemas in `graph`. If a secret has no name, such as an
-/// array item, the closest named member around it becomes secret.
+/// array item, the closest enclosing member becomes secret.
 fn secrets_of_graph(graph: &SchemaGraph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))

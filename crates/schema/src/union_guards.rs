@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 use super::preflight::subschemas;
 use super::reference::{self, Reference, join_pointer};
 
-/// Returns a copy of the schema `root` with a guard around each alternative of a union. Returns
-/// `None` if no alternative has a signature.
+/// Returns a copy of the schema `root` with a guard around each alternative that has a signature
+/// (see [`signatures`]). Returns `None` if no alternative has a signature.
 pub(super) fn with_guards(root: &Value) -> Option<Value> {
     let mut alternatives = BTreeMap::new();
     let mut references = Vec::new();

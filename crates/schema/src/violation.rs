@@ -8,10 +8,12 @@ use super::wording;
 /// The maximum number of violations that are listed for a value. Further violations are only
 /// counted.
 pub(super) const MAX_LISTED: usize = 20;
-/// The maximum length of one displayed violation, in bytes. A JSON pointer longer than a quarter of
-/// this length, and a message longer than three quarters, are shortened.
+/// The maximum length of one displayed violation, in bytes, without punctuation and ellipses. A
+/// JSON pointer longer than a quarter of this length, and a message longer than three quarters, are
+/// shortened.
 const MAX_LINE_BYTES: usize = 2_000;
-/// The maximum length of the displayed list of violations, in bytes.
+/// The maximum length of the displayed list of violations, in bytes, without the last line
+/// `and N more`.
 const MAX_TEXT_BYTES: usize = 4_000;
 
 /// A violation of a schema at one location in a value.

@@ -84,8 +84,8 @@ pub fn generate_example(schema: &Schema) -> Result<Value, ExampleError> {
     generate_nth_example(schema, 0)
 }
 
-/// Generates an example of `schema`. `number` selects the example: different numbers give different
-/// examples if the schema allows several values.
+/// Generates an example of `schema`. `number` selects the example: different numbers usually give
+/// different examples if the schema allows several values.
 ///
 /// `number` is read as a mixed-radix number. Each choice in the schema, such as an `anyOf`, takes
 /// one digit, which selects one of its options.

@@ -100,8 +100,8 @@ impl ScriptedModel {
         self.reply_with(move |_request| Ok(response))
     }
 
-    /// Adds a step that replies with the concatenation of `texts`. A stream yields one event for
-    /// each text.
+    /// Adds a step that replies with the concatenation of `texts`. A stream yields one
+    /// [`ChatEvent::TextDelta`] for each text.
     ///
     /// # Examples
     ///
@@ -149,8 +149,8 @@ impl ScriptedModel {
     }
 
     /// Adds a step that calls `step` with the request and returns its result. `step` may contain
-    /// assertions about the request. As in [`reply`](Self::reply), a default usage of the response
-    /// is set to one request without tokens.
+    /// assertions about the request. If the usage of the response has its default value, it is set
+    /// to one request without tokens, as in [`reply`](Self::reply).
     #[must_use]
     pub fn reply_with(
         self,

@@ -10,7 +10,7 @@ pub(super) enum ScriptedReply {
     /// may be missing.
     Events(Vec<Result<ChatEvent, ModelError>>),
     /// A reply that never completes. A stream yields these events and then stays pending until it
-    /// is dropped. A call of `chat` stays pending from the start.
+    /// is dropped. A call to `chat` stays pending from the start.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

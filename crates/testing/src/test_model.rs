@@ -24,9 +24,10 @@ use haft_core::{
 ///
 /// The first reply calls every tool that was not yet called in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains only one call.
-/// After all tools have been called, the model answers. Two tool choices prevent the answer: with
-/// `ToolChoice::Required`, the model then repeats the call of the last permitted tool, and with
-/// [`ToolChoice::Tool`], it calls the named tool in every reply.
+/// After all tools have been called, the model answers. With [`ToolChoice::None`], it answers
+/// immediately. Two tool choices prevent the answer: with `ToolChoice::Required`, the model repeats
+/// the call of the last permitted tool, and with [`ToolChoice::Tool`], it calls the named tool in
+/// every reply.
 ///
 /// The answer depends on the [`ResponseFormat`] of the request. It is an example of the schema for
 /// `JsonSchema`, and `{}` for `JsonObject`. For `Text`, it is the text set with

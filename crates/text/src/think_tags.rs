@@ -11,7 +11,7 @@ pub const CLOSE_TAG: &str = "</think>";
 
 /// The limit on buffered whitespace, in bytes. It bounds the memory of the parser. If the
 /// whitespace at the beginning reaches this limit, all text is returned unchanged. Whitespace of
-/// this length inside the block is returned as reasoning.
+/// this length after other reasoning is returned as reasoning.
 const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 
 /// A parser that separates a leading `<think>…</think>` block from streamed text.
@@ -19,7 +19,9 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 /// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
 /// the reasoning of a model in the text. Only a block at the beginning is treated as reasoning. A
 /// tag after other text remains text. Whitespace around the reasoning, and between the closing tag
-/// and the text, is dropped. The output is the same for any division of the text into pieces.
+/// and the text, is dropped. The output is the same for any division of the text into pieces. The
+/// exception is reasoning that ends with 1 KiB or more of whitespace: a part of this whitespace may
+/// be returned.
 ///
 /// # Examples
 ///
@@ -38,8 +40,8 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Received text that was not returned yet, because it may be a part of a tag, or whitespace
-    /// that will be dropped.
+    /// Received text that was not returned yet, because it may be part of a tag, or whitespace that
+    /// must be dropped.
     buffer: String,
 }
 

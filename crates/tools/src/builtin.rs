@@ -7,9 +7,9 @@ use crate::{Calculator, GetCurrentDatetime};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinConfig {
-    /// Includes `get_current_datetime`. Default: `true`.
+    /// `true` if `get_current_datetime` is included. Default: `true`.
     pub datetime: bool,
-    /// Includes `calculator`. Default: `true`.
+    /// `true` if `calculator` is included. Default: `true`.
     pub calculator: bool,
 }
 

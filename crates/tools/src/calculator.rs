@@ -45,8 +45,8 @@ pub struct Calculation {
 ///
 /// # Errors
 ///
-/// Returns a [`CalculatorError`] if the expression is invalid, or if a value in it is not a real
-/// number or too large.
+/// Returns a [`CalculatorError`] if the expression is invalid or too long, or if a value in it is
+/// not a real number or is too large.
 // The description contains no example with numbers, because small models copy the example instead
 // of the expression in the question.
 #[tool(

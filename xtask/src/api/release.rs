@@ -1,9 +1,8 @@
 //! Compares the public API with the latest release, by the rules of semantic versioning.
 //!
 //! A release is a git tag such as `v1.2.3`. Without a release tag, nothing is compared. A removed
-//! or changed line is a breaking change. Added lines are not reported, although two kinds of
-//! additions break users: a trait method without a default, and a new variant of an exhaustive
-//! enum.
+//! or changed line is a breaking change. Added lines are not reported, although some additions
+//! break users, such as a trait method without a default or a new variant of an exhaustive enum.
 
 use super::snapshot::missing_lines;
 use crate::failure::Failure;

@@ -32,8 +32,8 @@ pub(super) fn missing_lines<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     missing
 }
 
-/// Returns the value of `format_version`, the last field in the JSON of rustdoc. `None` if there is
-/// no such field.
+/// Returns the value of `format_version`, the last field in the JSON of rustdoc. Returns `None` if
+/// there is no such field.
 pub(super) fn format_version(json: &str) -> Option<u64> {
     let (_, rest) = json.rsplit_once("\"format_version\":")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

@@ -17,8 +17,8 @@ fn difference_lists_removed_and_added_items() {
     assert_eq!(difference("docs/api/a.txt", old, "pub fn a::g()\npub fn a::f()\npub mod a\n"), None);
 }
 
-/// `--update` writes the current API to the snapshots, so it accepts every change. It cannot accept
-/// that an item of the latest release is missing.
+/// `--update` writes the current API to the snapshots, so it accepts every difference from them. It
+/// does not accept the removal of an item of the latest release.
 #[test]
 fn update_is_no_remedy_for_removed_items() {
     let finding = ["-pub mod a".to_owned()];

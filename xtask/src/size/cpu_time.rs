@@ -6,8 +6,8 @@ use std::fs;
 /// architecture of Rust.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Measures the CPU time (user and system) of child processes that have exited, and of the children
-/// of these processes.
+/// A clock for the CPU time (user and system) of child processes that have exited, including the
+/// time of their own children.
 pub(super) struct CpuClock {
     start: Option<u64>,
 }
@@ -31,7 +31,7 @@ fn children_ticks() -> Option<u64> {
 }
 
 /// Parses `stat`, the content of `/proc/self/stat`. Returns the sum of its fields `cutime` and
-/// `cstime` (numbers 16 and 17 in proc(5)), in clock ticks. `None` if a field is missing.
+/// `cstime` (numbers 16 and 17 in proc(5)), in clock ticks. Returns `None` if a field is missing.
 pub(super) fn parse_child_ticks(stat: &str) -> Option<u64> {
     // Field 2, the name of the program, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;

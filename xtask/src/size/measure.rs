@@ -32,7 +32,7 @@ pub(super) fn count_third_party(tree: &str) -> u32 {
     u32::try_from(crates.len()).unwrap_or(u32::MAX)
 }
 
-/// Returns the size of `file` in megabytes. `None` if the file does not exist.
+/// Returns the size of `file` in megabytes. Returns `None` if the file does not exist.
 #[expect(clippy::cast_precision_loss, reason = "a file is smaller than 2^53 bytes")]
 pub(super) fn file_megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)

@@ -61,8 +61,8 @@ const SOLE_USERS: &[(&str, &str)] =
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
 const CORE_TOKIO_FEATURES: &[&str] = &["rt", "sync", "time"];
 
-/// The only dependencies that `haft-openai` may have without its feature `client`, so that it
-/// contains neither an HTTP stack nor an async runtime.
+/// The only dependencies that `haft-openai` may have without its feature `client`. Without this
+/// feature, the crate only converts between formats, and contains no HTTP stack.
 const FORMAT_DEPENDENCIES: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {

@@ -1,5 +1,4 @@
-//! Rule: a crate root has at most 30 public names. If a crate has more public names, they belong in
-//! public modules.
+//! Rule: a crate root has at most 30 public names. Further public names belong in public modules.
 
 use super::{Finding, SourceTree};
 use crate::workspace::Package;
@@ -24,7 +23,7 @@ fn check_root(path: &str, tree: &SourceTree) -> Option<Finding> {
 }
 
 /// Counts the public names in `text`, the content of a `lib.rs`. All public modules and re-exported
-/// crates count as one name in total. `None` if the file has a glob re-export.
+/// crates count as one name in total. Returns `None` if the file has a glob re-export.
 fn count_names(text: &str) -> Option<usize> {
     let code: String = text
         .lines()

@@ -30,8 +30,8 @@ fn dead_anchor(path: &str, page: &str, target: &str, tree: &SourceTree) -> Optio
 }
 
 /// Resolves `target`, the target of a link on the page at the path `page`, to a path from the root
-/// of the repository. `None` if the target is a URL, a heading on the same page, or a Rust path
-/// such as `crate::Tool`.
+/// of the repository. Returns `None` if the target is a URL, a heading on the same page, or a Rust
+/// path such as `crate::Tool`.
 pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     if target.is_empty() || target.contains(':') {

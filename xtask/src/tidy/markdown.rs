@@ -100,7 +100,7 @@ fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
 }
 
 /// Converts a character of a heading to a character of its anchor, by the rules of GitHub and
-/// mdBook. `None` if the character is not part of the anchor.
+/// mdBook. Returns `None` if the character is not part of the anchor.
 fn anchor_character(character: char) -> Option<char> {
     match character {
         ' ' => Some('-'),

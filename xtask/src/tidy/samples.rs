@@ -1,8 +1,9 @@
 //! Rule: Rust code in the book is either a copy of a file or a doctest.
 //!
 //! On every Markdown page, a code block after `<!-- source: PATH -->` must equal the file at this
-//! path, and no block may be marked `ignore`. The README must contain two copies of examples. The
-//! other Rust blocks in the chapters of the book are doctests of the package in `tests/`.
+//! path, and no block may be marked `ignore`. The README must contain a copy of each file in
+//! [`README_EXAMPLES`]. The other Rust blocks in the chapters of the book are doctests of the
+//! package in `tests/`.
 
 use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;

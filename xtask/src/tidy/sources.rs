@@ -1,5 +1,5 @@
-//! Rules for Rust files. They check names, lengths and included files, and reject ignored tests and
-//! I/O in `haft-core`.
+//! Rules for Rust files. They check names, lengths and included files, reject ignored tests, and
+//! reject I/O in `haft-core`.
 
 use super::links::resolve;
 use super::{Finding, SourceTree};
@@ -130,8 +130,8 @@ fn unpackaged_includes(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns the path in the first `include_str!`, `include_bytes!` or `include!` of `line`. `None`
-/// if there is no such macro.
+/// Returns the path in the first `include_str!`, `include_bytes!` or `include!` of `line`. Returns
+/// `None` if there is no such macro.
 fn included_file(line: &str) -> Option<&str> {
     let (_, call) = ["include_str!(\"", "include_bytes!(\"", "include!(\""]
         .iter()

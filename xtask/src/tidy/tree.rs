@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-/// Folders of build output and downloads. They are not read.
+/// The folders that are not read: build output, the git repository and the files of fuzzing.
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
 /// The text of each file. The keys are the paths from the root of the repository, with `/` as

@@ -34,7 +34,7 @@ fn duplicates(name: &str, places: &[Location<'_>]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Returns the name of the public type that `line` declares. `None` if it declares none. A
+/// Returns the name of the public type that `line` declares. Returns `None` if it declares none. A
 /// re-export (`pub use`) is not a declaration.
 fn declared_type(line: &str) -> Option<&str> {
     let (keyword, rest) = line.trim_start().strip_prefix("pub ")?.split_once(' ')?;

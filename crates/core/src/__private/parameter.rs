@@ -26,8 +26,9 @@ impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
 /// A function parameter that the model sets.
 ///
-/// The operations on `T` are stored as function pointers, so the trait bounds for them are only on
-/// [`argument`]. A type that does not satisfy the bounds therefore causes a single compiler error.
+/// The operations on `T` are stored as function pointers, so only the constructors, such as
+/// [`argument`], have trait bounds for them. A type that does not satisfy the bounds therefore
+/// causes a single compiler error.
 pub struct Parameter<T> {
     name: &'static str,
     description: Option<&'static str>,

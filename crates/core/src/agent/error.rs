@@ -56,8 +56,8 @@ pub enum AgentErrorKind {
     /// The tool choice requires a tool that is not available.
     #[error("the model cannot be made to call {required}: {}", describe_available_tools(available))]
     UnavailableToolChoice {
-        /// The required tool in the words of the error message: the quoted name of the tool, or
-        /// `a tool` if the tool choice accepts any tool.
+        /// The required tool, as shown in the error message: its quoted name, or `a tool` if the
+        /// tool choice accepts any tool.
         required: String,
         /// The names of the available tools.
         available: Vec<String>,

@@ -16,7 +16,8 @@ use crate::{
 #[non_exhaustive]
 pub enum RunEvent {
     /// A router selected an agent, or an agent of a hand-off group took over the conversation. A
-    /// hand-off group also emits this event for its first agent.
+    /// hand-off group also emits this event when its first agent starts and when a suspended run is
+    /// resumed.
     Routed {
         /// The name of the selected agent. `None` if no route of the router matches the task. In
         /// this case, the fallback agent runs. Without a fallback agent, the answer is a clarifying
@@ -81,7 +82,7 @@ pub enum RunEvent {
         /// The suspended call, with the kind of decision that it waits for.
         pending: Box<PendingCall>,
     },
-    /// The run ended. This is the last event.
+    /// The run ended with an answer or was suspended. This is the last event.
     Done {
         /// The answer, or the suspended run.
         output: RunOutput,

@@ -43,7 +43,8 @@ impl SuspendedRun {
 
     /// Creates the input that resumes the run with `decisions`. Each item is the id of an
     /// [undecided call](Self::undecided_calls) and the decision about this call. Calls without a
-    /// decision stay suspended. The resumed run fails if a call id is unknown.
+    /// decision stay suspended. The resumed run fails if a call id is unknown or a decision does
+    /// not match its call.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }

@@ -13,8 +13,10 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments violate the input schema of the tool. Contains the list of violations. The
-    /// tool did not run.
+    /// The arguments are invalid. Contains a description of the problems.
+    ///
+    /// The pipeline rejects arguments that are too long, are malformed or violate the input schema,
+    /// and the tool does not run. A tool can also reject arguments itself.
     #[error("invalid arguments: {0}")]
     InvalidArguments(Cow<'static, str>),
     /// The tool rejected the arguments and requests another call with different arguments. Contains
@@ -45,7 +47,7 @@ pub enum ToolError {
     /// The run was cancelled. Side effects may have happened.
     #[error("cancelled")]
     Cancelled,
-    /// The tool does not exist. Contains the error message, which lists the available tools.
+    /// The tool does not exist. Contains the error message, which lists up to 30 available tools.
     #[error("{0}")]
     NotFound(String),
     /// The effect of the call is unknown, for example because the connection was lost or the

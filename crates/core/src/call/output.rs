@@ -15,9 +15,9 @@ pub enum ToolResponse {
     /// The pending state of a call that needs a decision. The run is suspended until the decision
     /// arrives.
     ///
-    /// The tool is then called again, with the decision in
-    /// [`ToolContext::decision`](crate::tool::ToolContext::decision). It is not called again if the
-    /// decision is a denial, an output or a failure.
+    /// If the decision is a denial, an output or a failure, the call ends. After any other
+    /// decision, the tool is called again and reads the decision with
+    /// [`ToolContext::decision`](crate::tool::ToolContext::decision).
     Pending(Pending),
 }
 

@@ -29,7 +29,8 @@ pub enum DecisionError {
         /// `an approval or a denial`.
         expected: &'static str,
     },
-    /// The id of a nested decision does not belong to a call that is suspended inside this call.
+    /// The call id of a nested decision is unknown: no call with this id is suspended inside the
+    /// call.
     #[error("no call {id:?} is suspended inside the call; suspended: {suspended}")]
     UnknownCall {
         /// The id in the decision.

@@ -58,7 +58,8 @@ pub enum ModelError {
     #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
     Server {
         /// The HTTP status code. For an error in a response with status 200, such as an error event
-        /// in a stream, this is the status in the error itself, or `None` if it contains no status.
+        /// in a stream, the status is derived from the code or type of the error. `None` if neither
+        /// implies a status.
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
@@ -203,15 +204,16 @@ impl ModelError {
     /// - the model does not exist, does not support the request, or failed itself
     /// - the reply is truncated, empty or malformed
     ///
-    /// Returns `false` if the request itself was rejected, or if the conversation is too long. An
-    /// agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the failure
-    /// of the last model decides. Without any failure, the result is `false`.
+    /// Returns `false` if the server rejected the request as invalid, or if the conversation is too
+    /// long. An agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the
+    /// failure of the last model decides. Without any failure, the result is `false`.
     pub fn allows_fallback(&self) -> bool {
         match self {
             // Another server or model may accept a request that was rejected with one of these
             // statuses: redirects (3xx), missing payment (402), unknown models or endpoints (404,
-            // 410), unsupported methods (405), and conflicts and server errors that the server
-            // declares as permanent (409, 5xx with `x-should-retry: false`).
+            // 410), unsupported methods (405), and permanent server errors (501, 505). Conflicts
+            // (409) and other server errors (5xx) are rejections only if the server declares them
+            // as permanent with `x-should-retry: false`.
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 409 | 410 | 500..),
             Self::ContextTooLong(_) => false,
             Self::AllFailed { failures } => {

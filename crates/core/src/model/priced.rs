@@ -18,8 +18,8 @@ impl<M: ChatModel> PricedModel<M> {
     }
 
     /// Sets the cost of `response` if it has no cost yet, its tokens were reported, and its model
-    /// has a price. An existing cost is kept: it comes from an inner `PricedModel` wrapper with
-    /// more specific prices.
+    /// has a price. An existing cost is kept. It may come from an inner `PricedModel` with more
+    /// specific prices, or be the zero cost of a cached reply.
     fn add_cost(&self, response: &mut ChatResponse) {
         if response.usage.priced_requests > 0 {
             return;

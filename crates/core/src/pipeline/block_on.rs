@@ -23,7 +23,7 @@ const PROBES: usize = 1024;
 /// # Errors
 ///
 /// Fails inside a task of a tokio runtime, where blocking could deadlock. The error names `method`,
-/// the async method to use instead.
+/// the async method to use instead. Also fails if no runtime can be created for `future`.
 pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, ToolError> {
     let inside_runtime = || {
         ToolError::Fatal(format!(

@@ -11,14 +11,14 @@ pub(super) enum GateOutcome {
     /// The call is permitted and must now run.
     Run {
         arguments: Value,
-        /// A copy of `arguments` if a person approved them. `None` if no person approved them.
+        /// A copy of `arguments` if they were approved. `None` without an approval.
         approved: Option<Value>,
-        /// `true` if the person changed the arguments when approving the call.
+        /// `true` if the approval changed the arguments.
         is_changed: bool,
     },
     /// The call must not run, because the decision about the call already contains the output.
     Done(ToolOutput),
-    /// The call is suspended until a person approves it.
+    /// The call is suspended until it is approved or denied.
     Suspended(Pending),
 }
 

@@ -79,7 +79,7 @@ pub trait ResultStore: Send + Sync {
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 
     /// Returns the handles of all outputs that belong to the caller identified by `cx`, oldest
-    /// first. An error message about an unknown handle lists these handles.
+    /// first. An error message about an unknown handle lists the newest of these handles.
     ///
     /// The default implementation returns no handles. A store must return no handles to callers
     /// without a principal and without a run.
@@ -133,7 +133,7 @@ struct StoredOutput {
     owner: Owner,
 }
 
-/// The owner of a stored output. Only its owner can read the output.
+/// The owner of a stored output. Only this owner can read the output.
 #[derive(PartialEq)]
 enum Owner {
     Principal(String),

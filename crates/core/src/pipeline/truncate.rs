@@ -144,8 +144,8 @@ impl Truncator<'_> {
         let visible = (kept < bytes).then(|| join_texts(&content));
         notes.push(self.storage_note(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
-        // The note is appended to the last text piece, so that an output with one text piece still
-        // has one piece.
+        // If the last piece is text, the note is appended to it, so that an output with one text
+        // piece still has one piece.
         match content.last_mut() {
             Some(Content::Text { text }) => *text = format!("{text}\n{note}"),
             _ => content.push(Content::text(note)),
@@ -156,8 +156,8 @@ impl Truncator<'_> {
     /// Returns a note for the model about the location of the full result. `visible` is the text
     /// left after truncation, or `None` if no text was cut.
     ///
-    /// The note contains an example call that reads the rest of the text if the full result was
-    /// just stored, text was cut, and one of the tools reads stored results.
+    /// If the full result was just stored, text was cut, and one of the tools reads stored results,
+    /// the note contains an example call that reads the rest of the text.
     fn storage_note(&self, full: &StoreOutcome, visible: Option<&str>) -> String {
         let handle = match full {
             StoreOutcome::Stored(handle) => handle,

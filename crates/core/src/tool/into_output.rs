@@ -61,8 +61,8 @@ pub trait IntoToolOutput {
     /// Fails with the error that the function returned, or if the value cannot be serialized.
     fn into_tool_output(self) -> Result<ToolResponse, ToolError>;
 
-    /// Returns the output schema of a tool with this return type. `None` if the type produces no
-    /// structured output.
+    /// Returns the output schema of a tool with this return type. `None` if the type defines no
+    /// output schema, as in the default implementation.
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
         None
     }

@@ -49,12 +49,13 @@ impl ToolName {
     /// name.
     ///
     /// A valid name is returned unchanged. In an invalid name, invalid characters are replaced with
-    /// `_`, and the name is shortened if necessary. Then `_` and the first 48 bits of the SHA-256
-    /// digest of `foreign` are appended, as 12 lowercase hexadecimal digits. For example,
-    /// `get.weather` becomes `get_weather_f65d43288143`.
+    /// `_`, the name is shortened if necessary, and trailing `_` are removed. An empty result is
+    /// replaced with `tool`. Then `_` and the first 48 bits of the SHA-256 digest of `foreign` are
+    /// appended, as 12 lowercase hexadecimal digits. For example, `get.weather` becomes
+    /// `get_weather_f65d43288143`.
     ///
-    /// A valid name that already ends with `_` and 12 of these digits is converted as well, so that
-    /// it cannot imitate a converted name.
+    /// A valid name that already ends with `_` and 12 lowercase hexadecimal digits is converted as
+    /// well, so that it cannot imitate a converted name.
     ///
     /// The same `foreign` is converted to the same name in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {

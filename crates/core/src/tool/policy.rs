@@ -20,8 +20,8 @@ pub struct ToolPolicy {
     /// Default: `false`.
     pub sequential: bool,
     /// The function that returns the resources of a call. Calls with conflicting resources run in
-    /// order, other calls in parallel. With `None`, a call conflicts only with calls to
-    /// [sequential](Self::sequential) tools. Default: `None`.
+    /// order, other calls in parallel. With `None`, a call conflicts only with calls that run
+    /// alone, such as calls to [sequential](Self::sequential) tools. Default: `None`.
     pub touches: Option<TouchFn>,
     /// `true` if a repeated call with the same arguments has no further effect. Calls to an
     /// idempotent tool may be repeated after a crash, and their results may be cached. Default:

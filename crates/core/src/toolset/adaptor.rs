@@ -77,7 +77,7 @@ pub(super) enum Adaptation {
 }
 
 /// The cache key of a prepared snapshot: the id of the original snapshot, and the new definition of
-/// each tool, or `None` if the tool is hidden.
+/// each tool, with `None` for hidden tools.
 type PreparedKey = (u64, Vec<Option<ToolDefinition>>);
 
 impl Adaptation {

@@ -81,7 +81,8 @@ impl BackgroundSource {
                         let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
                         match deadline::timeout(FOREGROUND_TIMEOUT, &mut task).await {
                             Ok(listing) => listing.unwrap_or_else(|_panic| Err(panic_error(self.label()))),
-                            // Without a timer, the first poll of the listing has already failed.
+                            // The error cannot be `NoTimer`: without a timer, the first poll of the
+                            // listing has already failed.
                             Err(_elapsed) => return self.continue_in_background(cx, task),
                         }
                     }

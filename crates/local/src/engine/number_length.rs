@@ -8,8 +8,9 @@ use llguidance::toktrie::SimpleVob;
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// The maximum length of a number with a fraction or an exponent, in bytes. The longest 64-bit
-/// float in decimal notation has this length, including sign, point and exponent.
+/// The maximum length of a number with a fraction or an exponent, in bytes. The shortest scientific
+/// notation that round-trips a 64-bit float has at most this length, including sign, point and
+/// exponent.
 const MAX_NUMBER_BYTES: usize = 24;
 /// The maximum number of digits in an exponent. A 64-bit float can represent `1e99`, but not
 /// `1e999`.

@@ -6,8 +6,8 @@
 //! character.
 //!
 //! Meaningful leading whitespace is still allowed: strings of spaces only (separators), and an
-//! indentation of two or more characters (source code). A stray space is also allowed if the schema
-//! requires it, for example `{"const": " x"}`.
+//! indentation with tabs or with two or more spaces (source code). A stray space is also allowed if
+//! the schema requires it, for example `{"const": " x"}`.
 
 use llguidance::toktrie::SimpleVob;
 
@@ -15,8 +15,8 @@ use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
 /// Removes the tokens from `allowed` that would begin a string with a stray space, and returns the
-/// remaining tokens. `state` is the state before the token. If no token would remain, returns all
-/// of `allowed`.
+/// remaining tokens. `state` is the state after the generated text. If no token would remain,
+/// returns all of `allowed`.
 pub(super) fn exclude_stray_spaces(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.tokens_with_space(),

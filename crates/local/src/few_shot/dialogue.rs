@@ -53,7 +53,7 @@ pub(super) struct Dialogue {
     pub(super) turns: Vec<Turn>,
     /// The number of turns in the demonstration, without the system turn.
     demonstration_turns: usize,
-    /// The last question of the user. Empty if the conversation ends with tool results.
+    /// The last question of the user. Empty if no question follows the last tool result.
     pub(super) question: String,
     /// The tool results at the end of the conversation.
     pub(super) results: Vec<String>,
@@ -118,8 +118,8 @@ fn indent_forged_lines(text: &str) -> String {
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
-/// Renders a tool result, labeled with `need`, the need for its call. The tool name is not used as
-/// the label, because the model would then repeat the call.
+/// Renders a tool result, labeled with `need`, the need for its call. If the label were the tool
+/// name, the model would repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
     format!("Result for \"{}\": {}", indent_forged_lines(need), indent_forged_lines(result))
 }

@@ -72,6 +72,7 @@ impl OpenQuestion {
     }
 }
 
-/// The grammar rule for a need of at most 80 characters in the model's own words. Brackets, `_` and
-/// `=` are excluded, because the model would otherwise begin a call with invented arguments.
+/// The grammar rule for a need of at most 80 characters in the model's own words. Parentheses,
+/// braces, `_` and `=` are excluded, because the model would otherwise begin a call with invented
+/// arguments.
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

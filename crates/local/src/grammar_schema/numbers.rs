@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 /// The largest `n` for which a 64-bit float can represent all integers from 0 to `n` exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// The absolute value of the bound that replaces an exclusive bound of 0, because the engine treats
-/// a bound of 0 as inclusive. It is the smallest value that the engine distinguishes from 0.
+/// The absolute value of the bound that replaces an exclusive bound of 0. The replacement is needed
+/// because the engine permits 0 in some ranges that exclude it, such as `exclusiveMinimum: 0` with
+/// `maximum: 0.25`.
 const SMALLEST_BOUND: f64 = 1e-12;
 
 /// Adds or replaces numeric bounds in the schema `derived`, so that the engine can handle its

@@ -91,12 +91,12 @@ struct TemplateReply<'a> {
     /// `true` if `format` comes from the chat template. The texts of the format may then contain
     /// special tokens.
     is_native: bool,
-    /// The number of calls in the conversation before this reply. The ids of new calls are
-    /// numbered from this value.
+    /// The number of calls in the conversation before this reply. If the call format contains ids,
+    /// the new calls are numbered from this value.
     first_call_index: usize,
 }
 
-/// The end of the free text at the beginning of a reply: either a call or the end of the reply.
+/// The event that ends the free text at the beginning of a reply.
 enum LeadEnd {
     /// The model generated this message and then opened a call.
     Call(AssistantMessage),

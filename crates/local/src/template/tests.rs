@@ -123,8 +123,8 @@ fn templates_without_json_calls_have_no_format() {
     }
 }
 
-/// Renders a conversation with one tool call and returns the text. Untrusted text that resembles
-/// markup is rendered as a marker, and the markers are replaced at the end.
+/// Renders a conversation with one tool call. Returns the output with each marker replaced by its
+/// untrusted text.
 fn rendered(source: &str, tools: &[serde_json::Value]) -> String {
     let call =
         TurnCall { id: "call00000".into(), name: "look".into(), arguments: json!({"at": "a \"b\" <c>"}) };

@@ -20,8 +20,8 @@ enum Kind {
     Unknown,
 }
 
-/// Rejects constraints that do not apply to `ty`, for example `range` on a `String`. Without this
-/// check, JSON Schema would silently ignore them.
+/// Rejects constraints that do not apply to `ty`, for example `range` on a `String`. JSON Schema
+/// ignores a keyword for another type, so such a constraint would have no effect.
 pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     let kind = kind_of(ty);
     let Constraints { range, length, pattern, format, examples: _ } = constraints;
@@ -56,8 +56,8 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     }
 }
 
-/// Determines the kind of `ty`. An array is a list. Other types are recognized by name, and
-/// `Option<T>` has the kind of `T`. A type with an unknown name has the kind `Unknown`.
+/// Determines the kind of `ty`. An array is a list. A path is recognized by its last segment, and
+/// `Option<T>` has the kind of `T`. All other types have the kind `Unknown`.
 fn kind_of(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,

@@ -10,8 +10,8 @@ const MAX_VARIABLE_DEPTH: usize = 16;
 /// # Errors
 ///
 /// Fails if a variable without a default is undefined, if a `}` is missing, or if variables are
-/// nested deeper than 16 levels. Error messages contain the name of the variable, but not the text,
-/// because the text may contain a secret.
+/// nested deeper than 16 levels. Error messages may contain the name of a variable, but never the
+/// text, because the text may contain a secret.
 pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     expand_within(MAX_VARIABLE_DEPTH, text, lookup)
 }

@@ -110,8 +110,8 @@ fn error_result_fails_the_call_with_its_text() {
     assert_eq!(failed(json!([1])), "invalid response: the result is not an object");
 }
 
-/// Behaviour F46: extra fields of a result are stored in the metadata of the output, and are not
-/// part of the text for the model.
+/// Behaviour F46: the `_meta` of a result and the extra fields of its content blocks are stored in
+/// the metadata of the output. They are not part of the text for the model.
 #[test]
 fn extra_fields_are_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [

@@ -53,7 +53,7 @@ pub(crate) struct ClientTransport<R, W> {
     writer: MessageWriter<W>,
     open_requests: HashMap<RequestId, OpenRequest>,
     /// The id of the `server/discover` request in flight, and the time at which it times out.
-    /// `None` if there is no `server/discover` request in flight.
+    /// `None` if there is no such request, or if it has timed out.
     probe: Option<(RequestId, Instant)>,
     events: Arc<ServerEvents>,
     limits: TransportLimits,
@@ -313,8 +313,8 @@ fn invalid_response_error(id: RequestId, kind: ResponseKind, reason: &str) -> Se
 
 /// Parses the JSON-RPC error object `error`.
 ///
-/// Some servers send a string or an unknown object. In this case, returns `Err` with an
-/// `internal_error` whose message quotes the value.
+/// Some servers send a string, or an object with other fields. In this case, returns `Err` with an
+/// `internal_error` that quotes `error`.
 fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
     serde_json::from_str(error.get()).map_err(|_other| {
         ErrorData::internal_error(truncate(error.get(), MAX_EXCERPT_BYTES).to_owned(), None)

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 /// The top-level fields of a JSON-RPC message.
 ///
-/// The values of the fields stay unparsed, so the recursion limit of `serde_json` does not apply to
-/// nested values.
+/// `params`, `result` and `error` stay unparsed, so the recursion limit of `serde_json` does not
+/// apply to their values.
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
     pub(crate) jsonrpc: Option<IgnoredAny>,

@@ -11,7 +11,7 @@ const PROGRESS_CAPACITY: usize = 16;
 /// Subscribes to the progress notifications of `request`. Returns a receiver for the reports.
 ///
 /// Must be called before `request` is sent, because the first notification may arrive immediately.
-/// All reports are queued before the response is delivered.
+/// Reports are queued before the response is delivered, unless the queue is full.
 pub(crate) fn subscribe_to_progress(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
     let (sender, reports) = mpsc::channel(PROGRESS_CAPACITY);
     request.extensions_mut().insert(ProgressSender(sender));

@@ -13,7 +13,7 @@ impl Agent for Silent {
 }
 
 /// The saved state of a child run contains the usage that the parent run has already counted. A
-/// state without it is rejected, because the usage would be counted twice.
+/// state without this usage is rejected, because the usage would be counted twice.
 #[tokio::test]
 async fn saved_state_in_another_format_is_rejected() {
     let nested = PendingKind::Nested { pending: Vec::new() };

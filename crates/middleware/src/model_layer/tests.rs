@@ -158,7 +158,8 @@ async fn timeout_applies_to_the_first_event() {
     assert!(events.try_collect::<Vec<_>>().await.is_ok());
 }
 
-/// Dropping the stream of a reply must release its permit of the concurrency limit.
+/// Dropping the stream of a reply before its first event must release its permit of the concurrency
+/// limit.
 #[tokio::test]
 async fn dropped_reply_releases_its_permit() {
     let (model, permits) = slow_model();

@@ -241,9 +241,9 @@ impl<M> ModelBuilder<M> {
     ///
     /// Constraints that are lost in the conversion are logged, and calls are validated against the
     /// original schema. A tool with an incompatible schema is sent without `strict`, and a warning
-    /// is logged: see [`strict_tools`](crate::encode_strict_tools). Under `strict`, the model
-    /// writes `null` in place of an omitted argument. The pipeline removes the `null`, except under
-    /// [`RepairPolicy::Strict`]. Do not use `OpenAiStrict` with that policy.
+    /// is logged: see [`encode_strict_tools`](crate::encode_strict_tools). Under `strict`, the
+    /// model writes `null` in place of an omitted argument. The pipeline removes the `null`, except
+    /// under [`RepairPolicy::Strict`]. Do not use `OpenAiStrict` with that policy.
     ///
     /// Response schemas are converted only for `OpenAiStrict` and `Gemini`. If the server requires
     /// an object at the root, a schema with a different root is wrapped in an object, and the reply

@@ -72,8 +72,7 @@ impl ChatCompletions {
         Self::builder(model).read_env().build()
     }
 
-    /// Creates a builder for a model. Without further settings, the server is OpenAI's, and no API
-    /// key is sent.
+    /// Creates a builder for a model. By default, requests are sent to OpenAI without an API key.
     pub fn builder(model: impl Into<String>) -> ChatCompletionsBuilder {
         ModelBuilder::new(model.into())
     }
@@ -150,8 +149,8 @@ struct RequestVariant {
     uses_max_completion_tokens: bool,
 }
 
-/// The optional parameters, with their names in the API. If the server rejects a parameter, later
-/// requests omit it.
+/// The parameters that can be omitted, with their names in the API. If the server rejects a
+/// parameter, later requests omit it.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),

@@ -19,8 +19,8 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// identifies the error.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time limit for reading the rest of a body after `[DONE]`, so that the connection can be
-/// reused.
+/// The time limit for reading the rest of a body after `[DONE]`. A connection can be reused only
+/// after the end of the body.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// The size limit for reading the rest of a body after `[DONE]`, in bytes.
 const MAX_DRAIN_BYTES: usize = 64 << 10;
@@ -65,8 +65,8 @@ impl HttpReply {
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Returns `true` if the body begins like an event stream. Any other body is JSON or HTML.
-    /// Returns an error if the body is compressed.
+    /// Returns `true` if the body begins like an event stream, and `false` for any other body, such
+    /// as JSON or HTML. Returns an error if the body is compressed.
     ///
     /// The `stream` field of the request and the content type of the response are unreliable. Some
     /// servers ignore `stream`, some always stream, and some send the wrong content type.

@@ -2,8 +2,8 @@
 mod tests;
 
 use haft_core::model::ModelProfile;
-/// A model family, with its input media and context window. A model belongs to the first family in
-/// [`FAMILIES`] that matches its name: see [`family_of`].
+/// A model family, with its input media and context window. [`family_of`] returns the family of a
+/// model.
 struct ModelFamily {
     name: &'static str,
     images: bool,
@@ -36,8 +36,8 @@ const fn claude(name: &'static str) -> ModelFamily {
     ModelFamily { context_window: Some(200_000), ..image_family(name) }
 }
 
-/// The known families. The first entry that matches is used, so exceptions precede the general
-/// names.
+/// The known families except [`GEMINI`]. The first entry that matches is used, so exceptions
+/// precede the general names.
 const FAMILIES: &[ModelFamily] = &[
     audio_family("gpt-4o-audio"),
     audio_family("gpt-4o-mini-audio"),

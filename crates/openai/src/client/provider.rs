@@ -86,8 +86,8 @@ pub(super) struct Quirks {
     /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
     /// OpenAI models reject `max_tokens`; most other servers support only `max_tokens`.
     pub(super) uses_max_completion_tokens: bool,
-    /// The field of an assistant message that returns its reasoning to the server. Only sent with
-    /// messages that contain tool calls.
+    /// The field of an assistant message in which its reasoning is sent back to the server. Only
+    /// sent with messages that contain tool calls.
     pub(super) reasoning: ReasoningField,
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
     /// Azure's limits are tighter than OpenAI's. Strict mode is also not used for servers that
@@ -329,8 +329,8 @@ impl Provider {
         self.preset()?.key_variable
     }
 
-    /// Returns the name that OpenTelemetry's semantic conventions define for this provider, for the
-    /// attribute `gen_ai.provider.name`.
+    /// Returns the value of the attribute `gen_ai.provider.name`: the name that OpenTelemetry's
+    /// semantic conventions define for this provider, or else [`name`](Self::name).
     pub(super) fn telemetry_name(self) -> &'static str {
         match self {
             Self::Azure => "azure.ai.openai",

@@ -97,7 +97,7 @@ impl ModelBuilder<Responses> {
     /// A stored response matches if the messages before it were not omitted, summarized or changed.
     /// If no stored response matches, for example because all replies came from another model, the
     /// whole conversation is sent. If the server rejects the id as unknown, the whole conversation
-    /// is sent at once, without counting as a retry.
+    /// is sent immediately, and this request does not count as a retry.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
         self.options.uses_previous_response_id = enabled;
@@ -184,8 +184,8 @@ struct RequestVariant {
     omitted: OptionalParams,
 }
 
-/// The optional parameters, with their names in the API. If the server rejects a parameter, later
-/// requests omit it.
+/// The parameters that can be omitted, with their names in the API. If the server rejects a
+/// parameter, later requests omit it.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 4] = [
     ("include", OptionalParam::EncryptedReasoning),
     ("temperature", OptionalParam::Temperature),

@@ -1,8 +1,8 @@
 //! The TLS configuration of HTTP clients: rustls with the certificates of the operating system. The
 //! cryptography comes from the default provider of the process, or else from ring.
 //!
-//! `haft-local` has a copy of this file, because the two crates share only the core as a
-//! dependency, and the core has no network code.
+//! `haft-local` has a similar module. A shared module would have to be in `haft-core`, which has no
+//! network code.
 
 use std::sync::Arc;
 

@@ -21,9 +21,10 @@ use crate::reply::CHAT_DATA_KEY;
 
 /// Encodes `message` for the Chat Completions API.
 ///
-/// Images, audio and PDF documents in a user message are sent as data. Other content is sent as
-/// text or as a short description. A tool result is sent as text, because the API accepts no other
-/// content in a tool message. Use [`encode_messages`] to also send the media of tool results.
+/// Images (except SVG), audio (WAV and MP3) and PDF documents in a user message are sent as data.
+/// Other content is sent as text or as a short description. A tool result is sent as text, because
+/// the API accepts no other content in a tool message. Use [`encode_messages`] to also send the
+/// media of tool results.
 ///
 /// # Examples
 ///
@@ -74,8 +75,8 @@ impl EncodedMessages {
         Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect())
     }
 
-    /// Encodes `messages` and inserts an assistant message between a tool result and a user
-    /// message, because Mistral rejects a user message directly after a tool result.
+    /// Encodes `messages` and inserts an assistant message after tool results that a user or system
+    /// message follows, because Mistral rejects a user message directly after a tool result.
     #[cfg(feature = "client")]
     pub(crate) fn with_result_separators<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,

@@ -43,16 +43,16 @@ pub(crate) struct ResponseSchema {
 struct SchemaCache(Mutex<HashMap<ResponseSchemaOptions, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
-    /// Returns `schema`, encoded for `options`. The encoded form is cached. Constraints that are
-    /// lost in the conversion are logged, with `name` as the name of the schema.
+    /// Returns `schema`, encoded for `options`. The encoded form is cached. Changes to the schema
+    /// are logged under the name `name`.
     pub(crate) fn of(schema: &Schema, name: &ToolName, options: ResponseSchemaOptions) -> Arc<Self> {
         let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(cached.entry(options).or_insert_with(|| Arc::new(Self::new(schema, name, options))))
     }
 
-    /// Returns `true` if the server enforces the schema. The model then writes null instead of
-    /// omitting a property.
+    /// Returns `true` if the schema is sent with `strict: true`. In strict mode, the model writes
+    /// null instead of omitting a property.
     pub(crate) fn is_strict(&self) -> bool {
         self.strict.is_some()
     }
@@ -63,8 +63,8 @@ impl ResponseSchema {
         let (root, is_wrapped) = if wants_object { to_object_root(schema) } else { (schema.clone(), false) };
         let converted = match options.target {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(options.target),
-            // Servers other than OpenAI and Google use the schema only to constrain the reply. The
-            // model does not read the schema, so it needs no simplification.
+            // For other targets, the schema is not simplified, because most servers use it only to
+            // constrain the decoding of the reply.
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
         };
         log_changes(&converted, name);

@@ -199,7 +199,7 @@ impl fmt::Display for EncodedTools {
     }
 }
 
-/// Works only with the serializers of `serde_json`, because the field is a [`RawValue`].
+/// Works only with the serializers of `serde_json`, because the encoded tools are a [`RawValue`].
 impl Serialize for EncodedTools {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

@@ -36,7 +36,8 @@ pub fn to_tool(definition: &ToolDefinition, target: SchemaTarget) -> ChatComplet
     function_tool(definition, schema.value, schema.is_strict)
 }
 
-/// Converts the tools of `list` to the `tools` field of an `async-openai` request.
+/// Converts the tools of `list` to the `tools` field of an `async-openai` request. The input
+/// schemas are reduced to `target`, the JSON Schema subset that the server supports.
 ///
 /// # Examples
 ///
@@ -265,7 +266,7 @@ pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage 
 ///
 /// # Errors
 ///
-/// Returns an error for a custom tool call.
+/// Returns an error for a custom tool call, or if the message exceeds a [size limit](crate#limits).
 pub fn from_response_message(
     message: &ChatCompletionResponseMessage,
 ) -> Result<AssistantMessage, InteropError> {

@@ -159,8 +159,8 @@ impl Accumulator {
     /// Returns the complete reply.
     ///
     /// A reply that ends inside a call is an error, unless the server sent a regular finish reason
-    /// such as `stop` or `tool_calls`. In this case, the incomplete arguments are a mistake of the
-    /// model, and validation reports them to the model.
+    /// such as `stop` or `tool_calls`. After a regular finish reason, incomplete arguments are a
+    /// mistake of the model, and validation reports them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let kind = self.finish_state.kind();
         let cause = match kind {

@@ -214,7 +214,8 @@ impl Call {
         self.generated_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
     }
 
-    /// Returns `true` if `delta` has the same index or id as this call, but begins a new call.
+    /// Returns `true` if `delta` begins a new call, although its index, its id or its position
+    /// matches this call.
     ///
     /// Some servers send index 0 for every call, repeat the name in each piece, or use one id for
     /// all calls. A piece with a name begins a new call if it has

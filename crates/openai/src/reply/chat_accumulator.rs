@@ -16,8 +16,8 @@ use crate::{
     wire::{Choice, Completion, LenientValue, WireMessage, merge_usage},
 };
 
-/// The accumulator for a reply of the Chat Completions API, from the chunks of a stream or from a
-/// whole body.
+/// An accumulator that builds a Chat Completions reply from the chunks of a stream or from a whole
+/// body.
 #[derive(Debug, Default)]
 pub(crate) struct ChatAccumulator {
     accumulator: Accumulator,

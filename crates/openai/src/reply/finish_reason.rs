@@ -24,10 +24,10 @@ pub(super) enum FinishKind {
     Unknown,
 }
 
-/// Known finish reasons, compared without regard to case.
+/// The known finish reasons and their kinds. Reasons are compared case-insensitively.
 const KINDS_BY_REASON: &[(&[&str], FinishKind)] = &[
-    // The reasons in the first list are from OpenAI. Those in the second list are from Anthropic,
-    // Cohere, Hugging Face and Together, and arrive through gateways.
+    // The first list contains OpenAI's reasons and variants of them. The second list contains
+    // reasons of Anthropic, Cohere, Hugging Face and Together, which arrive through gateways.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
     (
         &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],

@@ -25,8 +25,8 @@ pub(crate) const RESPONSES_DATA_KEY: &str = "responses";
 /// The separator between two messages of a reply, and between two parts of its reasoning.
 pub(crate) const TEXT_SEPARATOR: &str = "\n\n";
 
-/// The accumulator for a reply of the Responses API (a list of items), from the events of a stream
-/// or from a whole body.
+/// An accumulator that builds a Responses reply (a list of items) from the events of a stream or
+/// from a whole body.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAccumulator {
     accumulator: Accumulator,

@@ -297,9 +297,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Configures the part of the conversation that each model request contains. Default: the whole
-    /// conversation. If the model rejects a request as too long, the oldest turn or step is omitted
-    /// and the request is repeated, up to three times in a row.
+    /// Configures the part of the conversation that each model request contains. By default, a
+    /// request contains the whole conversation. If the model rejects this request as too long, the
+    /// oldest turn or step is omitted and the request is repeated, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self

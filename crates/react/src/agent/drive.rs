@@ -31,8 +31,8 @@ use crate::{
     run::CallBatch,
 };
 
-/// A predicate that the driver calls at each step boundary. If it returns `true`, the agent stops
-/// driving the run, for example because another agent takes over.
+/// A predicate that the driver calls when it starts and at each step boundary. If it returns
+/// `true`, the agent stops driving the run, for example because another agent takes over.
 pub(crate) type StopCondition<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
@@ -48,7 +48,8 @@ impl ReactAgent {
         let mut run = self.create_run(input)?;
         let output = self.drive_until(&mut run, context, (events, &mailbox), &|_| false).await;
         if output.is_err() {
-            // The run is dropped, so the mailbox returns its undelivered messages to the handle.
+            // The run is dropped below. Cancel it first, so that `close` returns its undelivered
+            // messages to the handle.
             run.cancel();
         }
         mailbox.close(&run);
@@ -70,9 +71,9 @@ impl ReactAgent {
         output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
     }
 
-    /// Drives `run` until it ends or is suspended. Returns `None` if `until` returns `true` at an
-    /// earlier step boundary. Cancelling `context` [cancels](Run::cancel) the run, which closes its
-    /// open calls.
+    /// Drives `run` until it ends or is suspended. Returns `None` if `until` returns `true` at the
+    /// start or at an earlier step boundary. Cancelling `context` [cancels](Run::cancel) the run,
+    /// which closes its open calls.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
@@ -181,7 +182,7 @@ impl ReactAgent {
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
                 Effect::Check(output) => {
-                    // The context shares the list of messages, too. Drop it before `on_check`.
+                    // `cx` also shares the list of messages, so it is dropped before `on_check`.
                     let cx = StepContext::new(run, &context, entries);
                     let verdict = self.0.extensions.validate(*output, &cx).await;
                     drop(cx);
@@ -333,14 +334,15 @@ impl QueueableTools {
     }
 }
 
-/// Emits an event for each rejected reply in the transcript, starting at message index `seen`.
+/// Emits an event for each error text that `run` added to the transcript after a rejected reply,
+/// starting at message index `seen`.
 async fn emit_rejected_replies(run: &Run, seen: usize, events: &EventSink) {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
         events.emit(|| RunEvent::ReplyRejected { problem }).await;
     }
 }
 
-/// Copies `entries` to `run` if an extension has changed an entry since the previous call.
+/// Copies `entries` to `run` if an entry has changed since the previous call.
 fn save_entries(run: &mut Run, entries: &Entries) {
     if let Some(changed) = entries.take_if_changed() {
         run.set_extension_entries(changed);

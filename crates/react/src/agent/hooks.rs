@@ -25,7 +25,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds an output validator to accept, change or reject each answer. Refusals are not
+    /// Adds an output validator, which accepts, changes or rejects each answer. Refusals are not
     /// validated. If an answer is rejected, the model receives the reason and answers again.
     ///
     /// Validators run in order, each on its own tokio task. Each validator receives the output of

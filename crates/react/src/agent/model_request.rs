@@ -134,7 +134,7 @@ async fn stream_reply(
 
 /// Converts a temporary error in the middle of a stream to [`ModelError::Truncated`], so that the
 /// run repeats the request. `received` is the text of the stream up to the error. Temporary errors
-/// are server errors, rate limits and connection errors.
+/// are server errors, connection errors and rate limits that are not permanent.
 ///
 /// Other errors are returned unchanged. An error before the first event (`received` is `None`) is
 /// also returned unchanged, because the model has already retried the request.

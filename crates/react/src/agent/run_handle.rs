@@ -94,8 +94,7 @@ impl RunHandle {
     }
 
     /// Returns the messages that the run has not received yet. After the run has ended, for example
-    /// because of a limit or a cancellation, these are all messages that were not delivered to the
-    /// model.
+    /// because of a limit or a cancellation, these are all messages that are not in its transcript.
     ///
     /// A run that can continue keeps the messages that it has received, so they are not returned: a
     /// suspended run, and a run that failed in [`ReactAgent::drive`](crate::ReactAgent::drive),

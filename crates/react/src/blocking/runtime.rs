@@ -90,8 +90,8 @@ impl Drop for AgentRuntime {
 ///
 /// # Errors
 ///
-/// Fails on a thread that polls tasks of a tokio runtime or another executor. The error names
-/// `method`, the asynchronous method to use instead.
+/// Fails on a thread that is polling a task of a tokio runtime or of an executor in the `futures`
+/// crate. The error names `method`, the asynchronous method to use instead.
 pub(super) fn check_can_block(method: &'static str) -> Result<(), AgentErrorKind> {
     let can_block_here = executor::enter().is_ok() && can_block_thread();
     if can_block_here { Ok(()) } else { Err(AgentErrorKind::BlockingInRuntime(method)) }

@@ -17,7 +17,7 @@ use crate::dialect::Reply;
 ///
 /// A reply without tool calls is the answer. If [outputs](Prompt::outputs) are declared, the model
 /// request has an additional tool [`FINISH`], and the arguments of a call to it are the answer.
-/// Such a call ends the run, unless the reply also calls other tools, and is never executed. With
+/// Such a call is never executed. It ends the run, unless the reply also calls other tools. With
 /// [`ToolChoice::Required`], the model request does not contain [`FINISH`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;

@@ -18,8 +18,8 @@ pub struct Reply {
     /// The token counts and the cost of the reply.
     #[serde(default)]
     pub usage: Usage,
-    /// The reason why the reply is rejected, as a text for the model. `None` if the reply is
-    /// usable.
+    /// The reason why the reply is rejected, as an error message for the model. `None` if the reply
+    /// is usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -25,7 +25,7 @@ pub(super) const ANSWER_KEY: &str = "answer";
 
 /// A text format of ReAct steps, such as one JSON object or three lines.
 pub(super) trait StepFormat: Send + Sync + 'static {
-    /// A description of the format for the system message, such as
+    /// A description of the format in messages to the model, such as
     /// `one JSON object and nothing else`.
     const DESCRIPTION: &'static str;
 
@@ -58,7 +58,7 @@ pub(super) struct ParsedStep {
 /// The action of a [`ParsedStep`]: a tool call or the end of the run.
 #[derive(Debug, PartialEq)]
 pub(super) enum StepAction {
-    /// A tool call. `arguments` is text that is not parsed yet.
+    /// A tool call. `arguments` contains the unparsed arguments.
     Call { name: String, arguments: String },
     /// The end of the run with a [`FINISH`] call. The value contains the arguments of the call.
     Finish(Value),

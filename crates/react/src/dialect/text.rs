@@ -40,8 +40,8 @@ const MAX_STOP_SEQUENCES: usize = 4;
 /// - In the arguments: single quotes, trailing commas, Python's constants, and missing closing
 ///   braces at the end.
 ///
-/// Arguments that may be truncated are not completed. The call then fails validation, and the model
-/// can repeat it. The text of an answer is not changed.
+/// Arguments that may be truncated, for example within a string, are not completed. The call then
+/// fails validation, and the model can repeat it. The text of an answer is not changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextReact;
 

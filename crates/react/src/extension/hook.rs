@@ -53,8 +53,9 @@ pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) 
     }
 }
 
-/// Runs `hook` on a separate tokio task, on the runtime for tool calls. The driver therefore
-/// continues if the hook panics, or if it blocks a thread that the driver does not need.
+/// Runs `hook` on a separate tokio task, so the driver continues if the hook panics. The task runs
+/// on the runtime for tool calls, if the context has one. A hook that blocks its thread stops the
+/// driver only if the driver needs the same thread.
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,

@@ -134,7 +134,7 @@ impl ExtensionSet {
     }
 
     /// Returns `base` with the fixed [instructions](Extension::instructions) of the extensions
-    /// appended. `None` if both are empty.
+    /// appended. Returns `None` if `base` is `None` and the extensions have no instructions.
     #[must_use]
     pub fn instructions(&self, base: Option<Arc<Message>>) -> Option<Arc<Message>> {
         let paragraphs = self.extensions.iter().flat_map(|extension| extension.paragraphs.iter());
@@ -164,11 +164,15 @@ impl ExtensionSet {
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
-    /// Fails with the same error if a hook gives a tool a name that the dialect reserves, selects a
-    /// dialect that reserves the name of a tool, renames a [hand-off
-    /// tool](StepInputs::handoff_tools) or gives its name to another tool, or returns a request for
-    /// another tool list.
+    /// Fails with [`AgentErrorKind::HookFailed`] in these cases:
+    ///
+    /// - A hook fails, panics or exceeds the timeout.
+    /// - A hook gives a tool a name that the dialect reserves, or selects a dialect that reserves
+    ///   the name of a tool.
+    /// - A hook renames a [hand-off tool](StepInputs::handoff_tools), or gives its name to another
+    ///   tool.
+    /// - A hook returns a request for another tool list.
+    /// - The tokio runtime has no timer.
     pub async fn prepare(
         &self,
         inputs: StepInputs,

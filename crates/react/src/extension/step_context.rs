@@ -43,9 +43,9 @@ pub struct StepContext {
 }
 
 impl StepContext {
-    /// Creates a context from the current state of `run`, for drivers. For each hook, an
-    /// [`ExtensionSet`](super::ExtensionSet) replaces `entries` with the entries of the hook's
-    /// extension.
+    /// Creates a context from the current state of `run`. A driver passes the context to the
+    /// methods of an [`ExtensionSet`](super::ExtensionSet). For each hook, the set replaces
+    /// `entries` with the entries of the hook's extension.
     ///
     /// The context shares the transcript of `run`. Drop the context before the next outcome is
     /// reported to `run`: appending a message to a shared transcript copies the transcript.

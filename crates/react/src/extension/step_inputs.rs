@@ -85,8 +85,8 @@ impl StepInputs {
     }
 
     /// Returns these inputs with the changes in `request`, and with `paragraphs` appended to the
-    /// instructions. Fails with a text for the user if a hook has renamed a hand-off tool, given
-    /// its name to another tool, or returned a request for another tool list.
+    /// instructions. Fails with an error message for the user if a hook has renamed a hand-off
+    /// tool, given its name to another tool, or returned a request for another tool list.
     pub(super) fn changed_by(
         self,
         request: StepRequest,
@@ -110,7 +110,8 @@ impl StepInputs {
 
     /// Returns the names of the dialect and of the tool if a tool of this step has the name that
     /// the dialect reserves. The tools and the dialect of the agent were checked when the agent was
-    /// built, but a source may have added the tool, or a hook may have replaced them.
+    /// built, but a source may have added the tool since then, or a hook may have renamed a tool or
+    /// replaced the dialect.
     pub(super) fn reserved_tool_name(&self, run: &Run) -> Option<(&'static str, &'static str)> {
         let name = self.dialect.reserved_name(run.config().outputs.as_ref())?;
         self.tools.get(name).is_some().then(|| (self.dialect.name(), name))

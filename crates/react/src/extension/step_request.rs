@@ -35,8 +35,8 @@ pub struct StepRequest {
 
 impl StepRequest {
     /// Creates a request with all tools of a tool list. This is useful in tests of hooks. A hook
-    /// changes and returns the request that it receives: if it returns a request for another tool
-    /// list, the run ends with an error.
+    /// must return the request that it receives, with its changes. If it returns a request for
+    /// another tool list, the run ends with an error.
     ///
     /// # Examples
     ///

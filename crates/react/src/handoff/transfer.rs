@@ -66,8 +66,8 @@ impl Tool for TransferTool {
 }
 
 /// A slot for the target of the next hand-off. The first hand-off call fills the slot. All hand-off
-/// tools of an agent share it, so further hand-offs in the same reply are denied. The slot is
-/// emptied at each step boundary.
+/// tools of an agent share it, so further hand-offs in the same reply are denied. At a step
+/// boundary without a hand-off, the slot is emptied.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
     limit: u32,
@@ -104,9 +104,11 @@ impl HandoffSlot {
 
 /// Returns the result of the first successful hand-off call in the last step.
 ///
-/// Returns `None` if there is no such call, or if its hand-off is already recorded. Also returns
-/// `None` if a call to a stop tool succeeded in the same step, because that call ends the run, and
-/// if `run` is not at a step boundary, because calls pushed in this step are then still open.
+/// Returns `None` in these cases:
+///
+/// - There is no such call, or its hand-off is already recorded.
+/// - A call to a stop tool succeeded in the same step, and ends the run.
+/// - `run` is not at a step boundary, so calls of this step may still be open.
 pub(super) fn pending_handoff(run: &Run, handoff_tools: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     let is_at_boundary = matches!(run.state(), RunState::ReadyToRequest | RunState::Preparing);
     if handoff_tools.is_empty() || !is_at_boundary {

@@ -91,8 +91,8 @@ impl CallQueues {
     /// Closes the queue of the call with this `outcome`. If the call succeeded, its pushed calls
     /// are [added](Run::add_calls) to `run`. If it failed or is suspended, they are discarded.
     ///
-    /// Call this method before the outcome is reported to `run`, because a run that is saved after
-    /// the report and before this method loses the pushed calls.
+    /// Call this method before the outcome is reported to `run`. If the run were saved between the
+    /// report and this method call, the pushed calls would be lost.
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use super::{
     results::{PLACEHOLDER_LEN, PLACEHOLDER_PREFIX, placeholder_at},
 };
 
-/// The maximum number of bytes inserted into one text or JSON value. Without this limit, a text
-/// that repeats a placeholder could grow without bound.
+/// The maximum total size of the results inserted into one text or JSON value, in bytes. Without
+/// this limit, a text that repeats a placeholder could grow without bound.
 pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 
 /// The maximum nesting depth of insertions. Insertions are nested if a result contains placeholders
@@ -25,8 +25,7 @@ pub(super) const MAX_INSERTION_DEPTH: usize = 8;
 
 /// A resolver of the placeholders in one message, text or JSON value.
 ///
-/// Each resolved result is memoized per nesting depth, so the work is linear in the size of the
-/// results.
+/// Each resolved result is memoized per nesting depth, so it is resolved at most once per depth.
 pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
     /// The number of bytes that can still be inserted.

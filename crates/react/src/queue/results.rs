@@ -30,9 +30,10 @@ pub struct QueuedResults(BTreeMap<String, QueuedOutcome>);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QueuedOutcome {
-    /// The call was executed. Its result may be a failure.
+    /// The call has a result. The result may be a failure, for example because the call was
+    /// cancelled before its execution.
     Executed(Arc<ToolResult>),
-    /// The call was not executed, or has no result yet.
+    /// The call has no result: it was not started, or it is not finished.
     Unexecuted {
         /// The name of the called tool.
         name: String,
@@ -103,8 +104,8 @@ impl QueuedResults {
             .then(|| call_results_message(format!("Results of calls:\n{}", lines.join("\n")), value))
     }
 
-    /// Returns the tool name of the call with this placeholder if the call failed or was not
-    /// executed. Returns `None` if the call succeeded or is unknown.
+    /// Returns the tool name of the call with this placeholder if the call failed or has no result.
+    /// Returns `None` if the call succeeded or is unknown.
     pub(super) fn failed_tool(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             QueuedOutcome::Executed(result) if result.is_success() => None,
@@ -113,8 +114,8 @@ impl QueuedResults {
         }
     }
 
-    /// Replaces the placeholders in `text` with the outcomes of their calls. At most 1 MiB is
-    /// inserted.
+    /// Replaces the placeholders in `text` with the outcomes of their calls. At most 1 MiB of
+    /// results is inserted.
     pub fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES)
             .resolve_text(text, MAX_INSERTION_DEPTH)
@@ -127,8 +128,9 @@ impl QueuedResults {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES).resolved_copy(value)
     }
 
-    /// Replaces the placeholders in a copy of `message`, except in its tool calls. Returns `None`
-    /// if no placeholder was replaced.
+    /// Replaces the placeholders in a copy of `message`. In an assistant message, only the content
+    /// is changed, and not the reasoning or the tool calls. Returns `None` if no placeholder was
+    /// replaced.
     pub fn resolve_message(&self, message: &Message) -> Option<Message> {
         self.resolve_message_status(message).0
     }
@@ -175,8 +177,8 @@ pub(super) enum ResultsChange {
 }
 
 impl QueuedOutcome {
-    /// Returns the text that replaces the placeholder of the call. This is the result, or a note in
-    /// brackets if the call failed or was not executed.
+    /// Returns the text that replaces the placeholder of the call. This is the text of the result,
+    /// or a note in brackets if the call failed or has no result.
     pub fn replacement_text(&self) -> Cow<'_, str> {
         match self {
             Self::Executed(result) if result.is_success() => result.model_text(),

@@ -5,8 +5,8 @@ use haft_core::{Message, agent::AgentError, export::async_trait, message::Messag
 use super::{RouteTable, clarify::is_clarification};
 use crate::run::is_from_user;
 
-/// Selects the route for a task. [`KeywordClassifier`](super::KeywordClassifier) and
-/// [`ModelClassifier`](super::ModelClassifier) implement this trait.
+/// A strategy for selecting the route of a task. [`KeywordClassifier`](super::KeywordClassifier)
+/// and [`ModelClassifier`](super::ModelClassifier) implement this trait.
 ///
 /// # Examples
 ///
@@ -76,7 +76,7 @@ impl<C: Classifier + ?Sized> Classifier for Arc<C> {
 pub struct RouteChoice {
     /// The name of the selected route, or `None` if the route is not clear.
     pub route: Option<String>,
-    /// The reason for the decision, as a text for the user.
+    /// A human-readable reason for the decision.
     pub reason: String,
     /// The names of the possible routes if `route` is `None`. Empty if all routes are possible.
     pub candidates: Vec<String>,

@@ -13,10 +13,8 @@ impl Run {
     ///
     /// The calls are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary:
     /// after the calls of the current reply, and before the next request. They count towards the
-    /// limits of the run. Each call gets exactly one result, even if the run is cancelled. The only
-    /// exception is a call added during a model request or an output validation: the call is
-    /// dropped if the run then ends with its answer. An added call to a tool in
-    /// [`stop_on`](super::RunConfig::stop_on) does not end the run.
+    /// limits of the run. Each call gets exactly one result, even if the run is cancelled. An added
+    /// call to a tool in [`stop_on`](super::RunConfig::stop_on) does not end the run.
     ///
     /// The results of a batch are recorded in one message of the transcript, which
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
@@ -27,12 +25,12 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if the run already has its answer or was cancelled, if more than
-    /// [`QUEUE_CALLS_TOTAL`](limits::QUEUE_CALLS_TOTAL) calls would be added to it, or if an id is
-    /// empty or already used. Fails with [`RunError::ReplyInProgress`] from
-    /// [`Effect::Chat`](super::Effect::Chat) until the reply is applied, and during the validation
-    /// of an output, because the run may then end without another step boundary. After an error,
-    /// none of the calls is added.
+    /// Fails if the run already has its answer or was cancelled, if the total number of added calls
+    /// would exceed [`QUEUE_CALLS_TOTAL`](limits::QUEUE_CALLS_TOTAL), or if an id is empty or
+    /// already used. Fails with [`RunError::ReplyInProgress`] between
+    /// [`Effect::Chat`](super::Effect::Chat) and the call to [`next`](Self::next) that applies the
+    /// reply, and during the validation of an output, because the run may then end without another
+    /// step boundary. After an error, none of the calls is added.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {

@@ -75,8 +75,8 @@ impl Run {
         Ok(None)
     }
 
-    /// Converts `message` to an output. The output has structured data if the run declares outputs
-    /// and the content of `message` is a single JSON object.
+    /// Converts `message` to an output. The output has structured data if the run declares outputs,
+    /// and `message` is not a refusal and contains only a JSON object.
     pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
         let outputs = match (&message.refusal, message.content.as_slice()) {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),

@@ -30,7 +30,7 @@ pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentEr
     AgentError::from(kind).with_transcript_and_usage(earlier.clone(), Usage::default())
 }
 
-/// Sets the creation time of each message without one to the current time. Drivers call this
+/// Sets the creation time of each message that has none to the current time. Drivers call this
 /// function before they create a run, because a run does not read the system clock.
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();

@@ -25,8 +25,8 @@ pub struct Step<'a> {
     pub dialect: &'a dyn Dialect,
     /// The system message, which precedes the conversation in the request. Default: none.
     pub instructions: Option<&'a Arc<Message>>,
-    /// The tool choice of the next request. Default: the tool choice of the
-    /// [run](super::Run::tool_choice).
+    /// The tool choice of the next request, unless the model must answer in this request. Default:
+    /// the tool choice of the [run](super::Run::tool_choice).
     pub tool_choice: Option<&'a ToolChoice>,
     /// The settings of the next request, such as the temperature. Default: the settings in the
     /// [configuration](super::RunConfig::settings) of the run.

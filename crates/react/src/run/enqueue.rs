@@ -36,9 +36,9 @@ impl Run {
     ///
     /// Messages are delivered at a step boundary, never between calls and their results. Messages
     /// with the same [`Delivery`] are delivered in the order in which they were enqueued.
-    /// Undelivered messages are saved with the run. If a limit allows no further request, the
-    /// messages stay undelivered, and [`undelivered_messages`](Self::undelivered_messages) returns
-    /// them.
+    /// Undelivered messages are saved with the run. If the run has its answer and a limit allows no
+    /// further request, the run ends with this answer: the messages stay undelivered, and
+    /// [`undelivered_messages`](Self::undelivered_messages) returns them.
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///

@@ -2,8 +2,8 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
-/// An error for incorrect use of a [`Run`](super::Run), for example a reply reported while no
-/// request is in flight. The run is unchanged.
+/// An error caused by incorrect use of a [`Run`](super::Run), for example a reply reported while no
+/// request is in flight. The run stays in the same state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -37,7 +37,8 @@ pub enum RunError {
     /// An outcome was reported for a call that is not in progress. Contains the call id.
     #[error("there is a result for the call {0:?}, which is not in progress")]
     NotInProgress(String),
-    /// A call or a message was added after the end of the run.
+    /// A call or a message was added to a run that has ended, or a call was added to a run that
+    /// already has its answer.
     #[error("the run is over")]
     Ended,
     /// A message was appended while the run was not at a step boundary. Contains the state of the
@@ -54,8 +55,8 @@ pub enum RunError {
     /// The id of an added call is empty, or was already used in the conversation. Contains the id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     InvalidCallId(String),
-    /// Calls were added while the run waits for a reply or for the validation of an output, which
-    /// may end the run. Contains the state of the run.
+    /// Calls were added before the run applied the reply to a request, or during the validation of
+    /// an output. The reply or the output may end the run. Contains the state of the run.
     #[error(
         "calls cannot be added in the state {0:?}, because the reply may end the run: add them at the next step"
     )]

@@ -40,7 +40,7 @@ pub(super) struct RunData {
     pub(super) tool_retries: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
     pub(super) context_range: ContextRange,
-    /// Calls that the host program has added but that were not returned for execution yet.
+    /// Added calls that have not been returned for execution yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
     /// The number of calls that the host program has added so far.

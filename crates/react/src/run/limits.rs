@@ -20,8 +20,8 @@ use super::{
 /// in this state.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
-/// A stopwatch that measures the time limit of a run, based on [`Step::now`](super::Step::now). It
-/// is stopped while the run has no driver or is suspended.
+/// A stopwatch for the time limit of a run, based on [`Step::now`](super::Step::now). It is stopped
+/// while the run has no driver or is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
     /// The [`now`](super::Step::now) of the last step.

@@ -91,8 +91,9 @@ impl Run {
     ///
     /// Fails if no output is being validated, if too many replies in a row were rejected, or if the
     /// answer to the final request is rejected. Fails with [`AgentErrorKind::HookFailed`] if the
-    /// validation failed or the changed output does not fit the schema. After such a failure,
-    /// another result can be reported.
+    /// validation failed, if the changed structured data does not fit the schema, or if structured
+    /// data was added to a text answer although the run declares no outputs. After a `HookFailed`
+    /// error, another result can be reported.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
             return Err(RunError::NoCheckInProgress.into());

@@ -18,13 +18,13 @@ use haft_core::{
 /// the reply is also detected.
 const MAX_CYCLE_CALLS: usize = 4;
 
-/// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if their
-/// names and their arguments (as JSON) are equal. The history is derived from the transcript and
-/// never saved.
+/// The fingerprints of all calls that the model has made in a run, in order. Two calls have the
+/// same fingerprint if their names and their arguments (as JSON) are equal. The history is derived
+/// from the transcript and never saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
     fingerprints: Vec<u64>,
-    /// The number of messages of the run that were already added to the history.
+    /// The number of messages of the run whose calls are already in the history.
     messages_read: usize,
 }
 

@@ -114,9 +114,9 @@ impl Run {
     }
 
     /// Records `message` without its calls as [unusable](super::is_unusable), and requests a
-    /// corrected reply from the model. `problem` is the reason, as a text for the model. Fails if
-    /// too many replies in a row were rejected, or if `message` is the reply to the final request
-    /// after a limit.
+    /// corrected reply from the model. `problem` is the error text for the model. Fails if too many
+    /// replies in a row were rejected, or if `message` is the reply to the final request after a
+    /// limit.
     fn reject_reply(
         &mut self,
         purpose: RequestPurpose,
@@ -142,10 +142,10 @@ impl Run {
         (next, result)
     }
 
-    /// Returns the error texts that were sent to the model for the rejected replies in the
-    /// transcript, starting at the index `message`. A rejected reply with content is in the
-    /// transcript, marked as [unusable](super::is_unusable). Empty replies are not included,
-    /// because the request is repeated without an error text.
+    /// Returns the error texts that the run added to the transcript after rejected replies,
+    /// starting at the message index `message`. Each text is sent to the model. Empty replies have
+    /// no error text, because the run only repeats their request. A rejected reply with content is
+    /// also in the transcript, marked as [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         new.iter().filter(|message| message_metadata::is_correction(message)).map(|message| message.text())

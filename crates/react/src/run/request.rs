@@ -70,10 +70,10 @@ impl Run {
     /// If the error means that the reply is [broken](is_broken_reply), the reply is discarded with
     /// its calls and the request is repeated, at most
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. An
-    /// empty reply is rejected at once: the state is then [`RunState::ReadyToRequest`]. All other
-    /// replies are applied by the next call to [`next`](Self::next). If the request is too long for
-    /// the model, it is shortened as configured in
-    /// [`RunConfig::context`](super::RunConfig::context) and repeated.
+    /// empty reply is also discarded and the request repeated: the state is then
+    /// [`RunState::ReadyToRequest`]. All other replies are applied by the next call to
+    /// [`next`](Self::next). If the request is too long for the model, it is shortened as
+    /// configured in [`RunConfig::context`](super::RunConfig::context) and repeated.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Run {
     }
 }
 
-/// Returns `true` if `reply` has no content, no problem and no reason for being empty.
+/// Returns `true` if `reply` has no text, calls, refusal or problem, and was not cut off.
 fn is_empty(reply: &Reply) -> bool {
     let is_cut = matches!(reply.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
     !is_cut && reply.problem.is_none() && reply.message.refusal.is_none() && reply.message.is_empty()

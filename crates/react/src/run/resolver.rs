@@ -9,8 +9,9 @@ use haft_core::{
 
 use super::{Output, Run};
 
-/// Replaces references to the results of [added calls](Run::add_calls), such as placeholders, with
-/// the results themselves. References can occur in messages, arguments and outputs.
+/// A resolver that replaces references to the results of [added calls](Run::add_calls), such as
+/// placeholders, with the results themselves. References can occur in messages, arguments and
+/// outputs.
 ///
 /// The transcript itself is never changed. For a [`PendingQueue`](crate::PendingQueue), use
 /// [`QueueResolver`](crate::queue::QueueResolver) as the resolver.

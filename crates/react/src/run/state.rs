@@ -29,7 +29,7 @@ pub(super) enum State {
         purpose: RequestPurpose,
     },
     /// The driver prepares the inputs of the next request. The next call to `next` builds the
-    /// request, unless added calls are executed first.
+    /// request, unless added calls are executed or messages are summarized first.
     Preparing {
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
         purpose: RequestPurpose,
@@ -470,8 +470,8 @@ impl StateMachine {
         }
     }
 
-    /// Removes and returns the state, and leaves [`State::Cancelled`] in its place. A run that
-    /// enters no next state because of a bug is therefore cancelled.
+    /// Removes and returns the state, and leaves [`State::Cancelled`] in its place. If a bug
+    /// prevents the transition to the next state, the run stays cancelled.
     fn take(&mut self) -> State {
         self.previous = Some(self.state.run_state());
         mem::replace(&mut self.state, State::Cancelled)

@@ -9,6 +9,8 @@ use super::{
 
 impl Run {
     /// Returns the tool choice of the next request, unless [`Step::tool_choice`] overrides it.
+    /// Requests in which the model must answer, such as the final request after a limit, ignore the
+    /// tool choice.
     ///
     /// After the model has made the required call, the tool choice is [`ToolChoice::Auto`].
     pub fn tool_choice(&self) -> ToolChoice {

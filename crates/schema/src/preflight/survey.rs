@@ -15,11 +15,11 @@ use super::{SchemaLimits, regex_size};
 /// subschema: one property name of 150 kB around 3,000 properties would take 900 MB.
 const POINTER_BYTES_FACTOR: usize = 64;
 
-/// The data that one walk over all JSON values of a schema collects.
+/// Data about a schema, collected in one walk over all its JSON values.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
-    /// The subschemas with an anchor and the tokens of their JSON pointers, by the name of their
-    /// anchor. The pointers themselves could take too much memory if an early token is long.
+    /// The subschema for each anchor, and the tokens of its JSON pointer. The tokens are not
+    /// joined, because each pointer would contain a copy of a long token near the root.
     anchors: HashMap<&'s str, (&'s Value, Vec<Cow<'s, str>>)>,
     /// The first `$id` below the root that is not a draft-07 anchor such as `#tree`. `None` if
     /// there is none.
@@ -28,13 +28,13 @@ pub(super) struct Survey<'s> {
     pattern_states: usize,
 }
 
-/// Collects the data about `schema`. Fails if `schema` exceeds a limit in `limits`, or if two of
-/// its subschemas have the same anchor.
+/// Collects the [`Survey`] of `schema`. Fails if `schema` exceeds a limit other than
+/// [`SchemaLimits::expansion`], or if two of its subschemas have the same anchor.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 1;
-    // The children of each value on the path to the current value that are not visited yet, and the
-    // tokens of the JSON pointer of the current value.
+    // `path` contains the unvisited children of each value on the path to the current value.
+    // `tokens` is the JSON pointer of the current value.
     let (mut path, mut tokens) = (Vec::new(), Vec::new());
     let max_pointer_bytes = limits.bytes.saturating_mul(POINTER_BYTES_FACTOR);
     let (mut pointer_bytes, mut all_pointer_bytes) = (0_usize, 0_usize);

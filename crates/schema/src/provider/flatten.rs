@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::super::reference::{Reference, join_pointer};
 use super::change::{SchemaChange, SchemaChangeKind};
 
-/// The maximum number of subschemas that are read to derive one provider schema. A subschema counts
-/// once per reference to it.
+/// The maximum number of subschemas that an [exact](Flattener::exact) flattener reads. A subschema
+/// counts once per reference to it.
 const MAX_SUBSCHEMAS: usize = 20_000;
 
-/// The maximum number of subschemas that are read to derive a provider schema without references.
-/// Further references are dropped.
+/// The maximum number of subschemas that a [lossy](Flattener::lossy) flattener reads. Further
+/// references are dropped.
 const MAX_INLINED_SUBSCHEMAS: usize = 12_000;
 
 /// Assertions: the keywords that restrict the valid values. All other keywords are annotations.
@@ -62,8 +62,9 @@ const ASSERTIONS: [&str; 42] = [
     "uniqueItems",
 ];
 
-/// Keywords that depend on the properties declared beside them. For example, `additionalProperties`
-/// applies to all undeclared properties.
+/// Keywords for properties that are not declared by name. A merge with further declared properties
+/// may change their effect. For example, `additionalProperties` applies to all undeclared
+/// properties.
 const PROPERTY_DEPENDENT_KEYWORDS: [&str; 3] =
     ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
@@ -288,8 +289,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Fails with `obstacle` if this flattener is exact. A lossy flattener succeeds. If `lost`
-    /// contains the JSON pointer and the name of a keyword, the keyword is recorded as dropped.
+    /// Fails with `obstacle` if this flattener is exact. If it is lossy, succeeds and records the
+    /// keyword in `lost` as dropped. `lost` consists of a JSON pointer and the name of the keyword.
     fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,

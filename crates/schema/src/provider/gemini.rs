@@ -10,8 +10,8 @@ use super::flatten::{FlatSchema, KeywordEntry, has_only_required, is_assertion};
 use super::inliner::{Inliner, any_value};
 use super::json_types::{allowed_values, constrained_type, has_type, infer_types};
 
-/// The supported values of `format`, each with its JSON type. Gemini rejects a request with any
-/// other format.
+/// The supported values of `format`, each with its JSON type. Besides these and `enum`, Gemini
+/// rejects all formats.
 const FORMATS: [(&str, &str); 5] = [
     ("string", "date-time"),
     ("integer", "int32"),
@@ -30,7 +30,8 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
 }
 
 /// Merges the alternatives of unions at the root `flat` into one object with the properties of all
-/// alternatives. A property becomes required if all alternatives of a union require it.
+/// alternatives. A property becomes required if all alternatives of a union require it. A union is
+/// kept if its alternatives contain only `required`.
 fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     let mut notes = Vec::new();
     while let Some(union) = flat.take_keyword("anyOf").or_else(|| flat.take_keyword("oneOf")) {

@@ -8,12 +8,13 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, Flattener, is_assertion};
 use super::json_types::infer_types;
 
-/// The maximum nesting of subschemas in a derived schema. Models do not write values with more
+/// The maximum nesting of subschemas in a derived schema. Models rarely write values with more
 /// levels, so deeper subschemas are reduced to their type.
 const MAX_NESTING: usize = 16;
 
 /// The maximum size of a derived schema. Each subschema counts as 1, and every 32 bytes of its text
-/// count as 1. A schema reaches this size only by inlining the same reference targets many times.
+/// count as 1. Within the default limits, a schema usually reaches this size only by inlining the
+/// same reference targets many times.
 const MAX_SIZE: usize = 16_000;
 
 /// A function that derives one subschema for a provider. It calls [`Inliner::derive_schema`] or

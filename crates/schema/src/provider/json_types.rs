@@ -9,8 +9,8 @@ use crate::json_type;
 /// The JSON types that a schema allows, either declared by `type` or derived from other keywords.
 pub(super) struct Types<'s> {
     pub(super) names: Vec<&'s str>,
-    /// `true` if the schema does not declare types, so that `names` was derived from other
-    /// keywords.
+    /// `true` if the schema has none of `type`, `enum` and `const`, so that `names` was derived
+    /// from other keywords.
     pub(super) is_assumed: bool,
 }
 

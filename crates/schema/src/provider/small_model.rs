@@ -138,8 +138,9 @@ fn derive_properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map
     properties
 }
 
-/// Removes `null` from the types, alternatives and values that `schema` allows, unless only `null`
-/// is allowed. Returns `true` if `null` was removed.
+/// Removes `null` from the list of types or alternatives in `schema`, and then also from its `enum`
+/// and `default`. Returns `true` if `null` was removed. A schema is not changed if it has neither
+/// list, or if it allows only `null`.
 fn remove_null(schema: &mut Map<String, Value>) -> bool {
     let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
     let options = schema.get("enum").and_then(Value::as_array);

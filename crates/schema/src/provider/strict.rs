@@ -13,8 +13,8 @@ use super::flatten::{FlatSchema, Flattener, KeywordEntry, has_only_required};
 use super::json_types::{Types, infer_types};
 use super::strict_limits;
 
-/// The maximum nesting of subschemas in a derivation. It is higher than OpenAI's limit of 10 levels
-/// of objects, because `anyOf` nests without adding a level.
+/// The maximum nesting of subschemas in a strict schema. It is higher than OpenAI's limit of 10
+/// levels of objects, because `anyOf` nests without adding a level.
 const MAX_NESTING: usize = 32;
 
 /// Returns the strict schema that is derived from `root`, and the list of changes. If `root` has no
@@ -34,8 +34,8 @@ pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaC
     Ok((output, strict.changes))
 }
 
-/// The state of the derivation of a strict schema. Each reference target becomes a definition in
-/// `$defs`.
+/// The state of the derivation of a strict schema. The target of each remaining `$ref`, except the
+/// root, becomes a definition in `$defs`.
 struct StrictDeriver<'s> {
     flattener: Flattener<'s>,
     changes: Vec<SchemaChange>,
@@ -104,8 +104,8 @@ impl<'s> StrictDeriver<'s> {
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
             return self.derive_plain(&flat, &names, notes, false);
         }
-        // Each assertion constrains one type only, so an `anyOf` with one alternative per type
-        // accepts the same values.
+        // An `anyOf` with one alternative per type, each with all assertions for its type, accepts
+        // the same values.
         let mut output = build_annotations(&flat, notes, &mut self.changes);
         let bare = flat.assertions_only();
         let alternatives =

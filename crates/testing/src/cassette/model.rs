@@ -275,8 +275,8 @@ impl CassetteModel {
     }
 }
 
-/// The source of the reply to a request: a recorded reply or error, or a request to the real model,
-/// whose reply is recorded.
+/// The source of the reply to a request: a recorded reply, an error for an unrecorded request, or
+/// the real model with a recorder for its reply.
 enum ReplySource<'m> {
     Tape(ScriptedReply),
     Model(&'m dyn ChatModel, Box<ReplyRecorder>),

@@ -41,7 +41,7 @@ pub(super) fn find_delta<'v>(
     Some((number, Value::Object(new)))
 }
 
-/// Restores a complete request. `earlier` is the request that it continues, and `new` is the object
+/// Restores a complete request from `earlier`, the request that it continues, and `new`, the object
 /// returned by [`find_delta`].
 pub(super) fn apply_delta(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();

@@ -153,7 +153,8 @@ impl IntoFuture for SourceCheck {
     }
 }
 
-/// Returns `true` if `list` is the snapshot `first`. Reports a violation if it is another one.
+/// Returns `true` if `list` and `first` are the same snapshot. If they differ, reports a violation
+/// and returns `false`.
 fn require_snapshot(report: &mut Report, listing: &str, list: &ToolList, first: &ToolList) -> bool {
     let is_same = list.snapshot_id() == first.snapshot_id();
     report.require(SNAPSHOT_REUSED, is_same, || format!("{listing} is another snapshot of {}", names(list)));

@@ -8,8 +8,8 @@ mod tools;
 
 use super::Report;
 
-/// Formats the findings of `report` as text. Each violated rule is one line with the first problem
-/// that violates it.
+/// Formats the findings of `report` as text, with one line for each violated rule. The line
+/// contains the first problem that was found.
 fn format_violations(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in report.findings() {

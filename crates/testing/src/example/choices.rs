@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
-/// The maximum number of [`Choices`] nested inside an invalid value that [`Choices::advance`] may
-/// change. After these, it changes the choices of the parents of the value.
+/// The maximum number of choices nested inside an invalid value that [`Choices::advance`] changes
+/// before it changes the choices of the parents of the value.
 const MAX_NESTED_CHOICES: usize = 4;
 
 /// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the selected

@@ -33,7 +33,8 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// Returns numbers that are valid for `merged`, simple numbers first.
+/// Returns numbers that satisfy the type and the [`NUMBER_KEYWORDS`] of `merged`, simple numbers
+/// first.
 fn candidate_numbers(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     let numbers = |keyword| merged.keyword_values(keyword).filter_map(Value::as_f64);
     let step = multiple_of(merged);
@@ -49,8 +50,8 @@ fn candidate_numbers(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> 
     );
     plain.extend([f64::midpoint(least, most), least + f64::EPSILON, least.next_up(), most.next_down()]);
     tried.extend(plain.into_iter().filter_map(|number| to_json_number(number, is_integer)));
-    // Also try the bounds as written in the schema, because `f64` is not exact for integers above
-    // 2^53.
+    // Also try the bounds and `multipleOf` as written in the schema, because `f64` is not exact for
+    // integers above 2^53.
     tried.extend(
         ["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| merged.keyword_values(it)).cloned(),
     );

@@ -5,12 +5,12 @@ use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 use haft_schema::reference::join_pointer;
 
-/// The maximum nesting depth of objects that are also tried with all their optional members, if the
-/// example without these members is invalid.
+/// The maximum nesting depth of objects whose optional members are added if the example without
+/// these members is invalid.
 const MAX_OPTIONAL_DEPTH: usize = 2;
 
 /// The maximum number of member names that are generated for one object. Names are generated only
-/// if `minProperties` exceeds the number of declared properties.
+/// if there are fewer required and declared members than `minProperties`.
 const MAX_GENERATED_NAMES: usize = 1_000;
 
 impl<'s> Generator<'s> {
@@ -124,7 +124,7 @@ impl<'s> Generator<'s> {
     }
 
     /// Generates a member name that matches `rules`, the schemas in `propertyNames`. Different
-    /// values of `number` give different names if the schemas allow it.
+    /// values of `number` usually give different names if the schemas allow several.
     fn generate_name(
         &mut self,
         rules: &[&'s Value],
@@ -168,7 +168,7 @@ impl<'s> MergedSchema<'s> {
     }
 
     /// Returns the schemas that apply to the member `name`. In each merged schema, they come from
-    /// `properties` and `patternProperties` or, if neither contains the name, from
+    /// `properties` and `patternProperties` or, if neither matches the name, from
     /// `additionalProperties` or `unevaluatedProperties`.
     fn member_schemas(&self, name: &str) -> Vec<&'s Value> {
         let mut schemas = Vec::new();

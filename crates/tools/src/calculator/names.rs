@@ -27,8 +27,8 @@ impl Context<Number> for CalculatorContext {
             other => other,
         };
         match (name, Math.call(name, arguments)) {
-            // These functions are defined for all numbers, but `nanoexpr` rejects arguments from
-            // 10^343.
+            // These functions are defined for all numbers, but `nanoexpr` rejects arguments of
+            // 10^343 and beyond.
             ("sin" | "cos" | "tan", Some(Err(ErrorKind::Domain))) => Some(Err(ErrorKind::Overflow)),
             (_, result) => result,
         }

@@ -132,8 +132,8 @@ fn starts_with_sentence(after_ids: &str) -> bool {
     is_sentence && text.contains(char::is_alphabetic) && !text.starts_with(CITATION_WORD)
 }
 
-/// Splits `text` into an id at its start (a capital letter and a number) and the rest. `None` if it
-/// does not start with an id.
+/// Splits `text` into an id at its start (a capital letter and a number) and the rest. Returns
+/// `None` if it does not start with an id.
 pub(super) fn leading_id(text: &str) -> Option<(&str, &str)> {
     let digits = text.strip_prefix(|char: char| char.is_ascii_uppercase())?;
     let rest = digits.trim_start_matches(|char: char| char.is_ascii_digit());

@@ -63,8 +63,8 @@ pub(super) fn replace_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String
     text
 }
 
-/// Returns the id in a list item such as `- **B12.** …`. `None` if `line` is not the start of a
-/// promise.
+/// Returns the id in a list item such as `- **B12.** …`. Returns `None` if `line` is not the start
+/// of a promise.
 fn entry_id(line: &str) -> Option<&str> {
     let (id, rest) = leading_id(line.strip_prefix("- **")?)?;
     rest.starts_with(".**").then_some(id)

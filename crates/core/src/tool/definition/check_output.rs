@@ -10,7 +10,8 @@ use crate::{
 
 impl ToolDefinition {
     /// Checks that the JSON values in `output` are nested at most [`limits::VALUE_DEPTH`] levels
-    /// deep, and that the structured data matches the output schema of the tool, if any.
+    /// deep. If the tool has an output schema, also checks that `output` has structured data that
+    /// matches it.
     ///
     /// Unlike the arguments of a call, an output is never repaired.
     ///

@@ -23,8 +23,9 @@ pub enum PullError {
     NoSource {
         /// The name of the model.
         model: &'static str,
-        /// The name of each source and its error, in the order of the attempts. If the existing
-        /// file was damaged, its error is the first entry, with the name `the model folder`.
+        /// The name of each source and its error, in the order of the attempts. If an existing file
+        /// was damaged or could not be read, its error is the first entry, with the name
+        /// `the model folder`.
         failures: Vec<(&'static str, PullSourceError)>,
     },
 }

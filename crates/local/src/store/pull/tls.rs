@@ -11,9 +11,9 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 /// Builds the TLS configuration for requests to `url`, with the default [`CryptoProvider`] of the
 /// process, or with ring if no default is set.
 ///
-/// Small containers have no system certificates. In this case, the configuration for an `http://`
-/// URL trusts no certificate. The certificates are loaded for this URL, too, because the server may
-/// redirect to an `https://` URL.
+/// The system certificates are loaded even for an `http://` URL, because the server may redirect to
+/// an `https://` URL. If there are none, as in small containers, the configuration for an `http://`
+/// URL trusts no certificate.
 pub(super) fn config_for(url: &str) -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);

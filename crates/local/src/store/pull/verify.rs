@@ -9,8 +9,8 @@ use crate::store::digest::sha256_of_file;
 use crate::store::stamp::VerificationStamp;
 
 /// Verifies the size and SHA-256 of the file `downloaded`. If they match `model`, moves the file to
-/// `final_path` and returns `final_path`. The file stays locked until the move, even if the future
-/// is dropped.
+/// `final_path` and returns `final_path`. `lock` is held until these file operations end, even if
+/// the future is dropped.
 ///
 /// # Errors
 ///

@@ -2,7 +2,8 @@ use haft_core::call::BoxError;
 
 use crate::client::provider::Provider;
 
-/// The error returned when a model cannot be built, because its configuration is invalid.
+/// The error returned when a model cannot be built, for example because its configuration is
+/// invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

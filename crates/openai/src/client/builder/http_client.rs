@@ -60,9 +60,9 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets an HTTP proxy, such as `http://user:password@localhost:3128`. By default, the
-    /// environment variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` apply. The
-    /// credentials are redacted in errors.
+    /// Sets an HTTP proxy, such as `http://user:password@localhost:3128`. A password of at least 8
+    /// bytes is redacted in errors, and so is a user name without a password. By default, the
+    /// environment variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` apply.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(SecretString::from(url.into()));

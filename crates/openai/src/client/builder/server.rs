@@ -13,8 +13,8 @@ pub(super) struct Server {
 
 impl<M> ModelBuilder<M> {
     /// Selects the server by the settings of the builder, or else by `OPENAI_BASE_URL`, or else by
-    /// the prefix of the model name. If none of them selects a server, the server is OpenAI's. A
-    /// prefix that selects the provider is removed from the model name.
+    /// the prefix of the model name. If none of them selects a server, requests are sent to OpenAI.
+    /// A prefix that selects the provider is removed from the model name.
     pub(super) fn resolve_server(&mut self) -> Result<Server, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
@@ -56,7 +56,8 @@ impl<M> ModelBuilder<M> {
 
     /// Returns the API key from the builder, or else the key of `provider` from the environment. If
     /// both are missing, and neither the builder nor the prefix of the model name selects a
-    /// provider, returns `OPENAI_API_KEY`. `None` if there is no key.
+    /// provider, returns `OPENAI_API_KEY`. `None` if there is no key, or if the key from the
+    /// builder is empty.
     fn find_api_key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));

@@ -19,8 +19,8 @@ pub(super) struct JsonStreamParser {
     strings: StringScanner,
     tool_name: String,
     deltas: DeltaBuffer,
-    /// The schema of the answer, or `None` if the answer is plain text. For a structured answer, no
-    /// text is emitted.
+    /// The schema of the answer, or `None` if the answer is plain text. A structured answer is not
+    /// streamed.
     outputs: Option<Schema>,
 }
 

@@ -68,9 +68,9 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the system message, which consists of the instructions and the rules. The message is
-    /// cached for the first instructions of this tool list, and for other instructions in their
-    /// [`Message`].
+    /// Returns the system message, which consists of the instructions and the rules. With the
+    /// instructions of the first model request, the message is cached in `self`. With other
+    /// instructions, it is cached in the [`Message`] of these instructions.
     pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
         match prompt.instructions {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),

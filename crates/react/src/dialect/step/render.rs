@@ -31,8 +31,8 @@ fn render_cached<F: StepFormat>(message: &Message, write: impl FnOnce(&Message) 
     Arc::clone(&message.memoize(|message| RenderedMessage::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
-/// Formats `reply` as steps in the format `F`. The text of unusable replies and refusals is
-/// unchanged.
+/// Formats `reply` as steps in the format `F`. Refusals, and unusable texts other than
+/// [rejected](is_rejected) answers, are returned unchanged.
 fn format_steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning_or_text(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {

@@ -34,8 +34,8 @@ pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
     }
 }
 
-/// Parses Python keyword arguments, such as `x=17, y="a"`. Returns `None` if there are none, or if
-/// they are followed by text other than whitespace, backticks, `;` and `.`.
+/// Parses Python keyword arguments, such as `x=17, y="a"`, with an optional `)` after them. Returns
+/// `None` if there are none, or if more text follows, except whitespace, backticks, `;` and `.`.
 pub(super) fn parse_keyword_arguments(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.parse_members(MAX_NESTING_DEPTH, ')', &['='])?;

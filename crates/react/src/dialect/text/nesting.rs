@@ -2,7 +2,7 @@
 
 use haft_core::text::JsonStringTracker;
 
-/// Tracks which objects, arrays and strings of an incomplete JSON text are still open.
+/// A tracker of the nesting depth and of open strings in an incomplete JSON text.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,

@@ -20,8 +20,8 @@ pub(super) struct TextStreamParser {
     /// The length of the emitted part of the answer section, in bytes.
     answer_len: usize,
     answer_scanner: AnswerScanner,
-    /// The schema of the answer, or `None` if the answer is plain text. For a structured answer, no
-    /// text is emitted.
+    /// The schema of the answer, or `None` if the answer is plain text. A structured answer is not
+    /// streamed.
     outputs: Option<Schema>,
 }
 

@@ -27,8 +27,8 @@ pub(super) enum KeywordAction {
 /// Returns the treatment of the keyword `entry` in a schema for values of the given `types`.
 ///
 /// `has_optional` is `true` if the schema has optional properties. In strict mode, an absent
-/// optional property is sent as `null`. `maxProperties` and `dependentRequired` would count this
-/// property, so they are rejected.
+/// optional property is sent as `null`. `maxProperties` and `dependentRequired` would treat this
+/// property as present, so they are rejected.
 pub(super) fn keyword_action(entry: &KeywordEntry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
     if constrained_type(entry.name).is_some_and(|name| !is_about(name)) {

@@ -112,7 +112,8 @@ async fn panics_and_fatal_errors_are_found() {
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert_conforms();
 }
 
-/// `?` on the result of a nested call passes its failure on, with its kind.
+/// The operator `?` on the result of a nested call returns the failure of that call, including its
+/// kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_of_nested_calls_are_found() {
     let failing_with = |error: fn() -> ToolError| {
