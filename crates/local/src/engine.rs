@@ -278,9 +278,12 @@ impl Engine {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
         let state = JsonState::at_end_of(&written.bytes);
-        let allowed = number_length::exclude_long_numbers(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.is_json {
-            true => stray_space::exclude_stray_spaces(state, allowed, &self.tokenizer),
+            true => {
+                let allowed =
+                    number_length::exclude_long_numbers(&written.bytes, state, allowed, &self.tokenizer);
+                stray_space::exclude_stray_spaces(state, allowed, &self.tokenizer)
+            }
             false => allowed,
         };
         let closes = written.tokens.len() >= job.close_after_tokens && state == JsonState::Outside;

@@ -209,6 +209,9 @@ fn parse_entry(entry: &Value, lookup: VariableLookup<'_>) -> Result<ServerConfig
         ));
     };
     let entry = EntryReader { fields, lookup };
+    if let Some(other) = entry.get_non_null("disabled").filter(|value| !value.is_boolean()) {
+        return Err(format!("\"disabled\" must be a boolean, not {}", type_name(other)));
+    }
     match (entry.expanded_text("command")?, entry.expanded_text("url")?) {
         (Some(command), None) => {
             let mut server = StdioServer::new(command);

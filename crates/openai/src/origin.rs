@@ -15,10 +15,10 @@ pub(crate) enum Origin {
     #[default]
     Unknown,
     /// The server at an address.
-    #[cfg(feature = "client")]
+    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only created by the client"))]
     Server(Arc<str>),
     /// A client whose types cannot represent provider data. No data is included.
-    #[cfg(feature = "async-openai")]
+    #[cfg_attr(not(feature = "async-openai"), expect(dead_code, reason = "only created by `interop`"))]
     Unsupported,
 }
 
@@ -26,7 +26,6 @@ impl Origin {
     /// Returns `data`, the provider data of a message, as JSON. If the server is known, its address
     /// is added under the key `from`.
     pub(crate) fn add_to(&self, mut data: Map<String, Value>) -> Value {
-        #[cfg(feature = "client")]
         if let Self::Server(address) = self {
             data.insert(ORIGIN_KEY.to_owned(), address.as_ref().into());
         }
@@ -41,9 +40,7 @@ impl Origin {
         let from = data.get(ORIGIN_KEY).and_then(Value::as_str);
         let is_accepted = match self {
             Self::Unknown => true,
-            #[cfg(feature = "client")]
             Self::Server(own) => from.is_none_or(|from| from == own.as_ref()),
-            #[cfg(feature = "async-openai")]
             Self::Unsupported => false,
         };
         is_accepted.then_some(data)

@@ -130,6 +130,8 @@ fn invalid_entry_is_reported_with_its_name() {
     let list =
         expect![[r#"server "files": the entry must be an object with "command" or "url", not a list"#]];
     check_error(r#"{"mcpServers": {"files": ["npx"]}}"#, &list);
+    let disabled = expect![[r#"server "files": "disabled" must be a boolean, not a string"#]];
+    check_error(r#"{"mcpServers": {"files": {"command": "x", "disabled": "true"}}}"#, &disabled);
     let empty = expect![[r#"server "files": "command" is empty"#]];
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }

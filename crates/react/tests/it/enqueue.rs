@@ -233,7 +233,7 @@ async fn limits_apply_to_enqueued_messages() {
             Ok(RunEvent::CallStarted { .. }) => handle.enqueue("Faster.", Delivery::NextRequest).unwrap(),
             Ok(_) => {}
             Err(error) => {
-                assert!(!error.transcript.messages().iter().any(|it| it.text() == "Faster."), "{error}")
+                assert!(!error.transcript.messages().iter().any(|it| it.text() == "Faster."), "{error}");
             }
         }
     }
