@@ -21,7 +21,7 @@ enum Action {
     Pull(ModelName),
     /// List the available models, with the paths of downloaded files.
     List {
-        /// Write one JSON object per line and model.
+        /// Write one line of JSON per model.
         #[arg(long)]
         json: bool,
     },

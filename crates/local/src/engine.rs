@@ -44,8 +44,8 @@ pub(crate) struct GenerationJob {
     /// The number of generated tokens after which the engine prefers tokens that end the JSON
     /// value.
     pub(crate) close_after_tokens: usize,
-    /// A bias for the logits of the end-of-sequence tokens. It is added only for the first token of
-    /// the output, and only if this token is sampled.
+    /// A bias for the logits of the end-of-sequence tokens. It applies only to the first token of
+    /// the output, and has no effect if the grammar forces this token.
     pub(crate) eos_bias: f32,
     /// Tokens that end the generation, such as the special token that opens a tool call. The output
     /// does not contain them.

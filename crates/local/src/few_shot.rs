@@ -38,7 +38,7 @@ pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,
     request: &ChatRequest,
-    events: &EventSender,
+    event_sender: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
     let mut dialogue = Dialogue::new(request, (profile.demonstration)());
     let mut prompt = engine.encode_prompt(&dialogue.turns)?;
@@ -48,7 +48,7 @@ pub(crate) fn respond(
     }
     let stage = if dialogue.results.is_empty() { Stage::AfterQuestion } else { Stage::AfterResults };
     let question = OpenQuestion::new(&dialogue.question);
-    let writer = ReplyWriter::new(engine, request, events, prompt);
+    let writer = ReplyWriter::new(engine, request, event_sender, prompt);
     ExampleReply { writer, profile, results: dialogue.results }.write_reply(stage, question)
 }
 
@@ -141,7 +141,7 @@ impl ExampleReply<'_> {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
         self.writer.reasoning.push_str(&line);
-        self.writer.events.reasoning(line);
+        self.writer.event_sender.reasoning(line);
     }
 
     fn write_answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
@@ -157,7 +157,7 @@ impl ExampleReply<'_> {
     /// have to continue it; see [`ExampleProfile::continues_answers`].
     fn write_prose(&mut self) -> Result<ChatResponse, ModelError> {
         let mut prose = ProseDecoder::new(
-            self.writer.events,
+            self.writer.event_sender,
             self.writer.stop_sequences(),
             dialogue::LINE_STARTS.to_vec(),
         );

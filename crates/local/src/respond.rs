@@ -38,16 +38,16 @@ pub(crate) fn respond(
     engine: &mut Engine,
     profile: &PromptProfile,
     request: &ChatRequest,
-    events: &EventSender,
+    event_sender: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
     let _span = info_span!("respond", tools = request.tools.len()).entered();
     if !conversation::has_tools_or_results(request) {
         let prompt = engine.encode_prompt(&conversation::without_tools(request))?;
-        return ReplyWriter::new(engine, request, events, prompt).write_text(Vec::new());
+        return ReplyWriter::new(engine, request, event_sender, prompt).write_text(Vec::new());
     }
     match &profile.0 {
-        PromptStrategy::Template => template_calls::respond(engine, request, events),
-        PromptStrategy::Examples(profile) => few_shot::respond(engine, profile, request, events),
+        PromptStrategy::Template => template_calls::respond(engine, request, event_sender),
+        PromptStrategy::Examples(profile) => few_shot::respond(engine, profile, request, event_sender),
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn respond(
 pub(crate) struct ReplyWriter<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,
-    pub(crate) events: &'a EventSender,
+    pub(crate) event_sender: &'a EventSender,
     pub(crate) prompt: Vec<u32>,
     pub(crate) reasoning: String,
     usage: Usage,
@@ -68,12 +68,12 @@ impl<'a> ReplyWriter<'a> {
     pub(crate) fn new(
         engine: &'a mut Engine,
         request: &'a ChatRequest,
-        events: &'a EventSender,
+        event_sender: &'a EventSender,
         prompt: Vec<u32>,
     ) -> Self {
         let usage = Usage::one_request(prompt.len() as u64, 0);
         let tokens_left = request.settings.max_tokens.map_or(DEFAULT_MAX_TOKENS, |limit| limit as usize);
-        Self { engine, request, events, prompt, reasoning: String::new(), usage, tokens_left }
+        Self { engine, request, event_sender, prompt, reasoning: String::new(), usage, tokens_left }
     }
 
     /// Returns `true` if the reply may contain tool calls. Fails if the tool choice requires a
@@ -138,7 +138,7 @@ impl<'a> ReplyWriter<'a> {
             return Err(ModelError::InvalidResponse(message.to_owned()));
         }
         for (index, call) in tool_calls.iter().enumerate() {
-            self.events.call(index, call);
+            self.event_sender.call(index, call);
         }
         Ok(self.build_response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
     }
@@ -149,7 +149,7 @@ impl<'a> ReplyWriter<'a> {
         if let Some(reply) = self.write_structured("")? {
             return Ok(reply);
         }
-        let mut prose = ProseDecoder::new(self.events, self.stop_sequences(), Vec::new());
+        let mut prose = ProseDecoder::new(self.event_sender, self.stop_sequences(), Vec::new());
         let job = GenerationJob { banned_tokens, ..self.unconstrained_job(0.0) };
         let written = self.generate_with(job, &mut |bytes| prose.push(bytes))?;
         self.finish_text(prose.finish(), written.is_complete)
@@ -170,7 +170,7 @@ impl<'a> ReplyWriter<'a> {
         let Some(json_text) = self.write_json(&schema, space, "")? else {
             return Ok(Some(self.truncated_response()));
         };
-        self.events.send_text(&json_text);
+        self.event_sender.send_text(&json_text);
         Ok(Some(self.build_response(AssistantMessage::from(json_text), FinishReason::Stop)))
     }
 
@@ -212,15 +212,15 @@ impl<'a> ReplyWriter<'a> {
         GenerationJob { constraint: Some(constraint), close_after_tokens, ..self.unconstrained_job(eos_bias) }
     }
 
-    /// Appends `text` to the prompt as if the model had generated it. The spelling of a special
-    /// token in `text` remains ordinary text.
+    /// Appends `text` to the prompt as if the model had generated it. Special tokens that are
+    /// spelled out in `text`, such as `<|im_end|>`, are encoded as ordinary text.
     pub(crate) fn prefill(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_content(text);
         self.prompt.extend(tokens);
     }
 
-    /// Appends `text` to the prompt as if the model had generated it. `text` is markup of the chat
-    /// template, so the spelling of a special token becomes the special token.
+    /// Appends `text`, markup of the chat template, to the prompt as if the model had generated it.
+    /// Special tokens that are spelled out in `text` are encoded as special tokens.
     pub(crate) fn prefill_markup(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_markup(text);
         self.prompt.extend(tokens);
@@ -228,8 +228,8 @@ impl<'a> ReplyWriter<'a> {
 
     /// Runs `job` without emitting deltas, and appends its output to the prompt.
     pub(crate) fn generate(&mut self, job: GenerationJob) -> Result<GeneratedTokens, EngineError> {
-        let events = self.events;
-        self.generate_with(job, &mut |_| events.continue_or_cancel())
+        let event_sender = self.event_sender;
+        self.generate_with(job, &mut |_| event_sender.continue_or_cancel())
     }
 
     /// Runs `job`, passes the generated bytes to `listener`, and appends the output to the prompt.

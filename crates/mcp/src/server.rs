@@ -55,7 +55,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// Calls run through the pipeline of the toolset, which validates and repairs arguments, catches
 /// panics and limits the size of results. If a call fails or panics, or if its arguments are
 /// invalid, the client receives a result with `isError`. A call to an unknown tool returns a
-/// JSON-RPC error. The notification `notifications/cancelled` drops the call.
+/// JSON-RPC error. If the client sends `notifications/cancelled` for a call, the call is dropped
+/// and no response is sent.
 ///
 /// # Shutdown
 ///

@@ -93,7 +93,7 @@ pub(crate) fn encode_tool_with_schema(definition: &ToolDefinition, schema: &Prov
 ///
 /// # Errors
 ///
-/// Returns [`ModelError::InvalidResponse`] if `response` has no list `output`, or if a call lacks
+/// Returns [`ModelError::InvalidResponse`] if `response` has no `output` array, or if a call lacks
 /// an id, a name or arguments.
 pub fn decode_tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let Some(items) = response.get("output").and_then(Value::as_array) else {

@@ -35,13 +35,13 @@ type InstructionsHook =
 type ToolsAdaptor = Arc<dyn Fn(Toolset) -> Toolset + Send + Sync>;
 type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync>;
 
-/// A capability of an agent as one value: tools, instructions, hooks around model requests and tool
-/// calls, limits, and [entries](Entries) in the saved run.
+/// A bundle that adds a capability to an agent: tools, instructions, limits, hooks around model
+/// requests and tool calls, and [entries](Entries) that are saved with the run.
 ///
 /// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds an extension to an
 /// agent. To use a type of your own, such as `Budget`, as an extension, implement
-/// `From<Budget> for Extension`. Other drivers of a [`Run`](crate::Run) apply extensions with an
-/// [`ExtensionSet`].
+/// `From<Budget> for Extension`. A program that drives a [`Run`](crate::Run) without a `ReactAgent`
+/// applies extensions with an [`ExtensionSet`].
 ///
 /// # Order
 ///

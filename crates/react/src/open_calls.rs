@@ -30,8 +30,8 @@ struct OpenCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum CallState {
-    /// The call is ready for execution. `resumed` contains its decision if the call was suspended
-    /// before.
+    /// The call is ready for execution. If the call was suspended before, `resumed` contains the
+    /// pending state and the decision.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<ResumedCall>,

@@ -236,8 +236,8 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the subschema that is declared for the property `name` beside the failed keyword of
-    /// `error`. Returns `None` if the property is not declared there.
+    /// Returns the schema of the property `name` if it is declared in the same schema object as the
+    /// failed keyword of `error`. Returns `None` in any other case.
     fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];

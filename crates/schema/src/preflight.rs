@@ -85,9 +85,9 @@ pub(super) fn build_graph(schema: &Value) -> Option<SchemaGraph<'_>> {
     SchemaGraph::of(schema, &survey::survey(schema, &unlimited).ok()?).ok()
 }
 
-/// Returns the dialect that the `$schema` keyword of `schema` declares, or `None` without this
-/// keyword. Fails for a dialect other than draft 2020-12 and draft-07, with `pointer` as the
-/// location of `schema`.
+/// Returns the dialect declared by the `$schema` keyword of `schema`, or `None` if the keyword is
+/// absent. Fails if the dialect is neither draft 2020-12 nor draft-07. The error reports `pointer`
+/// as the location of `schema`.
 fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
     let Some(declared) = schema.get("$schema") else { return Ok(None) };
     match declared.as_str().map(Draft::from_schema_uri) {

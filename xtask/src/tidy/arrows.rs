@@ -54,7 +54,7 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
 ];
 
 /// Third-party crates, each with the only crate in `crates/` that may have it as an ordinary
-/// dependency. No other library therefore depends on its types or its version.
+/// dependency. Other libraries therefore do not depend on the types or the version of these crates.
 const SOLE_USERS: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 

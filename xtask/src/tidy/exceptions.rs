@@ -33,8 +33,8 @@ impl Exception<'_> {
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Creates a finding for this unused exception. The message states whether the code follows the
-    /// rule or the rule does not exist.
+    /// Creates a finding for this unused exception. The message gives the reason: either the code
+    /// follows the rule, or the rule does not exist.
     pub(super) fn unused_finding(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {
@@ -59,11 +59,11 @@ mod tests {
 
     use super::*;
 
-    const LIST: &str = "# Files.\nwords crates/a\nwords README.md\nlinks docs\nword docs\n";
+    const SAMPLE_EXCEPTIONS: &str = "# Files.\nwords crates/a\nwords README.md\nlinks docs\nword docs\n";
 
     #[test]
     fn exception_hides_the_findings_of_its_rule_and_folder() {
-        let exceptions = parse(LIST);
+        let exceptions = parse(SAMPLE_EXCEPTIONS);
         let is_hidden = |rule, path| {
             let finding = Finding::new(path, 1, "a finding");
             exceptions.iter().any(|exception| exception.hides(rule, &finding))
@@ -74,12 +74,15 @@ mod tests {
 
     #[test]
     fn unused_exceptions_are_reported_and_deleted() {
-        let unused = parse(LIST).split_off(2);
+        let unused = parse(SAMPLE_EXCEPTIONS).split_off(2);
         let findings: String = unused.iter().map(|it| format!("{}\n", it.unused_finding())).collect();
         expect![[r#"
             xtask/src/tidy/exceptions.txt:4: `docs` follows the rule `links`: delete the line, or run `cargo xtask tidy --fix`
             xtask/src/tidy/exceptions.txt:5: there is no rule `word`
         "#]].assert_eq(&findings);
-        assert_eq!(remove_exceptions(LIST, &unused), "# Files.\nwords crates/a\nwords README.md\n");
+        assert_eq!(
+            remove_exceptions(SAMPLE_EXCEPTIONS, &unused),
+            "# Files.\nwords crates/a\nwords README.md\n"
+        );
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::NextAction;
 /// deltas. The text ends before the first stop sequence or marker, such as the tag that opens a
 /// tool call.
 pub(crate) struct ProseDecoder<'a> {
-    events: &'a EventSender,
+    event_sender: &'a EventSender,
     /// The stop sequences of the request. A stop sequence is not part of the reply.
     stops: Vec<&'a str>,
     /// Further texts at which the reply ends, such as the tag that opens a tool call.
@@ -38,9 +38,9 @@ pub(crate) enum ProseEnd {
 }
 
 impl<'a> ProseDecoder<'a> {
-    pub(crate) fn new(events: &'a EventSender, stops: Vec<&'a str>, markers: Vec<&'a str>) -> Self {
+    pub(crate) fn new(event_sender: &'a EventSender, stops: Vec<&'a str>, markers: Vec<&'a str>) -> Self {
         Self {
-            events,
+            event_sender,
             stops,
             markers,
             leading_markers: Vec::new(),
@@ -79,7 +79,7 @@ impl<'a> ProseDecoder<'a> {
                 self.end = Some(ProseEnd::LeadingMarker);
                 return NextAction::Stop;
             }
-            Some(LeadingMatch::Partial) => return self.events.continue_or_cancel(),
+            Some(LeadingMatch::Partial) => return self.event_sender.continue_or_cancel(),
             None => {}
         }
         let begin = self.text_start();
@@ -92,7 +92,7 @@ impl<'a> ProseDecoder<'a> {
             return NextAction::Stop;
         }
         self.emit(self.emittable_length());
-        self.events.continue_or_cancel()
+        self.event_sender.continue_or_cancel()
     }
 
     /// Returns the kind of text that ended the reply, or `None` if neither a stop sequence nor a
@@ -170,7 +170,7 @@ impl<'a> ProseDecoder<'a> {
     fn emit(&mut self, end: usize) {
         let from = self.emitted.max(self.text_start());
         if !self.suppresses_events {
-            self.events.send_text(self.text.get(from..end).unwrap_or_default());
+            self.event_sender.send_text(self.text.get(from..end).unwrap_or_default());
         }
         self.emitted = from.max(end);
     }

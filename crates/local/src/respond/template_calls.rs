@@ -34,13 +34,13 @@ const MAX_PEEK_TOKENS: usize = 24;
 pub(super) fn respond(
     engine: &mut Engine,
     request: &ChatRequest,
-    events: &EventSender,
+    event_sender: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
     let (format, is_native, prompt) = match native_prompt(engine, request)? {
         Some((format, prompt)) => (format, true, prompt),
         None => (CallFormat::hermes(), false, text_prompt(engine, request)?),
     };
-    let writer = ReplyWriter::new(engine, request, events, prompt);
+    let writer = ReplyWriter::new(engine, request, event_sender, prompt);
     let first_call = conversation::call_count(request);
     let mut reply = TemplateReply { writer, format, is_native, first_call_index: first_call };
     match reply.writer.may_call()? {
@@ -123,7 +123,7 @@ impl TemplateReply<'_> {
             },
             _ => AssistantMessage::default(),
         };
-        let open = self.with_ids(&self.format.open, self.first_call_index);
+        let open = self.insert_call_ids(&self.format.open, self.first_call_index);
         self.prefill(&open);
         let mut calls = Vec::new();
         loop {
@@ -153,7 +153,7 @@ impl TemplateReply<'_> {
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
         let start = self.writer.prompt.len();
         let markers = opening.marker.iter().map(String::as_str).collect();
-        let mut prose = ProseDecoder::new(self.writer.events, self.writer.stop_sequences(), markers)
+        let mut prose = ProseDecoder::new(self.writer.event_sender, self.writer.stop_sequences(), markers)
             .with_leading_markers(opening.leading.clone());
         let mut job =
             GenerationJob { stop_tokens: opening.tokens.clone(), ..self.writer.unconstrained_job(0.0) };
@@ -224,8 +224,8 @@ impl TemplateReply<'_> {
     fn write_next_opening(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first_call_index + written - 1;
-        let next = self.encode(&self.with_ids(&next, index));
-        let close = self.encode(&self.with_ids(&self.format.close, index));
+        let next = self.encode(&self.insert_call_ids(&next, index));
+        let close = self.encode(&self.insert_call_ids(&self.format.close, index));
         let common = next.iter().zip(&close).take_while(|(next, close)| next == close).count();
         let (shared, next) = next.split_at(common);
         let close = close.get(common..).unwrap_or_default();
@@ -297,7 +297,7 @@ impl TemplateReply<'_> {
         self.writer.build_response(message, FinishReason::Length)
     }
 
-    fn with_ids(&self, text: &str, index: usize) -> String {
+    fn insert_call_ids(&self, text: &str, index: usize) -> String {
         CallFormat::replace_ids(text, &call_id(index), &call_id(index + 1))
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct ClientTransport<R, W> {
 
 /// An MCP request that was sent and has no response yet.
 struct OpenRequest {
-    response: ResponseKind,
+    response_kind: ResponseKind,
     progress: Option<ProgressForwarder>,
 }
 
@@ -109,18 +109,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     fn track_sent(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let response = match request.request.method() {
+                let response_kind = match request.request.method() {
                     "tools/list" | "tools/call" => ResponseKind::Raw,
                     "server/discover" => ResponseKind::Probe,
                     "subscriptions/listen" => ResponseKind::Subscription,
                     _ => ResponseKind::Typed,
                 };
-                if matches!(response, ResponseKind::Probe) {
+                if matches!(response_kind, ResponseKind::Probe) {
                     let deadline = Instant::now() + self.limits.probe_timeout;
                     self.probe = Some((request.id.clone(), deadline));
                 }
                 let progress = ProgressForwarder::from_request(&request.request);
-                self.open_requests.insert(request.id.clone(), OpenRequest { response, progress });
+                self.open_requests.insert(request.id.clone(), OpenRequest { response_kind, progress });
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -221,12 +221,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             }
             id => id,
         };
-        let Some(OpenRequest { response, .. }) = self.open_requests.remove(&id) else {
+        let Some(OpenRequest { response_kind, .. }) = self.open_requests.remove(&id) else {
             tracing::debug!(%id, "dropped a response without an open request");
             return None;
         };
         self.probe.take_if(|(probe, _)| *probe == id);
-        Some((id, response))
+        Some((id, response_kind))
     }
 
     /// Returns the id of the only open request. Subscriptions do not count. Returns `None` if no
@@ -238,7 +238,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let mut open = self
             .open_requests
             .iter()
-            .filter(|(_, request)| !matches!(request.response, ResponseKind::Subscription));
+            .filter(|(_, request)| !matches!(request.response_kind, ResponseKind::Subscription));
         let (id, _) = open.next()?;
         open.next().is_none().then(|| id.clone())
     }
@@ -285,7 +285,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// found" for it, so that rmcp falls back to `initialize`.
     fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
-        let request = OpenRequest { response: ResponseKind::LateProbe, progress: None };
+        let request = OpenRequest { response_kind: ResponseKind::LateProbe, progress: None };
         self.open_requests.insert(id.clone(), request);
         let reason = format!("no response within {:?}", self.limits.probe_timeout);
         let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None);

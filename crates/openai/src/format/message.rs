@@ -248,7 +248,7 @@ impl<'a> WireMessage<'a> {
         let stored = data.and_then(|data| data.get("message")?.as_object());
         let mut extras = stored.cloned().unwrap_or_default();
         if !reply.tool_calls.is_empty() {
-            extras.extend(encoding.reasoning_field.to_entry(reply.reasoning.as_deref()));
+            extras.extend(encoding.reasoning_field.encode_reasoning(reply.reasoning.as_deref()));
         }
         Self::Assistant { content, tool_calls: encode_calls(reply, data, encoding), extras }
     }
@@ -279,7 +279,7 @@ fn encode_calls<'a>(
 impl ReasoningField {
     /// Returns the name and the value of the reasoning field for `thought`, the reasoning of a
     /// reply. `None` if the field is omitted.
-    fn to_entry(self, thought: Option<&str>) -> Option<(String, Value)> {
+    fn encode_reasoning(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Omitted => return None,
             Self::Optional(name) => (name, thought?),

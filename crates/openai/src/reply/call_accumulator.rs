@@ -256,7 +256,8 @@ impl Call {
         is_known && self.arguments.trim() == delta.arguments.trim() && is_complete(&self.arguments)
     }
 
-    /// Removes the preliminary arguments `{}` from this call, or the repeated arguments from
+    /// Prepares this call for `delta`. If `delta` replaces the preliminary arguments `{}`, clears
+    /// the arguments of this call. If `delta` repeats the whole call, clears the arguments of
     /// `delta`.
     fn prepare(&mut self, delta: &mut CallDelta) {
         if self.is_replaced_by(delta) {

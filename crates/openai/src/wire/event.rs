@@ -49,7 +49,8 @@ impl ResponsesEvent {
     /// a `type`.
     pub(crate) fn is_error_event(&self) -> bool {
         let has = |field: &LenientValue| *field != LenientValue::Absent;
-        self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))
+        self.response.is_none()
+            && (has(&self.error) || self.message.as_non_empty_str().is_some() || has(&self.detail))
     }
 
     /// Returns the error of the event: the `error` field, or else an object with the event's

@@ -36,7 +36,7 @@ impl LenientValue {
 
     /// Returns the string. `None` if the string is empty, or if the value is not a string.
     #[cfg(feature = "client")]
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_non_empty_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text.as_str()).filter(|text| !text.is_empty()),
             _ => None,

@@ -110,8 +110,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the instructions: the system message before the conversation in each request. Default:
-    /// none.
+    /// Sets the instructions. Each request contains them as a system message before the
+    /// conversation. Default: none.
     pub fn instructions(mut self, instructions: impl Into<Content>) -> Self {
         self.instructions = Some(Arc::new(Message::system(instructions)));
         self

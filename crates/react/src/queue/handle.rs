@@ -111,7 +111,8 @@ impl PushedCalls {
         Self { quota: Arc::clone(quota), hash_keys: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Adds `call` and returns its new placeholder, which contains 128 bits of a keyed hash.
+    /// Adds `call` and returns its new placeholder. The placeholder contains a 128-bit hash of the
+    /// number of the call, keyed with the random `hash_keys`.
     fn push_call(&self, call: ToolCall) -> Result<String, QueueError> {
         let mut state = lock(&self.state);
         if state.is_closed {

@@ -213,7 +213,7 @@ impl<'r> PlaceholderResolver<'r> {
     }
 }
 
-/// Returns the text that replaces a placeholder if its result is too long to be inserted.
+/// Returns the text that is inserted instead of a result that exceeds the remaining byte budget.
 fn omitted_text(queued: &QueuedOutcome) -> String {
     let why = "left out: there are too many results in one text";
     match queued.result_handle() {
@@ -226,8 +226,8 @@ fn text_len(content: &[Content]) -> usize {
     content.iter().map(|part| part.as_text().len()).sum()
 }
 
-/// Returns `true` if `part`, a content part of a message, may contain a placeholder. Content
-/// without placeholders is not copied.
+/// Returns `true` if `part` may contain a placeholder. This check avoids copying content without
+/// placeholders.
 fn may_contain_placeholder(part: &Content) -> bool {
     match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {

@@ -53,11 +53,11 @@ impl Default for ContextConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextRange {
-    /// The transcript index from which messages of earlier runs are sent in model requests.
+    /// The transcript index of the first message of an earlier run that is sent in model requests.
     /// Messages before this index are omitted or summarized.
     pub(super) earlier: usize,
-    /// The transcript index from which steps of this run are sent in model requests. Steps before
-    /// this index are hidden, omitted or summarized.
+    /// The transcript index of the first step of this run that is sent in model requests. Earlier
+    /// steps of this run are hidden, omitted or summarized.
     pub(super) steps: usize,
     /// The transcript index up to which [`Run::hide_steps`] hides the steps of this run. Enqueued
     /// messages before this index are still sent. 0 if no step is hidden.

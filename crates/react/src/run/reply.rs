@@ -142,10 +142,10 @@ impl Run {
         (next, result)
     }
 
-    /// Returns the error texts that the run added to the transcript after rejected replies,
-    /// starting at the message index `message`. Each text is sent to the model. Empty replies have
-    /// no error text, because the run only repeats their request. A rejected reply with content is
-    /// also in the transcript, marked as [unusable](super::is_unusable).
+    /// Returns the error texts that the run sent to the model after rejected replies, from the
+    /// transcript index `message` on. An empty reply has no error text, because the run only
+    /// repeats the request. A rejected reply with content is also in the transcript, marked as
+    /// [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         new.iter().filter(|message| message_metadata::is_correction(message)).map(|message| message.text())

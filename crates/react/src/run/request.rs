@@ -108,8 +108,8 @@ impl Run {
     }
 
     /// Reports that the reply to [`Effect::Chat`] was received but cannot be used, for example
-    /// because a hook failed. Adds `usage`, the usage of the reply, to the usage of the run. If a
-    /// request is in flight, it is repeated.
+    /// because a hook failed. Adds `usage`, the usage of the reply, to the usage of the run. If the
+    /// run is still waiting for the reply, it repeats the request.
     pub fn on_lost_reply(&mut self, usage: Usage) {
         self.head.usage += usage.counted_as_request();
         if self.state() == RunState::AwaitingReply {

@@ -1,4 +1,5 @@
-//! Notes in descriptions about the constraints that a provider does not support.
+//! Notes about the constraints that a provider does not support. The notes are appended to the
+//! `description` of the derived schema.
 
 use serde_json::{Map, Value};
 

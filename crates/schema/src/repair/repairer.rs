@@ -23,9 +23,9 @@ pub(super) struct Repairer<'s> {
 /// A single change that may repair a validation error.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// The replacement of the string at `pointer` with `parsed`, the JSON value that it contains.
+    /// Replaces the string at `pointer` with `parsed`, the JSON value parsed from the string.
     ParseString { pointer: String, parsed: Value },
-    /// The removal of the property at `pointer`, because its value is `null`.
+    /// Removes the property at `pointer`, because its value is `null`.
     Drop { pointer: String },
 }
 

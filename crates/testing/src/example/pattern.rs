@@ -48,9 +48,10 @@ pub(super) fn generate_texts(pattern: &str, least: usize) -> Vec<String> {
     texts
 }
 
-/// Appends a string that matches `part`, a part of the pattern, to `text`. `variant` selects the
+/// Generates a string that matches `part`, a part of the pattern, and appends it to `text`. Anchors
+/// are ignored, and a text longer than [`MAX_TEXT_BYTES`] is not extended. `variant` selects the
 /// branches of alternations and the characters of classes. `extra_repeats` is added to the minimum
-/// of each quantifier.
+/// of each quantifier, up to its maximum.
 fn append_text(part: &Hir, variant: usize, extra_repeats: u32, text: &mut String) {
     if text.len() > MAX_TEXT_BYTES {
         return;

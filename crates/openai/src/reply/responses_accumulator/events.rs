@@ -106,7 +106,7 @@ impl ResponsesAccumulator {
     /// Returns the position of the item to which `event` belongs. An event with neither an index
     /// nor an id belongs to the last item of `kind`. Adds a new item if there is no such item.
     fn find_or_add(&mut self, event: &ResponsesEvent, kind: ItemKind) -> usize {
-        let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
+        let (index, id) = (event.output_index.to_number(), event.item_id.as_non_empty_str());
         let is_named = index.is_some() || id.is_some();
         let last = || self.items.iter().rposition(|item| item.kind == kind);
         let known = if is_named { self.find_item(index, id) } else { last() };
