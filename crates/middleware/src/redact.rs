@@ -45,6 +45,10 @@ const SECRET_WORDS: &[&str] = &[
     "totp",
 ];
 
+/// The lines around a key in PEM format (RFC 7468). The lines between them may look like headers.
+const PEM_BEGIN: &str = "-----BEGIN ";
+const PEM_END: &str = "-----END ";
+
 /// Suffixes that mark a name as the name of a secret, as in `accesstoken` and `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
@@ -134,7 +138,7 @@ impl Redactor {
             _ => false,
         };
         if !is_json {
-            return text.split_inclusive('\n').map(|line| self.redact_line(line)).collect();
+            return self.redact_lines(&text);
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
@@ -146,26 +150,44 @@ impl Redactor {
         }
     }
 
+    /// Redacts each line of `text`. The lines that continue a redacted value, such as the lines of
+    /// a PEM key, are removed.
+    fn redact_lines(&self, text: &str) -> String {
+        let mut redacted = String::with_capacity(text.len());
+        let (mut is_secret, mut is_in_pem) = (false, false);
+        for line in text.split_inclusive('\n') {
+            is_in_pem &= !line.contains(PEM_END);
+            if is_secret && (is_in_pem || !begins_entry(line)) {
+                continue;
+            }
+            let entry = self.redact_entry(line);
+            is_secret = entry.is_some();
+            is_in_pem = is_secret && line.contains(PEM_BEGIN) && !line.contains(PEM_END);
+            redacted += &entry.unwrap_or_else(|| self.redact_urls(line));
+        }
+        redacted
+    }
+
     /// Redacts the value if `line` is a header or a setting with the name of a secret, such as
-    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. Redacts the secrets in URLs if `line` is
-    /// neither. The end of the line is kept.
-    fn redact_line(&self, line: &str) -> String {
+    /// `Authorization: Bearer …` or `DB_PASSWORD=…`. The end of the line is kept. Returns `None`
+    /// for other lines.
+    fn redact_entry(&self, line: &str) -> Option<String> {
         let text = line.trim_end_matches(['\r', '\n']);
         let line_end = line.get(text.len()..).unwrap_or_default();
-        if let Some((name, value)) = text.split_once([':', '='])
-            && !value.starts_with("//")
+        let (name, value) = text.split_once([':', '='])?;
+        let is_secret = !value.starts_with("//")
             && !name.trim().contains(char::is_whitespace)
-            && self.must_redact(name, &Value::from(value))
-        {
+            && self.must_redact(name, &Value::from(value));
+        is_secret.then(|| {
             let mark = text.get(name.len()..=name.len()).unwrap_or_default();
             let space = if mark == ":" { " " } else { "" };
-            return format!("{name}{mark}{space}{REDACTED}{line_end}");
-        }
-        if !line.contains("://") {
-            return line.to_owned();
-        }
-        let words = line.split_inclusive(char::is_whitespace);
-        words.map(|word| self.redact_url(word)).collect()
+            format!("{name}{mark}{space}{REDACTED}{line_end}")
+        })
+    }
+
+    /// Redacts the secrets in the URLs of `line`.
+    fn redact_urls(&self, line: &str) -> String {
+        line.split_inclusive(char::is_whitespace).map(|word| self.redact_url(word)).collect()
     }
 
     /// Redacts `user:password` and the secret parameters in `word` if it is a URL. A user name
@@ -180,11 +202,23 @@ impl Redactor {
             if !self.must_redact(name, &Value::from(value)) {
                 return part.to_owned();
             }
-            let end = value.chars().next_back().filter(|end| matches!(end, '?' | '&' | '#'));
+            let is_separator = |end: &char| matches!(end, '?' | '&' | '#') || end.is_whitespace();
+            let end = value.chars().next_back().filter(is_separator);
             format!("{name}={REDACTED}{}", end.map(String::from).unwrap_or_default())
         });
         format!("{scheme}://{authority}{}", parts.collect::<String>())
     }
+}
+
+/// Returns `true` if `line` is a header or a setting, and not the continuation of a value. The last
+/// line of Base64 text may end with `=`, so the value must contain another character.
+fn begins_entry(line: &str) -> bool {
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    line.split_once([':', '=']).is_some_and(|(name, value)| {
+        !name.is_empty()
+            && name.chars().all(is_name_char)
+            && value.contains(|c: char| c != '=' && !c.is_whitespace())
+    })
 }
 
 /// Returns `true` if `name` is a typical name of a secret. `null`, booleans and counts such as

@@ -165,9 +165,10 @@ impl HostState {
         self
     }
 
-    /// Returns `true` if both states are clones of the same state, or if both are empty.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
+    /// Returns a weak reference that identifies this state. All empty states have the same
+    /// reference.
+    pub(crate) fn downgrade(&self) -> Weak<dyn Any + Send + Sync> {
+        if self.0.is_empty() { Weak::<()>::new() } else { Arc::<HashMap<_, _>>::downgrade(&self.0) }
     }
 
     /// Returns the identity of the values whose types are in `types`, for use in a cache key.

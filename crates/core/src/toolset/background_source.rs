@@ -1,8 +1,9 @@
 //! Tool sources whose listings have a time limit.
 
 use std::{
+    any::Any,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -15,7 +16,6 @@ use super::{ListContext, SourceError, ToolSource, merge::Listing, small_lru::Sma
 use crate::{
     limits,
     pipeline::{ToolList, deadline},
-    tool::HostState,
 };
 
 /// The time after which a listing stops waiting for a source and uses the previous snapshot.
@@ -34,15 +34,16 @@ pub(super) struct BackgroundSource {
 }
 
 /// The key under which the most recent listing of a source is stored: the run and the host state of
-/// a [`ListContext`]. A source may return different tools for each combination.
+/// a [`ListContext`]. A source may return different tools for each combination. The reference is
+/// weak, so that the values of a finished run are dropped.
 struct Caller {
     run_id: String,
-    state: HostState,
+    state: Weak<dyn Any + Send + Sync>,
 }
 
 impl PartialEq for Caller {
     fn eq(&self, other: &Self) -> bool {
-        self.run_id == other.run_id && self.state.is_same(&other.state)
+        self.run_id == other.run_id && self.state.ptr_eq(&other.state)
     }
 }
 
@@ -108,7 +109,7 @@ impl BackgroundSource {
     }
 
     fn update<T>(&self, cx: &ListContext, change: impl FnOnce(&mut CallerListing) -> T) -> T {
-        let caller = Caller { run_id: cx.run_id.clone(), state: cx.state.clone() };
+        let caller = Caller { run_id: cx.run_id.clone(), state: cx.state.downgrade() };
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         change(callers.get_or_insert_with(caller, |_| CallerListing::default()))
     }

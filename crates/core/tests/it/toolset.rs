@@ -240,6 +240,18 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     assert_eq!(list().await, ("add".to_owned(), missing("it did not list its tools within 30 s"), 0));
 }
 
+/// The values of a run may be connections of a pool, so a source must not keep them.
+#[tokio::test]
+async fn host_state_of_a_finished_run_is_dropped() {
+    let tools = Toolset::new().with_source(Toolset::new().with_tool(tool("sub")));
+    let value = Arc::new(7_u8);
+    let run =
+        ListContext { state: HostState::new().with_value(Arc::clone(&value)), ..ListContext::default() };
+    assert_eq!(tools.list(&run).await.len(), 1);
+    drop(run);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
 /// Each run continues its own listing, so runs that list in turn all get the tools of a source that
 /// is always slow.
 #[tokio::test(start_paused = true)]

@@ -245,6 +245,13 @@ async fn name_value_pairs_headers_and_urls_are_redacted() {
         expect![[r#"{"headers":"Accept: y\r\nAuthorization: [redacted]\r\nHost: h","env":"HOME=/y\nDB_PASSWORD=[redacted]\n"}"#]],
     )
     .await;
+    // The other lines of a secret are secret, too.
+    check(
+        definition_named("fetch"),
+        r#"{"env": "PRIVATE_KEY=-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIE\nab==\n-----END RSA PRIVATE KEY-----\nHOME=/y", "yaml": "password: >\n  x\nuser: ann", "folded": "Authorization: Bearer\r\n x\r\nHost: h", "note": "see https://h/?token=x\nthanks"}"#,
+        expect![[r#"{"env":"PRIVATE_KEY=[redacted]\nHOME=/y","yaml":"password: [redacted]\nuser: ann","folded":"Authorization: [redacted]\r\nHost: h","note":"see https://h/?token=[redacted]\nthanks"}"#]],
+    )
+    .await;
     check(
         definition_named("fetch"),
         r#"{"url": "https://ann:x@h.example/a?api_key=x&q=y#z", "text": "see [docs](https://h.example), [todo] call Bob", "list": "[todo] call Bob", "twice": "\"{\\\"pin\\\": \\\"x\\\"}\""}"#,

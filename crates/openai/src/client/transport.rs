@@ -167,8 +167,9 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
 /// as a date (RFC 9110, section 10.2.3). `None` if there is no valid delay.
 fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
-        return duration_from_secs(millis / 1000.0);
+    let millis = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok());
+    if let Some(delay) = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1000.0).ok()) {
+        return Some(delay);
     }
     let text = text(RETRY_AFTER.as_str())?;
     match text.parse() {

@@ -29,15 +29,19 @@ impl Run {
 
     /// Returns [`Effect::Compact`] with the messages to summarize if the run is in the state
     /// [`State::Compacting`]. Returns `None` in other states.
-    pub(super) fn compact_effect(&self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
+    pub(super) fn compact_effect(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
-        let range = self.head.context_range;
+        let range = &mut self.head.context_range;
+        // The effect may be returned repeatedly, but the request is counted once.
+        range.summaries = range.summaries.saturating_add(u32::from(!range.is_summary_in_flight));
+        range.is_summary_in_flight = true;
+        let range = *range;
         Some(Effect::Compact(self.view_of(range.earlier, range.steps..until, resolver)))
     }
 
-    /// Ends the compaction, and counts its request towards the request limit.
+    /// Ends the compaction. Adds `usage`, the usage of its request, to the usage of the run.
     pub(super) fn finish_compaction(&mut self, usage: Usage) {
-        self.head.context_range.summaries = self.head.context_range.summaries.saturating_add(1);
+        self.head.context_range.is_summary_in_flight = false;
         self.head.usage += usage;
         self.head.state.request_again();
     }

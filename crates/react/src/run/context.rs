@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Resolver, Run,
-    head::is_zero,
+    head::{is_false, is_zero},
     message_metadata::{self, unsummarized_count},
     segments,
 };
@@ -73,6 +73,9 @@ pub(super) struct ContextRange {
     /// a second request for a summary before the next reply. [`Run::reconfigure`] also resets this
     /// field.
     pub(super) is_summarized: bool,
+    /// `true` from [`Effect::Compact`](super::Effect::Compact) until its outcome is reported.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) is_summary_in_flight: bool,
     /// The number of summaries that this run has requested. They count towards the request limit.
     pub(super) summaries: u32,
     /// The number of tokens in the last request and its reply. Reset to 0 when it exceeds

@@ -1,5 +1,7 @@
 //! Model requests of a run.
 
+use std::mem;
+
 use haft_core::{
     agent::AgentErrorKind,
     model::{FinishReason, ModelError},
@@ -119,7 +121,8 @@ impl Run {
 
     /// Counts the model request in flight, if any, as failed, before the request is abandoned.
     pub(super) fn count_abandoned_request(&mut self) {
-        if self.state() == RunState::AwaitingReply {
+        let is_summary = mem::take(&mut self.head.context_range.is_summary_in_flight);
+        if is_summary || self.state() == RunState::AwaitingReply {
             self.head.usage += Usage::failed_request();
         }
     }

@@ -436,3 +436,24 @@ fn repeated_effect_requests_one_summary() {
     let error = advance(&mut run, &step).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
 }
+
+/// A driver that crashes while a summary is requested requests it again, so both requests count.
+#[test]
+fn abandoned_request_for_a_summary_is_counted() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let context = ContextConfig { compaction: true, ..ContextConfig::default() };
+    let limits = RunLimits { requests: Some(3), ..RunLimits::default() };
+    let config = RunConfig { context, limits, ..RunConfig::default() };
+    let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier())).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    run.on_chat(Err(too_long_error())).unwrap();
+    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    let mut run: Run = serde_json::from_value(json!(run)).unwrap();
+    run.recover(&tools);
+    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    run.on_compact(Ok(ChatResponse::new("Sums."))).unwrap();
+    assert_eq!(run.usage().requests, 3);
+    let error = advance(&mut run, &step).unwrap_err();
+    assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
+}

@@ -15,6 +15,7 @@ fn retry_delay_is_read_as_seconds_milliseconds_or_date() {
     assert_eq!(delay("retry-after", "0.5"), Some(Duration::from_millis(500)));
     assert_eq!(delay("retry-after-ms", "20"), Some(Duration::from_millis(20)));
     assert_eq!(delay("retry-after-ms", "20.5"), Some(Duration::from_micros(20_500)));
+    assert_eq!(delay("retry-after-ms", "-1"), None);
     // Values above the range of `Duration` become `Duration::MAX`.
     assert_eq!(delay("retry-after", "1e300"), Some(Duration::MAX));
     let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
