@@ -19,14 +19,18 @@ impl Run {
         if self.start_added_calls(step.resolver)? {
             return Ok(None);
         }
-        let ends_at_limit = self.head.config.limit_action == LimitAction::Fail
-            && self.head.state.purpose().limit().is_none()
-            && self.reached_limit().is_some();
-        if !ends_at_limit {
+        if !self.head.enqueued.is_empty() && !self.fails_at_next_request() {
             self.deliver_next();
         }
         self.head.state.prepare();
         Ok(Some(Effect::Prepare))
+    }
+
+    /// Returns `true` if a limit ends the run before the next model request.
+    fn fails_at_next_request(&self) -> bool {
+        self.head.config.limit_action == LimitAction::Fail
+            && self.head.state.purpose().limit().is_none()
+            && self.reached_limit().is_some()
     }
 
     /// Returns the next model request as an effect, or a compaction if the context is too long.
