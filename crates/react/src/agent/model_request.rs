@@ -60,14 +60,12 @@ impl ReactAgent {
         reply: Result<Reply, ModelError>,
         events: &EventSink,
     ) -> Result<(), AgentErrorKind> {
-        let problem = match &reply {
-            Err(error) => is_broken_reply(error).then(|| error.to_string()),
-            Ok(_) => Some(ModelError::EmptyResponse.to_string()),
-        };
+        let error = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
+        let is_reply = reply.is_ok();
         run.on_chat(reply)?;
         // A reply with content is applied later: it is not rejected yet.
-        let problem = problem.filter(|_| run.state() != RunState::ReplyReceived);
-        if let Some(problem) = problem {
+        let is_rejected = is_reply && run.state() != RunState::ReplyReceived;
+        if let Some(problem) = error.or_else(|| is_rejected.then(|| ModelError::EmptyResponse.to_string())) {
             // `problem` is not logged, since it may contain text from the reply.
             tracing::warn!("a reply is empty, truncated or invalid: the request is repeated");
             events.emit(|| RunEvent::ReplyRejected { problem }).await;
