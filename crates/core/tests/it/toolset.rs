@@ -243,7 +243,7 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
 /// The values of a run may be connections of a pool, so a source must not keep them.
 #[tokio::test]
 async fn host_state_of_a_finished_run_is_dropped() {
-    let tools = Toolset::new().with_source(Toolset::new().with_tool(tool("sub")));
+    let tools = Toolset::new().with_source(SettableSource::new(&["sub"]));
     let value = Arc::new(7_u8);
     let run =
         ListContext { state: HostState::new().with_value(Arc::clone(&value)), ..ListContext::default() };

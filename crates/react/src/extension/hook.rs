@@ -44,8 +44,8 @@ impl HookError {
     }
 }
 
-/// Adds the name of the extension to `source`. Returns `source` unchanged if the name is empty,
-/// which identifies the hooks of the agent builder.
+/// Adds the name of the extension to `source`. The hooks of the agent builder have the empty name:
+/// `source` is then returned unchanged.
 pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) -> BoxError {
     match extension {
         "" => source.into(),

@@ -414,18 +414,25 @@ async fn all_messages_of_the_input_are_the_question() {
     assert_eq!(model.requests().last().unwrap().messages.len(), 7 + 2 * 3);
 }
 
-/// A summary counts towards the request limit when its outcome is reported, not each time that the
-/// run returns `Effect::Compact`.
-#[test]
-fn repeated_effect_requests_one_summary() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+/// Creates a run with a limit of three requests, whose first request is too long for the model. The
+/// run requests a summary next.
+fn run_before_summary(step: &Step<'_>) -> Run {
     let context = ContextConfig { compaction: true, ..ContextConfig::default() };
     let limits = RunLimits { requests: Some(3), ..RunLimits::default() };
     let config = RunConfig { context, limits, ..RunConfig::default() };
     let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier())).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
     run.on_chat(Err(too_long_error())).unwrap();
+    run
+}
+
+/// A summary counts once towards the request limit, even if the run returns `Effect::Compact`
+/// repeatedly.
+#[test]
+fn repeated_effect_requests_one_summary() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = run_before_summary(&step);
     for _ in 0..3 {
         assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
     }
@@ -442,12 +449,7 @@ fn repeated_effect_requests_one_summary() {
 fn abandoned_request_for_a_summary_is_counted() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let context = ContextConfig { compaction: true, ..ContextConfig::default() };
-    let limits = RunLimits { requests: Some(3), ..RunLimits::default() };
-    let config = RunConfig { context, limits, ..RunConfig::default() };
-    let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier())).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    run.on_chat(Err(too_long_error())).unwrap();
+    let mut run = run_before_summary(&step);
     assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
     let mut run: Run = serde_json::from_value(json!(run)).unwrap();
     run.recover(&tools);
