@@ -15,7 +15,7 @@ use haft_core::{
     tool::RunContext,
     usage::Prices,
 };
-use haft_react::{JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
+use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
     error::CliError,
@@ -56,7 +56,8 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum DialectName {
-    /// The dialect that fits the model.
+    /// The dialect that fits the model. Native tool calls, if the model supports them, and JSON
+    /// after the model has written a call as text or the server has rejected tools.
     Auto,
     /// Native tool calls.
     Native,
@@ -89,6 +90,7 @@ impl Arguments {
         let model = self.model.open().await?;
         let limits =
             RunLimits { requests: self.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
+        let profile = model.profile().clone();
         let builder =
             ReactAgent::builder(model).tools(tools).limits(limits).limit_action(LimitAction::Answer);
         let builder = match prices {
@@ -96,6 +98,9 @@ impl Arguments {
             None => builder,
         };
         let builder = match self.dialect {
+            DialectName::Auto if profile.supports_native_tools => {
+                builder.dialect(AutoDialect::for_profile(&profile))
+            }
             DialectName::Auto => builder,
             DialectName::Native => builder.dialect(NativeCalls),
             DialectName::Json => builder.dialect(JsonReact::new()),

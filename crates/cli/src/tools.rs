@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 
 /// Lints the tools in `list` and writes the findings. Returns `true` if there are none.
 fn write_findings(list: &ToolList, json: bool) -> Result<bool, CliError> {
-    let findings = haft_middleware::lint(list);
+    let findings = haft_middleware::lint::lint(list);
     for finding in &findings {
         if json {
             let line =

@@ -4,9 +4,7 @@
 #![expect(missing_debug_implementations, reason = "used by generated code only")]
 
 mod blocking;
-mod constraints;
 mod function;
-mod object_schema;
 mod parameter;
 mod state;
 
@@ -14,15 +12,23 @@ pub use serde_json::{Value, json};
 
 pub use crate::{
     call::ToolError,
+    schema::object::TypedProperties,
     tool::{
-        Annotations, Deprecation, IntoToolOutput, IntoTools, StateType, Tool, ToolContext, ToolDefinition,
-        ToolMethods, ToolPolicy, TouchFn,
+        Annotations, CallFuture, Deprecation, IntoToolOutput, IntoTools, StateType, Tool, ToolContext,
+        ToolDefinition, ToolMethods, ToolPolicy, TouchFn,
     },
 };
 pub use blocking::blocking;
-pub use function::{CallFuture, Function, call, definition, definition_with_schema};
-pub use object_schema::Object;
-pub use parameter::{
-    Argument, MaybeJson, NotSerializable, Parameter, Parameters, argument, argument_without_schema,
-};
+pub use function::{Function, call, definition, definition_with_schema};
+pub use parameter::{Argument, MaybeJson, NotSerializable, argument, argument_without_schema};
 pub use state::{StateValue, state};
+
+/// The value of the option `timeout`.
+pub struct Timeout {
+    pub timeout: std::time::Duration,
+}
+
+/// The value of the option `max_calls`.
+pub struct MaxCalls {
+    pub max_calls: u32,
+}

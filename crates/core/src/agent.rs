@@ -2,6 +2,7 @@
 
 mod error;
 mod event;
+mod guardrail;
 mod input;
 mod output;
 mod suspended;
@@ -11,6 +12,7 @@ use futures::stream::{BoxStream, StreamExt as _};
 
 pub use error::{AgentError, AgentErrorKind, Limit};
 pub use event::RunEvent;
+pub use guardrail::{GuardrailAction, GuardrailPlace, GuardrailReport};
 pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, AnswerParseError, RunAnswer, RunOutput, StopReason};
 pub use suspended::SuspendedRun;
@@ -58,10 +60,12 @@ pub use suspended::SuspendedRun;
 ///     Ok(RunAnswer {
 ///         text,
 ///         outputs: Default::default(),
+///         value: None,
 ///         steps: Vec::new(),
 ///         usage: Usage::default(),
 ///         stop_reason: StopReason::Finished,
 ///         agent: None,
+///         guardrails: Vec::new(),
 ///         transcript,
 ///     })
 /// }

@@ -10,6 +10,15 @@ use std::time::Duration;
 /// The timeout of a tool call: five minutes.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The grace period of a cancelled call that listens to its cancellation token: 400 milliseconds.
+/// See [`Pipeline::with_cancel_grace`](crate::Pipeline::with_cancel_grace).
+pub const CANCEL_GRACE: Duration = Duration::from_millis(400);
+
+/// The maximum wait for the end of an aborted task, such as a tool call or a hook: 200
+/// milliseconds. A task ends at its next `.await`. A task that blocks its thread for longer is
+/// abandoned.
+pub const ABORT_WAIT: Duration = Duration::from_millis(200);
+
 /// The idle timeout of a request to an MCP server over stdio, such as a tool call: one minute. Each
 /// progress notification restarts the timeout.
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -11,6 +11,7 @@ mod find;
 mod gate;
 mod invoke;
 mod record;
+mod repair_hook;
 mod result_store;
 mod tool_ext;
 mod tool_list;
@@ -24,6 +25,7 @@ use std::{
         Arc, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use futures::FutureExt as _;
@@ -33,10 +35,12 @@ use tracing::{Instrument as _, field};
 
 use crate::{
     Timestamp,
-    call::{Outcome, PendingCall, PendingKind, ToolCall, ToolError, ToolResponse, ToolResult},
+    call::{
+        Failure, Outcome, Pending, PendingCall, PendingKind, ToolCall, ToolError, ToolResponse, ToolResult,
+    },
     limits,
-    schema::{Repair, RepairPolicy},
-    tool::{Tool, ToolContext, ToolDefinition},
+    schema::{Repair, RepairKind, RepairPolicy},
+    tool::{FailedCall, FailureHook, Tool, ToolContext, ToolDefinition},
 };
 
 pub use batch::Batch;
@@ -44,6 +48,7 @@ pub(crate) use block_on::block_on;
 pub use block_on::can_block_thread;
 pub use find::unknown_tool_message;
 pub use record::{CallRecord, Recorder};
+pub use repair_hook::{InvalidCall, RepairHook};
 pub use result_store::{MemoryResultStore, ResultStore};
 pub use tool_ext::ToolExt;
 pub(crate) use tool_list::{DEFAULT_LABEL, Origin};
@@ -52,6 +57,7 @@ pub use tool_list::{Diagnostic, ToolList};
 use gate::GateOutcome;
 use invoke::{CallTask, panic_error};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
+use repair_hook::RepairHooks;
 use truncate::Truncator;
 
 /// The pipeline that runs tool calls. It is cheap to clone, and clones share the result store and
@@ -76,10 +82,16 @@ struct PipelineInner {
     /// pipeline of an inner toolset, the store of the outer pipeline takes precedence.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
+    /// The default timeout of a call. `None` if it was not set.
+    timeout: Option<Duration>,
+    failure_hooks: Vec<FailureHook>,
+    repair_hooks: RepairHooks,
     /// `true` if the arguments and results of calls are added to their tracing spans.
     traces_content: bool,
     /// The number of abandoned calls, see [`Pipeline::abandoned_calls`].
     abandoned_calls: Arc<AtomicUsize>,
+    /// The grace period of cancelled calls. `None` for [`limits::CANCEL_GRACE`].
+    cancel_grace: Option<Duration>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -132,6 +144,9 @@ impl CallOutcome {
                     PendingKind::Approval { .. } => ToolError::Denied(
                         "it needs an approval, and this caller cannot wait for one".to_owned(),
                     ),
+                    PendingKind::Postponed => {
+                        ToolError::failed("not run: an earlier call that must end first is suspended")
+                    }
                     _ => ToolError::failed("it needs a decision, and this caller cannot wait for one"),
                 };
                 ToolResult::failed(call.id, call.name, &error)
@@ -225,6 +240,88 @@ impl Pipeline {
         self
     }
 
+    /// Sets the grace period of cancelled calls. Default: [`limits::CANCEL_GRACE`]. Zero aborts
+    /// each call at once.
+    ///
+    /// If the run is cancelled, a call that listens to its [token](ToolContext::cancellation) or
+    /// blocks a thread of tokio's pool has this period to end by itself. A call with nested calls,
+    /// or an agent used as a tool, has [`limits::ABORT_WAIT`] in addition. A result within the
+    /// period is the result of the call. Other calls, and calls that exceed the period, are
+    /// aborted. The pipeline waits for the end of an aborted call, at most for
+    /// [`limits::ABORT_WAIT`], so that its locks and files are free when it reports the
+    /// cancellation. A call that blocks its thread for longer is
+    /// [abandoned](Self::abandoned_calls).
+    ///
+    /// If this is the pipeline of an inner toolset, the period of the outer pipeline takes
+    /// precedence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use haft_core::{Pipeline, Toolset};
+    ///
+    /// let pipeline = Pipeline::new().with_cancel_grace(Duration::from_secs(5));
+    /// let tools = Toolset::new().with_pipeline(pipeline);
+    /// ```
+    #[must_use]
+    pub fn with_cancel_grace(mut self, grace: Duration) -> Self {
+        Arc::make_mut(&mut self.0).cancel_grace = Some(grace);
+        self
+    }
+
+    /// Sets the default timeout of a call, for tools without a
+    /// [timeout](crate::tool::ToolPolicy::timeout). Default: that of the outer pipeline if this is
+    /// the pipeline of an inner toolset, or else [`limits::CALL_TIMEOUT`].
+    ///
+    /// Zero is an error of [`Toolset::check`](crate::Toolset::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use haft_core::{Pipeline, Toolset};
+    ///
+    /// let quick = Pipeline::new().with_timeout(Duration::from_secs(10));
+    /// let tools = Toolset::new().with_pipeline(quick);
+    /// assert_eq!(tools.pipeline().timeout(), Some(Duration::from_secs(10)));
+    /// ```
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        Arc::make_mut(&mut self.0).timeout = Some(timeout);
+        self
+    }
+
+    /// Adds a [hook](FailureHook) that can replace the failures of calls, for example their text
+    /// for the model. It is called after the hook of the tool and the hooks added before.
+    #[must_use]
+    pub fn with_failure_hook(
+        mut self,
+        hook: impl Fn(&FailedCall<'_>) -> Option<Failure> + Send + Sync + 'static,
+    ) -> Self {
+        Arc::make_mut(&mut self.0).failure_hooks.push(FailureHook::new(hook));
+        self
+    }
+
+    /// Adds a [hook](RepairHook) that repairs invalid arguments. It is called if the hooks added
+    /// before return no valid arguments.
+    #[must_use]
+    pub fn with_repair_hook(mut self, hook: impl RepairHook + 'static) -> Self {
+        Arc::make_mut(&mut self.0).repair_hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Returns the default timeout of a call. `None` if it was not set.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.0.timeout
+    }
+
+    /// Returns the timeout of a call to the tool with `definition`.
+    fn timeout_of(&self, definition: &ToolDefinition) -> Duration {
+        definition.policy().timeout.or(self.0.timeout).unwrap_or(limits::CALL_TIMEOUT)
+    }
+
     /// Returns the store for results that are too long for the model. `None` if the pipeline has no
     /// store. Without a store, results are not truncated.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
@@ -260,7 +357,9 @@ impl Pipeline {
     /// pipelines repair arguments. Long results are saved in the store of `self` if it was set with
     /// [`with_store`](Self::with_store). If it was not, they are saved in the store of `outer`, or
     /// in the default store of `self` if `outer` has no store. Abandoned calls are counted in
-    /// `outer`. Arguments and results are traced if either pipeline traces them.
+    /// `outer`. Arguments and results are traced if either pipeline traces them. The timeout and
+    /// the hooks of `self` precede those of `outer`. The repair hooks of `outer` are not used if
+    /// `self` rejects all invalid arguments.
     pub(crate) fn nested_in(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
@@ -273,6 +372,11 @@ impl Pipeline {
             }
         }
         let is_strict = [inner.repair, outer.repair].contains(&RepairPolicy::Strict);
+        let failure_hooks = [&*inner.failure_hooks, &outer.failure_hooks].concat();
+        let mut repair_hooks = inner.repair_hooks.clone();
+        if inner.repair != RepairPolicy::Strict {
+            repair_hooks.extend_from_slice(&outer.repair_hooks);
+        }
         let own_store = inner.store.as_ref().filter(|_| inner.has_own_store);
         let store = own_store.or(outer.store.as_ref()).or(inner.store.as_ref()).cloned();
         Self(Arc::new(PipelineInner {
@@ -280,8 +384,12 @@ impl Pipeline {
             store,
             has_own_store: inner.has_own_store || outer.has_own_store,
             recorders,
+            timeout: inner.timeout.or(outer.timeout),
+            failure_hooks,
+            repair_hooks,
             traces_content: inner.traces_content || outer.traces_content,
             abandoned_calls: Arc::clone(&outer.abandoned_calls),
+            cancel_grace: outer.cancel_grace.or(inner.cancel_grace),
         }))
     }
 
@@ -305,7 +413,7 @@ impl Pipeline {
             Ok((tool, own)) => (Ok(&**tool), own),
             Err(error) => (Err(error), None),
         };
-        self.for_tool(own).run_call(tool, call, cx, CallTask::Caller, Some(tools)).await
+        self.for_tool(own).run_call((tool, None), call, cx, CallTask::Caller, Some(tools)).await
     }
 
     /// Calls `tool` with `arguments` on the task of the caller.
@@ -315,7 +423,7 @@ impl Pipeline {
     /// Dropping the future cancels the call, as for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
-        self.run_call(Ok(tool), &call, cx, CallTask::Caller, None).await
+        self.run_call((Ok(tool), None), &call, cx, CallTask::Caller, None).await
     }
 
     /// Checks `call` without running it. The tool must be in `tools`, and the arguments must be
@@ -329,8 +437,16 @@ impl Pipeline {
         self.parse_arguments(tools, call).map(drop)
     }
 
-    /// Returns the arguments of `call` after repair and validation.
-    fn parse_arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
+    /// Returns the arguments of `call` after repair and validation, without running the call.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`validate`](Self::validate).
+    pub fn parse_arguments<'a>(
+        &self,
+        tools: &ToolList,
+        call: &'a ToolCall,
+    ) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find_tool(tools, &call.name)?;
         let (definition, repair) = (definition_or_panic_error(&**tool)?, self.for_tool(own).0.repair);
         let mut details = CallDetails::default();
@@ -338,9 +454,10 @@ impl Pipeline {
         arguments::repair_and_validate(definition, arguments, repair, &mut details)
     }
 
+    /// Runs `call` to `tool`. If `denied` is set, the call fails with this reason.
     async fn run_call(
         &self,
-        tool: Result<&dyn Tool, ToolError>,
+        (tool, denied): (Result<&dyn Tool, ToolError>, Option<&str>),
         call: &ToolCall,
         cx: &ToolContext,
         task: CallTask<'_>,
@@ -357,6 +474,7 @@ impl Pipeline {
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition_or_panic_error(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
+        let tool = denied.map_or(tool, |reason| Err(ToolError::Denied(reason.to_owned())));
         let argument_slot = ArgumentSlot::default();
         let has_recorder = !self.0.recorders.is_empty();
         let record = has_recorder.then(|| RecordGuard {
@@ -377,10 +495,14 @@ impl Pipeline {
         // A panic of the tool, or of a middleware layer around it, affects only this call.
         let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
         let response = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
+        let response = response.unwrap_or_else(|panic| Err(span.in_scope(|| panic_error(&*panic))));
         let mut outcome = match response {
-            Ok(Ok(response)) => CallOutcome::new(call, started_at, response),
-            Ok(Err(error)) => span.in_scope(|| record::failed_outcome(call, &error)),
-            Err(panic) => span.in_scope(|| record::failed_outcome(call, &panic_error(&*panic))),
+            Ok(response) => CallOutcome::new(call, started_at, response),
+            Err(error) => span.in_scope(|| {
+                let own_hook = definition.and_then(|it| it.policy().failure_hook.as_ref());
+                let hooks = own_hook.into_iter().chain(&self.0.failure_hooks);
+                record::failed_outcome(call, &error, definition, cx, hooks)
+            }),
         };
         if let CallOutcome::Finished(result) = &mut outcome {
             result.warnings.extend(details.warning);
@@ -414,8 +536,21 @@ impl Pipeline {
         details: &mut CallDetails<'_>,
     ) -> Result<ToolResponse, ToolError> {
         let (tool, definition) = tool?;
-        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)?;
-        let arguments = arguments::repair_and_validate(definition, arguments, self.0.repair, details)?;
+        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)
+            .and_then(|it| arguments::repair_and_validate(definition, it, self.0.repair, details));
+        let can_repair = !self.0.repair_hooks.is_empty() || cx.resumed().is_some();
+        let arguments = match arguments {
+            Err(error) if can_repair && call.arguments.len() <= max_bytes => {
+                let invalid = InvalidCall { call, definition, error: &error, context: cx };
+                let repaired = self.repair_by_hook(invalid, started).await;
+                let repaired = repaired.ok_or(error)?;
+                details.repairs = vec![Repair { pointer: String::new(), kind: RepairKind::Replaced }];
+                Cow::Owned(repaired)
+            }
+            arguments => arguments?,
+        };
+        let is_replaced = details.repairs.iter().any(|repair| repair.kind == RepairKind::Replaced);
+        let repaired = is_replaced.then(|| Value::clone(&arguments));
         details.record_arguments(&arguments, details.repairs.is_empty());
         let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
             GateOutcome::Run { arguments, approved, is_changed } => {
@@ -430,14 +565,22 @@ impl Pipeline {
                 definition.check_output(&output)?;
                 return Ok(ToolResponse::Done(output));
             }
-            GateOutcome::Suspended(pending) => return Ok(ToolResponse::Pending(pending)),
+            GateOutcome::Suspended(mut pending) => {
+                pending.repaired = repaired;
+                return Ok(ToolResponse::Pending(pending));
+            }
         };
         let mut response = self.invoke(task, tool, arguments, cx, started, details).await?;
         match &mut response {
             ToolResponse::Done(output) => definition.check_output(output)?,
+            // Only a batch postpones calls. Otherwise, a tool could be repeated forever.
+            ToolResponse::Pending(Pending { kind: PendingKind::Postponed, .. }) => {
+                return Err(ToolError::failed("the tool was not run"));
+            }
             ToolResponse::Pending(pending) => {
                 pending.definition = approved.is_some().then(|| definition.fingerprint());
                 pending.approved = approved;
+                pending.repaired = repaired;
             }
         }
         Ok(response)

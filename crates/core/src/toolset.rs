@@ -1,14 +1,10 @@
 //! Toolsets, tool sources, and adaptors.
 
 mod adaptor;
-mod approval_required;
 mod background_source;
 mod combinators;
-mod external;
-mod filtered;
 mod mapped;
 mod merge;
-mod prefixed;
 mod renamed;
 mod selection;
 mod small_lru;
@@ -21,6 +17,7 @@ use std::{
     fmt,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -34,7 +31,7 @@ pub use tool_source_ext::ToolSourceExt;
 
 use crate::{
     call::{ToolCall, ToolError, ToolResult},
-    pipeline::{DEFAULT_LABEL, Pipeline, block_on},
+    pipeline::{CallOutcome, DEFAULT_LABEL, Pipeline, block_on},
     tool::{IntoTools, Tool, ToolContext, ToolDefinition, ToolName},
 };
 use adaptor::Adaptation;
@@ -136,6 +133,14 @@ pub enum ToolsetError {
     /// the name of a tool. Contains the error text, which lists up to 30 existing names.
     #[error("{0}")]
     UnknownTool(String),
+    /// The default [timeout](Pipeline::with_timeout) of a toolset is zero.
+    #[error(
+        "the default timeout of {label} is zero, so each call would time out: set a positive timeout, or leave it out"
+    )]
+    ZeroTimeout {
+        /// The label of the toolset.
+        label: String,
+    },
 }
 
 impl Toolset {
@@ -202,6 +207,14 @@ impl Toolset {
         self.without_caches()
     }
 
+    /// Sets the default [timeout](Pipeline::with_timeout) of calls to the tools of this toolset.
+    /// The timeout of a tool takes precedence.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        let pipeline = self.pipeline.clone().with_timeout(timeout);
+        self.with_pipeline(pipeline)
+    }
+
     fn with_part(mut self, part: Part) -> Self {
         Arc::make_mut(&mut self.parts).push(part);
         self.without_caches()
@@ -258,9 +271,13 @@ impl Toolset {
     ///
     /// # Errors
     ///
-    /// Fails if two tools have the same name, or if a tool has a
-    /// [defect](crate::tool::ToolDefinition::defect).
+    /// Fails if two tools have the same name, if a tool has a
+    /// [defect](crate::tool::ToolDefinition::defect), or if the default timeout of this toolset or
+    /// of an inner toolset is zero.
     pub fn check(&self) -> Result<(), ToolsetError> {
+        if let Some(label) = self.find_zero_timeout() {
+            return Err(ToolsetError::ZeroTimeout { label: label.to_owned() });
+        }
         let mut seen = HashMap::new();
         for (number, tool) in (1..).zip(self.static_tools()) {
             let definition = tool.definition();
@@ -273,6 +290,18 @@ impl Toolset {
             }
         }
         Ok(())
+    }
+
+    /// Returns the label of this toolset or of the first inner toolset with a default timeout of
+    /// zero.
+    fn find_zero_timeout(&self) -> Option<&str> {
+        if self.pipeline.timeout() == Some(Duration::ZERO) {
+            return Some(self.label());
+        }
+        self.parts.iter().find_map(|part| match part {
+            Part::Set(inner) | Part::Adapted(inner, _) => inner.find_zero_timeout(),
+            Part::Tool(_) | Part::Source(_) => None,
+        })
     }
 
     /// Returns a snapshot of the available tools. If nothing has changed since the previous
@@ -357,10 +386,54 @@ impl Toolset {
             Ok(arguments) => arguments,
             Err(error) => return ToolResult::failed(cx.call_id(), name, &ToolError::failed(error)),
         };
-        let call = ToolCall::new(cx.call_id(), name, arguments);
-        let listing = ListContext { state: cx.run_context().state.clone(), ..ListContext::default() };
-        let tools = self.snapshot_for(name, &listing).await;
-        self.pipeline.call(&tools, &call, cx).await.into_result()
+        self.run_in(&ToolCall::new(cx.call_id(), name, arguments), cx).await.into_result()
+    }
+
+    /// Runs `call` as a model wrote it, through the [pipeline](Self::pipeline).
+    ///
+    /// A malformed call is data: if the tool is unknown or the arguments are not valid JSON, the
+    /// result is a failure with a text for the model. If the call is suspended, for example until
+    /// it is approved, the result is also a failure; use [`run_with`](Self::run_with) to get the
+    /// pending state.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future cancels the call. Side effects may already have happened.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{ToolCall, Toolset, tool};
+    ///
+    /// #[tool]
+    /// fn double(n: i64) -> i64 {
+    ///     2 * n
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let tools = Toolset::new().with_tool(Double);
+    /// let result = tools.run(&ToolCall::new("call_1", "double", r#"{"n": 21}"#)).await;
+    /// assert_eq!((result.call_id.as_str(), &*result.model_text()), ("call_1", "42"));
+    ///
+    /// let malformed = tools.run(&ToolCall::new("call_2", "double", r#"{"n": 21"#)).await;
+    /// assert!(malformed.model_text().starts_with("invalid arguments: not JSON"));
+    /// # });
+    /// ```
+    pub async fn run(&self, call: &ToolCall) -> ToolResult {
+        self.run_with(call, &ToolContext::default()).await.into_result()
+    }
+
+    /// Runs `call` like [`run`](Self::run), but in the context `cx`, whose call id is replaced with
+    /// the id of `call`. The outcome is pending if the call is suspended. To resume the call, run
+    /// it again in a context with the [decision](ToolContext::with_resumed).
+    pub async fn run_with(&self, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
+        self.run_in(call, &cx.clone().with_call_id(call.id.as_str())).await
+    }
+
+    async fn run_in(&self, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
+        let listing = ListContext { state: cx.host_state().clone(), ..ListContext::default() };
+        let tools = self.snapshot_for(&call.name, &listing).await;
+        self.pipeline.call(&tools, call, cx).await
     }
 
     /// Calls a tool from synchronous code and blocks the thread until the call ends.

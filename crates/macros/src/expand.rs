@@ -145,7 +145,7 @@ fn function_implementation(tool: &Tool) -> TokenStream {
             type Arguments = #types;
             type Output = #output;
 
-            fn parameters() -> impl #krate::__private::Parameters<Values = Self::Arguments> {
+            fn parameters() -> impl #krate::__private::TypedProperties<Values = Self::Arguments> {
                 #parameters
             }
 
@@ -159,7 +159,7 @@ fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStr
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// Generates an expression that creates the `haft_core::__private::Parameter` for `parameter`.
+/// Generates an expression that creates the `haft_schema::object::TypedProperty` for `parameter`.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -167,13 +167,13 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
     let by_hand = argument.description.as_ref().map(ToTokens::to_token_stream);
     let of_list = || tool.docs.of_argument(&parameter.name).map(|text| quote!(#text));
     let description = by_hand.or_else(|| argument.docs.text()).or_else(of_list);
-    let description = description.map(|text| quote!(.describe(#text)));
+    let description = description.map(|text| quote!(.with_description(#text)));
     let constraints = expand_constraints(&krate, &argument.constraints);
-    let flatten = argument.flatten.as_ref().map(|_| quote!(.flatten()));
+    let flatten = argument.flatten.as_ref().map(|_| quote!(.flattened()));
     let default = argument.default.as_ref().map(|default| {
         let make = default_value(default);
         quote! {
-            .default(|| #make, |value| {
+            .with_default(|| #make, |value| {
                 #[allow(unused_imports)]
                 use #krate::__private::NotSerializable as _;
                 #krate::__private::MaybeJson::<#ty>(value).value()
@@ -188,8 +188,8 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
     }
 }
 
-/// Generates the `.constrain(…)` call that adds `constraints` to the schema of a parameter. Returns
-/// `None` if there are no constraints.
+/// Generates the `.with_constraints(…)` call that adds `constraints` to the schema of a parameter.
+/// Returns `None` if there are no constraints.
 fn expand_constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
     let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));
@@ -221,7 +221,7 @@ fn expand_constraints(krate: &Path, constraints: &Constraints) -> Option<TokenSt
     let keywords =
         keywords.into_iter().filter_map(|(name, given)| given.as_ref().map(|(_, it)| keyword(name, it)));
     let all: Vec<TokenStream> = range.chain(length).chain(keywords).collect();
-    (!all.is_empty()).then(|| quote!(.constrain(|schema| { #(#all)* })))
+    (!all.is_empty()).then(|| quote!(.with_constraints(|schema| { #(#all)* })))
 }
 
 fn default_value(default: &DefaultValue) -> TokenStream {
@@ -289,10 +289,8 @@ fn call_expression(tool: &Tool, cx: &Ident) -> TokenStream {
     };
     match tool.options.blocking {
         Some(_) => quote! {
-            let #cx = ::core::clone::Clone::clone(#cx);
             #get
-            #krate::__private::blocking(move || {
-                let #cx = &#cx;
+            #krate::__private::blocking(#cx, move |#cx| {
                 #borrow
                 #call
             })

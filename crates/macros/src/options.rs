@@ -1,6 +1,6 @@
 //! The options of `#[tool(…)]` on a function.
 
-use syn::{Expr, Ident, LitStr, Path};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
 
 use crate::{
     errors::Errors,
@@ -33,6 +33,7 @@ pub(crate) struct Options {
 pub(crate) struct ToolPolicy {
     pub(crate) timeout: Option<Expr>,
     pub(crate) retries: Option<Expr>,
+    pub(crate) max_calls: Option<Expr>,
     pub(crate) requires_approval: Option<Ident>,
     pub(crate) sequential: Option<Ident>,
     pub(crate) touches: Option<Expr>,
@@ -49,7 +50,7 @@ pub(crate) struct Annotations {
     pub(crate) open_world: Option<Expr>,
 }
 
-const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
+const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `max_calls`, `output_limit`, \
                      `requires_approval`, `requires_scope`, `sequential`, `touches`, `read_only`, `destructive`, \
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
@@ -74,12 +75,13 @@ impl Options {
             "description" => set_once(&mut self.description, key, setting.value(), errors),
             "schema" => set_once(&mut self.schema, key, setting.value(), errors),
             "blocking" => set_once(&mut self.blocking, key, setting.flag(), errors),
-            "timeout" => set_once(&mut self.policy.timeout, key, setting.value(), errors),
+            "timeout" => set_once(&mut self.policy.timeout, key, positive(setting), errors),
             "retries" => set_once(&mut self.policy.retries, key, setting.value(), errors),
             "requires_approval" => set_once(&mut self.policy.requires_approval, key, setting.flag(), errors),
             "sequential" => set_once(&mut self.policy.sequential, key, setting.flag(), errors),
             "touches" => set_once(&mut self.policy.touches, key, setting.value(), errors),
-            "output_limit" => set_once(&mut self.policy.output_limit, key, setting.value(), errors),
+            "max_calls" => set_once(&mut self.policy.max_calls, key, positive(setting), errors),
+            "output_limit" => set_once(&mut self.policy.output_limit, key, positive(setting), errors),
             "requires_scope" => self.policy.requires_scope.extend(errors.ok_or_record(setting.value())),
             "read_only" => {
                 set_once(&mut self.annotations.read_only, key, Ok(setting.value_or_true()), errors);
@@ -103,5 +105,43 @@ impl Options {
             }
             _ => errors.add_at(key, format!("a tool has no option `{key}`; it has {TOOL_OPTIONS}")),
         }
+    }
+}
+
+/// Returns the value of `setting`. Fails if the value is a literal zero or a `Duration` of zero.
+/// With zero, no call of the tool could succeed.
+fn positive(setting: Setting) -> Result<Expr> {
+    let key = setting.key.clone();
+    let value = setting.value()?;
+    if is_zero(&value) {
+        let text = format!("`{key}` of zero makes each call fail: set a positive value, or leave it out");
+        return Err(Error::new_spanned(value, text));
+    }
+    Ok(value)
+}
+
+/// Returns `true` for `0`, `0.0`, `Duration::ZERO`, and calls such as `Duration::from_secs(0)`. The
+/// values of other expressions are unknown here; haft-core checks them.
+fn is_zero(value: &Expr) -> bool {
+    let last = |path: &Path| path.segments.last().map(|segment| segment.ident.to_string());
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+            number.base10_parse::<u128>().is_ok_and(|it| it == 0)
+        }
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => {
+            number.base10_parse::<f64>().is_ok_and(|it| it == 0.0)
+        }
+        Expr::Path(path) => last(&path.path).is_some_and(|name| name == "ZERO"),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(function) => {
+                last(&function.path).is_some_and(|name| name == "new" || name.starts_with("from_"))
+                    && !call.args.is_empty()
+                    && call.args.iter().all(is_zero)
+            }
+            _ => false,
+        },
+        Expr::Paren(inner) => is_zero(&inner.expr),
+        Expr::Group(inner) => is_zero(&inner.expr),
+        _ => false,
     }
 }

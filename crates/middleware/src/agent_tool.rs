@@ -3,10 +3,16 @@
 #[cfg(test)]
 mod tests;
 
+use std::{future::Future, panic::catch_unwind, pin::pin, time::Duration};
+
 use async_trait::async_trait;
-use futures::stream::StreamExt as _;
+use futures::{
+    future::{Either, select},
+    stream::StreamExt as _,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
 
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName,
@@ -15,7 +21,7 @@ use haft_core::{
     call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolResponse},
     content::Content,
     tool::RunContext,
-    usage::Usage,
+    usage::{Usage, UsageMeter},
 };
 
 /// The name of the [`AgentTool`] argument that contains the task.
@@ -27,7 +33,9 @@ pub trait AgentExt: Agent + Sized {
     /// in natural language. The tool returns the agent's answer.
     ///
     /// Each call to the tool starts a child run of the agent. The child run has the same principal
-    /// and host state as the call, and is cancelled together with the call. If the child run is
+    /// and host state as the call, and is cancelled together with the call. Its requests and calls
+    /// count toward the limits of the parent run. If the child run reaches a limit of its own or of
+    /// the parent run, the call fails with a message that contains the limit. If the child run is
     /// suspended, the call is suspended too. To decide the pending calls of the child run, resume
     /// the parent run with decisions for their call ids.
     ///
@@ -82,15 +90,19 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
+        // The tools of the child run end before the call ends.
+        cx.mark_cooperative();
         // Keeps the result out of any `ResultCache`, since the agent and its tools can read any
         // host state.
         cx.record_undeclared_read();
-        let mut reporter = UsageReporter { cx, reported: Usage::default() };
+        let context = child_context(cx);
+        let mut reporter =
+            UsageReporter { meter: context.usage.clone().unwrap_or_default(), ..UsageReporter::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
             (Some(PendingKind::Nested { pending }), Some(Decision::Nested { decisions })) => {
                 let SavedChild { child: checkpoint, reported } =
                     SavedChild::from_continuation(cx.continuation().unwrap_or(&Value::Null))?;
-                reporter.reported = reported;
+                (reporter.reported, reporter.finished) = (reported, reported);
                 let pending = map_ids(pending, |id| strip_call_id(cx.call_id(), id));
                 let decisions = decisions
                     .iter()
@@ -99,20 +111,23 @@ impl<A: Agent> Tool for AgentTool<A> {
             }
             _ => RunInput::new(task_content(arguments)),
         };
-        match run_agent(&self.agent, input.with_context(child_context(cx)), &mut reporter).await {
+        let cancellation = context.cancellation.clone();
+        let run = run_agent(&self.agent, input.with_context(context), &mut reporter);
+        match cancel_at_deadline(run, cx.deadline(), || cancellation.cancel()).await {
             Ok(RunOutput::Answer(answer)) => {
-                reporter.report_rest(answer.usage);
+                reporter.report_up_to(answer.usage);
                 Ok(ToolResponse::Done(tool_output(*answer)))
             }
             Ok(RunOutput::Suspended(SuspendedRun { pending, checkpoint })) => {
                 let pending = map_ids(&pending, |id| format!("{}/{id}", cx.call_id()));
+                reporter.count_reported();
                 let continuation = json!(SavedChild { child: checkpoint, reported: reporter.reported });
                 Ok(ToolResponse::Pending(
                     Pending::new(PendingKind::Nested { pending }).with_continuation(continuation),
                 ))
             }
             Err(error) => {
-                reporter.report_rest(error.usage);
+                reporter.report_up_to(error.usage);
                 Err(tool_error(error))
             }
         }
@@ -124,12 +139,12 @@ impl<A: Agent> Tool for AgentTool<A> {
 async fn run_agent(
     agent: &impl Agent,
     input: RunInput,
-    reporter: &mut UsageReporter<'_>,
+    reporter: &mut UsageReporter,
 ) -> Result<RunOutput, AgentError> {
     let mut events = agent.stream(input);
     while let Some(event) = events.next().await {
         match event? {
-            RunEvent::RequestFinished { usage } => reporter.report(usage.counted_as_request()),
+            RunEvent::RequestFinished { usage } => reporter.on_request(usage.counted_as_request()),
             RunEvent::Done { output } => return Ok(output),
             _ => {}
         }
@@ -137,23 +152,57 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// A reporter that adds the usage of a child run to its parent run after each model request, so
-/// that the usage of finished requests is counted even if the child run is dropped.
-struct UsageReporter<'a> {
-    cx: &'a ToolContext,
-    reported: Usage,
+/// Awaits the child run `run`. At the `deadline` of the call, calls `cancel`, which cancels the
+/// run, and waits for its end, so that its tools end before the call.
+async fn cancel_at_deadline<T>(
+    run: impl Future<Output = T>,
+    deadline: Option<Instant>,
+    cancel: impl FnOnce(),
+) -> T {
+    // The pipeline has to notice its deadline first, so that the result of the call is a timeout.
+    let deadline = deadline.and_then(|deadline| deadline.checked_add(Duration::from_millis(1)));
+    // Without a timer in the runtime, the pipeline reports the error.
+    let timer = deadline.and_then(|deadline| catch_unwind(|| sleep_until(deadline)).ok());
+    let mut run = pin!(run);
+    let Some(timer) = timer else { return run.await };
+    match select(run.as_mut(), pin!(timer)).await {
+        Either::Left((output, _)) => output,
+        Either::Right(((), _)) => {
+            cancel();
+            run.await
+        }
+    }
 }
 
-impl UsageReporter<'_> {
-    fn report(&mut self, usage: Usage) {
-        self.reported += usage;
-        self.cx.report_usage(usage);
+/// A reporter that adds the usage of a child run to its parent run after each model request, so
+/// that the usage of finished requests is counted even if the child run is dropped. An agent that
+/// adds its usage to the meter in its context reports first, and the reporter adds only the rest.
+#[derive(Default)]
+struct UsageReporter {
+    /// The meter in the context of the child run, a part of the meter of the parent run.
+    meter: UsageMeter,
+    /// The usage of the child run that was added to the parent run, also before a suspension.
+    reported: Usage,
+    /// The usage of the finished requests.
+    finished: Usage,
+}
+
+impl UsageReporter {
+    fn on_request(&mut self, usage: Usage) {
+        self.finished += usage;
+        self.report_up_to(self.finished);
     }
 
     /// Reports the usage in `total` that has not been reported yet, for example the usage of
-    /// summaries. `total` is the usage of the whole child run.
-    fn report_rest(&mut self, total: Usage) {
-        self.report(total.saturating_sub(self.reported));
+    /// summaries.
+    fn report_up_to(&mut self, total: Usage) {
+        self.count_reported();
+        self.meter.add(total.saturating_sub(self.reported));
+        self.count_reported();
+    }
+
+    fn count_reported(&mut self) {
+        self.reported += self.meter.take();
     }
 }
 
@@ -195,15 +244,15 @@ fn child_context(cx: &ToolContext) -> RunContext {
         },
         cancellation: run.cancellation.child_token(),
         progress: cx.relayed_progress(),
+        usage: run.usage.as_ref().map(UsageMeter::part),
         ..run.clone()
     }
 }
 
 fn tool_output(answer: RunAnswer) -> ToolOutput {
     let mut output = ToolOutput::from(answer.text);
-    if !answer.outputs.is_empty() {
-        output.structured = Some(Value::Object(answer.outputs));
-    }
+    let outputs = Some(answer.outputs).filter(|outputs| !outputs.is_empty()).map(Value::Object);
+    output.structured = answer.value.or(outputs);
     if answer.stop_reason == StopReason::LimitReached {
         output.warnings.push("the agent reached a limit and answered early".to_owned());
     }

@@ -12,6 +12,7 @@ use haft_core::{
         Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, ResumedCall,
         ToolResponse,
     },
+    limits,
     pipeline::CallOutcome,
     tool::{Annotations, IntoTools, InvalidToolName, ToolPolicy},
 };
@@ -356,7 +357,10 @@ fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<Tool
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
     let policy = ToolPolicy {
-        timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
+        // The pipeline applies its default timeout to each tool. The sum must not be shorter.
+        timeout: Some(policies().fold(Duration::ZERO, |sum, policy| {
+            sum.saturating_add(policy.timeout.unwrap_or(limits::CALL_TIMEOUT))
+        })),
         // Each tool requests its own approval when it is called, with its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
@@ -366,6 +370,8 @@ fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<Tool
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),
+        max_calls: None,
+        failure_hook: None,
         retries: policies().map(|policy| policy.retries).min().unwrap_or_default(),
         ..last.policy().clone()
     };

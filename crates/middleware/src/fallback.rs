@@ -137,22 +137,29 @@ impl FallbackModel {
         let mut failures = Vec::new();
         let nexts = self.models.iter().skip(1).map(Some).chain(iter::once(None));
         for (model, next) in self.models.iter().zip(nexts) {
-            let error = match attempt(&**model).await {
+            let error = match ModelError::catch_panic(async { attempt(&**model).await }).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let next = next.filter(|_| (self.should_fall_back)(&error));
-            let name = &model.profile().name;
+            let name = name_of(&**model).await;
             if let Some(next) = next {
-                tracing::warn!(model = name, next = next.profile().name, error = %error, "a model failed; trying the next");
+                let next = name_of(&**next).await;
+                tracing::warn!(model = name, next, error = %error, "a model failed; trying the next");
             }
-            failures.push(ModelFailure { model: name.clone(), error });
+            failures.push(ModelFailure { model: name, error });
             if next.is_none() {
                 break;
             }
         }
         Err(combine_errors(failures))
     }
+}
+
+/// Returns the name of `model`, or an empty string if its code panics.
+async fn name_of(model: &dyn ChatModel) -> String {
+    let name = async { Ok(model.profile().name.clone()) };
+    ModelError::catch_panic(name).await.unwrap_or_default()
 }
 
 /// Returns a profile with the features supported by both `one` and `other`, and the smaller context

@@ -17,7 +17,7 @@ use choices::find_choices;
 ///
 /// ```
 /// use haft_core::{tool, toolset::ToolList};
-/// use haft_middleware::lint;
+/// use haft_middleware::lint::lint;
 ///
 /// #[tool]
 /// fn sort(

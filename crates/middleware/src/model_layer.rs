@@ -22,7 +22,7 @@ use haft_core::{
 
 use crate::{
     fallback::missing_reply_error,
-    service::{LayerError, ServiceTemplate},
+    service::{IntoLayerError, LayerError, ServiceTemplate},
 };
 
 /// An owned stream of the events of one model reply.
@@ -65,7 +65,7 @@ impl Service<ChatRequest> for ModelService {
 
 /// Returns the reply to `request` as a stream that owns the model and the request. No task is
 /// spawned: polling the stream drives the request, and dropping the stream cancels the request.
-fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
+pub(crate) fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {
         let mut reply = model.stream(&request);
@@ -96,13 +96,13 @@ fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait ChatService:
-    Service<ChatRequest, Response = ChatStream, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
+    Service<ChatRequest, Response = ChatStream, Error: IntoLayerError, Future: Send> + Clone + Send + 'static
 {
 }
 
-#[diagnostic::do_not_recommend]
+// Without `do_not_recommend`, so that the compiler names the missing bound, such as `Clone`.
 impl<S> ChatService for S where
-    S: Service<ChatRequest, Response = ChatStream, Error: Into<BoxError>, Future: Send>
+    S: Service<ChatRequest, Response = ChatStream, Error: IntoLayerError, Future: Send>
         + Clone
         + Send
         + 'static

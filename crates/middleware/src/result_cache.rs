@@ -159,7 +159,7 @@ impl<S> CachedService<S> {
     /// tool is not idempotent, the call is resumed, or reads of host state cannot be detected.
     fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
-        let state = &context.run_context().state;
+        let state = context.host_state();
         // Outside a pipeline, reads of undeclared host state are not detected. A result is then
         // cached only if the context contains no host state.
         let is_tracked = context.is_in_pipeline() || state.is_empty();

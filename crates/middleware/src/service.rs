@@ -11,6 +11,21 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
+/// A trait alias for the errors that a `tower` layer around a tool or a model can return: errors
+/// that convert to a [`BoxError`], such as types with [`std::error::Error`], `String`, or
+/// [`BoxError`] itself, the error of most layers of `tower`.
+///
+/// Implemented for all types that satisfy the bound of this trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a layer",
+    label = "the service of this layer fails with `{Self}`",
+    note = "implement `std::error::Error` for `{Self}`, or convert it in a last layer, for example with `map_err(|error: {Self}| …)` to a `ToolError` or a `String`"
+)]
+pub trait IntoLayerError: Into<BoxError> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<BoxError>> IntoLayerError for E {}
+
 /// A `tower` service that is cloned for each request. The mutex makes this type `Sync` even if the
 /// service is not `Sync`.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
@@ -37,7 +52,7 @@ impl<S> ServiceTemplate<S> {
         request: R,
     ) -> impl Future<Output = Result<S::Response, LayerError<E>>> + use<S, R, E>
     where
-        S: Service<R, Error: Into<BoxError>> + Clone,
+        S: Service<R, Error: IntoLayerError> + Clone,
         E: Error + 'static,
     {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

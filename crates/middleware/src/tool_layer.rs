@@ -20,7 +20,7 @@ use haft_core::{
     call::{BoxError, ToolResponse},
 };
 
-use crate::service::{LayerError, ServiceTemplate};
+use crate::service::{IntoLayerError, LayerError, ServiceTemplate};
 
 /// A tool call, as a request to a `tower` service. It owns all its data, so that layers can store
 /// and clone it.
@@ -117,13 +117,13 @@ impl Service<CallRequest> for ToolService {
     note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait CallService:
-    Service<CallRequest, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
+    Service<CallRequest, Response = ToolResponse, Error: IntoLayerError, Future: Send> + Clone + Send + 'static
 {
 }
 
-#[diagnostic::do_not_recommend]
+// Without `do_not_recommend`, so that the compiler names the missing bound, such as `Clone`.
 impl<S> CallService for S where
-    S: Service<CallRequest, Response = ToolResponse, Error: Into<BoxError>, Future: Send>
+    S: Service<CallRequest, Response = ToolResponse, Error: IntoLayerError, Future: Send>
         + Clone
         + Send
         + 'static

@@ -6,6 +6,7 @@ mod api_error;
 mod client;
 mod format;
 pub mod gemini;
+pub mod history;
 #[cfg(feature = "async-openai")]
 pub mod interop;
 mod origin;

@@ -99,6 +99,14 @@ pub(crate) fn decode_responses_body(response: &Value) -> Result<ChatResponse, Mo
     build_responses_reply(accumulator, response.clone())
 }
 
+/// Decodes `items`, the items of one reply of the Responses API in a history. The reply may be
+/// empty.
+pub(crate) fn decode_responses_items(items: Vec<Value>) -> Result<AssistantMessage, ModelError> {
+    let mut accumulator = ResponsesAccumulator::default();
+    accumulator.add_response_object(serde_json::json!({"output": items}))?;
+    accumulator.into_message()
+}
+
 /// Builds a response from `reply`, a parsed Chat Completions reply. The function `json` returns the
 /// same reply as JSON, and is only called to create an error.
 fn build_chat_response(

@@ -2,22 +2,27 @@
 
 mod build_agent;
 mod builder;
+mod call_settings;
 mod clock;
 mod deprecation_warnings;
 mod drive;
 mod events;
+mod guardrails;
+mod handoffs;
 mod hooks;
 mod input_output_fields;
 mod model_request;
 mod prepare_step;
+mod reply_events;
 mod run_handle;
+mod task_flag;
 mod trace_content;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use haft_core::{
-    Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Tool, Toolset,
+    Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Toolset,
     agent::{AgentError, RunStart},
     export::async_trait,
     model::ChatModelExt as _,
@@ -30,6 +35,7 @@ use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::Extensi
 pub use build_agent::AgentBuildError;
 pub use builder::ReactAgentBuilder;
 pub(crate) use events::{EventSink, event_stream};
+pub(crate) use handoffs::HandoffCondition;
 pub use run_handle::{Mailbox, RunHandle};
 
 /// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
@@ -86,6 +92,8 @@ struct AgentInner {
     /// The names of the hand-off tools. Hooks cannot rename these tools, and calls to them cannot
     /// be pushed to the queue.
     handoff_tools: Arc<BTreeSet<String>>,
+    /// The conditions under which hand-off tools are offered, with the names of the tools.
+    handoff_conditions: Vec<(String, HandoffCondition)>,
 }
 
 impl ReactAgent {
@@ -134,26 +142,6 @@ impl ReactAgent {
         &self.0.config
     }
 
-    /// Returns the names of the agent's hand-off tools.
-    pub(crate) fn handoff_tools(&self) -> &BTreeSet<String> {
-        &self.0.handoff_tools
-    }
-
-    /// Returns a copy of this agent with the hand-off tools `tools` added. Fails if the resulting
-    /// toolset has a duplicate name or an invalid tool.
-    pub(crate) fn with_handoff_tools<T: Tool + 'static>(
-        &self,
-        tools: impl IntoIterator<Item = T>,
-    ) -> Result<Self, AgentBuildError> {
-        let mut inner = AgentInner::clone(&self.0);
-        for tool in tools {
-            Arc::make_mut(&mut inner.handoff_tools).insert(tool.definition().name().to_string());
-            inner.tools = inner.tools.with_tool(tool);
-        }
-        inner.tools.check()?;
-        Ok(Self(Arc::new(inner)))
-    }
-
     /// Wraps the agent in a [`BlockingAgent`] for synchronous code. The wrapper owns its tokio
     /// runtimes.
     pub fn to_blocking(&self) -> BlockingAgent<Self> {
@@ -167,9 +155,8 @@ impl ReactAgent {
     ///
     /// Fails in the same cases as [`Run::new`].
     pub fn create_run(&self, mut input: RunInput) -> Result<Run, AgentError> {
-        if let RunStart::New { messages, .. } = &mut input.start {
-            set_timestamps(messages);
-        }
+        let (RunStart::New { messages, .. } | RunStart::Resume { messages, .. }) = &mut input.start;
+        set_timestamps(messages);
         Run::new(&self.0.config, input)
     }
 

@@ -38,7 +38,7 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
 ///
 /// # Errors
 ///
-/// Fails with the error of `model`.
+/// Fails with the error of `model`, and with [`ModelError::Panicked`] if its code panics.
 ///
 /// # Examples
 ///
@@ -56,11 +56,15 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub async fn summarize(model: &dyn ChatModel, part: &TranscriptView) -> Result<ChatResponse, ModelError> {
-    let window = model.profile().context_window;
-    let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());
-    let mut request = ChatRequest::new([Message::user(record(part, size.unwrap_or(DEFAULT_RECORD_BYTES)))]);
-    request.instructions = Some(Message::system(INSTRUCTIONS).into());
-    model.chat(&request).await
+    let chat = async {
+        let window = model.profile().context_window;
+        let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());
+        let record = record(part, size.unwrap_or(DEFAULT_RECORD_BYTES));
+        let mut request = ChatRequest::new([Message::user(record)]);
+        request.instructions = Some(Message::system(INSTRUCTIONS).into());
+        model.chat(&request).await
+    };
+    ModelError::catch_panic(chat).await
 }
 
 /// Formats the messages in `part` as a record: text of about `size` bytes that the model

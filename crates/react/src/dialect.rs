@@ -1,12 +1,16 @@
 //! Dialects: the formats in which an agent exchanges steps with a model.
 
+mod auto;
 mod json;
+mod lenient_json;
 mod native;
+mod partial_json;
 mod reply;
 mod step;
 mod text;
+mod written_calls;
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use haft_core::{
     Message, Schema,
@@ -16,11 +20,15 @@ use haft_core::{
     toolset::ToolList,
 };
 
+pub use auto::AutoDialect;
 pub use json::JsonReact;
 pub(crate) use json::find_json_object;
 pub use native::NativeCalls;
+pub use partial_json::{PartialJson, parse_partial};
 pub use reply::Reply;
+pub(crate) use step::bare_finish_schema;
 pub use text::TextReact;
+pub(crate) use written_calls::{CallableNames, HeldTextParser, WrittenCalls, parse_calls};
 
 /// The tool name `finish`. Most dialects reserve this name: a call to `finish` ends the run, and
 /// the arguments of the call are the answer.
@@ -114,6 +122,18 @@ pub trait Dialect: Send + Sync {
     /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`], or
     /// `None` if all names are available to tools.
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
+
+    /// Returns `true` if a run takes calls of offered tools that the model wrote as text, see
+    /// [`NativeCalls`]. Default: `false`.
+    fn reads_written_calls(&self) -> bool {
+        false
+    }
+
+    /// Returns the dialect to which a run [moves](crate::Run::uses_fallback_dialect) if the server
+    /// does not return native calls, see [`AutoDialect`]. Default: `None`.
+    fn fallback(&self) -> Option<&dyn Dialect> {
+        None
+    }
 }
 
 impl<D: Dialect + ?Sized> Dialect for Arc<D> {
@@ -136,6 +156,14 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
         (**self).reserved_name(outputs)
     }
+
+    fn reads_written_calls(&self) -> bool {
+        (**self).reads_written_calls()
+    }
+
+    fn fallback(&self) -> Option<&dyn Dialect> {
+        (**self).fallback()
+    }
 }
 
 /// The content of a model request, before a [`Dialect`] formats it.
@@ -156,8 +184,8 @@ pub struct Prompt<'a> {
     pub settings: &'a ChatSettings,
 }
 
-/// A parser for one streamed reply. It emits the thought and the answer, without the syntax of the
-/// reply format, such as JSON keys or labels.
+/// A parser for one streamed reply. It emits the thought, the answer and the calls, without the
+/// syntax of the reply format, such as JSON keys or labels.
 ///
 /// # Examples
 ///
@@ -203,27 +231,42 @@ pub enum ReplyDelta {
     Text(String),
     /// A piece of the reasoning, to be appended to the previous pieces.
     Reasoning(String),
+    /// The start of a tool call. Optional: calls that are not in the deltas are announced at the
+    /// end of the reply.
+    CallStarted {
+        /// The index of the call in the reply.
+        index: usize,
+        /// The id of the call. Empty if the reply format has no ids.
+        id: String,
+        /// The name of the tool.
+        name: String,
+    },
+    /// A piece of the arguments of a call as JSON text.
+    CallArguments {
+        /// The index of the call in the reply.
+        index: usize,
+        /// A piece of the arguments.
+        arguments: String,
+    },
+    /// A piece of the JSON text of the structured answer.
+    Output(String),
 }
 
 impl ReplyDelta {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Text(text) | Self::Reasoning(text) => text.is_empty(),
+            Self::Text(text) | Self::Reasoning(text) | Self::Output(text) => text.is_empty(),
+            Self::CallStarted { .. } | Self::CallArguments { .. } => false,
         }
     }
 }
 
-/// Removes all calls to [`FINISH`] from `message`.
-///
-/// Returns the arguments of the first [`FINISH`] call, or `None` if there is no such call or if the
-/// reply also calls other tools. The calls to other tools are executed, and the model can finish in
-/// a later reply.
+/// Removes the call to [`FINISH`] from `message` if it is the only call, and returns its arguments.
+/// Returns `None` if there is no such call, or if the reply has other calls: the run then decides
+/// with its [`EndStrategy`](crate::run::EndStrategy).
 fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
-    let calls = mem::take(&mut message.tool_calls);
-    let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
-    message.tool_calls = others;
-    let finish = finish.into_iter().next().filter(|_| message.tool_calls.is_empty());
-    finish.map(|call| call.arguments)
+    let is_alone = matches!(message.tool_calls.as_slice(), [call] if call.name == FINISH);
+    is_alone.then(|| message.tool_calls.pop())?.map(|call| call.arguments)
 }
 
 /// Returns the default dialect for a model: [`NativeCalls`] if the model supports function calling,

@@ -3,6 +3,9 @@
 
 mod call_hook;
 mod entries;
+mod guardrail;
+mod guardrail_set;
+mod history;
 mod hook;
 mod set;
 mod step_context;
@@ -14,16 +17,20 @@ use std::{fmt, future::Future, sync::Arc};
 use futures::{FutureExt as _, future::BoxFuture};
 use haft_core::{
     ChatModel, ToolError, Toolset,
-    agent::RunLimits,
+    agent::{AgentStep, RunLimits},
     call::{BoxError, ToolResponse},
 };
 use serde_json::Value;
 
-use crate::{Output, OutputError, dialect::Reply};
+use crate::{Output, OutputError, dialect::Reply, run::CallReview};
 use call_hook::{AroundCalls, CallHook};
+use history::HistoryProcessor;
 
 pub use call_hook::Next;
 pub use entries::{Entries, SavedEntries};
+pub use guardrail::{GuardedCall, Guardrail, GuardrailFailure, Ruling};
+pub use guardrail_set::GuardedCallOutcome;
+pub use history::ClearToolResults;
 pub use set::ExtensionSet;
 pub use step_context::StepContext;
 pub use step_inputs::StepInputs;
@@ -54,8 +61,12 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// - From the outermost to the innermost: [`adapt_model`](Self::adapt_model),
 ///   [`adapt_tools`](Self::adapt_tools), [`around_calls`](Self::around_calls).
 /// - From last to first: [`after_reply`](Self::after_reply).
+/// - From first to last: [`review_calls`](Self::review_calls), up to the first hook that ends the
+///   run.
 /// - From first to last: [`output_validator`](Self::output_validator). Each validator receives the
 ///   output that the previous validator returned.
+/// - From first to last: [`guardrail`](Self::guardrail), for each place, and
+///   [`history_processor`](Self::history_processor).
 /// - Independent of the order: [`limits`](Self::limits). The lowest limit of each kind applies.
 ///
 /// The same order applies to several hooks of one kind within an extension.
@@ -106,7 +117,10 @@ pub struct Extension {
     instruction_hooks: Vec<InstructionsHook>,
     prepare: Vec<Hook<StepRequest, StepRequest, BoxError>>,
     reply_hooks: Vec<Hook<Reply, Reply, BoxError>>,
+    reviews: Vec<Hook<Arc<[AgentStep]>, CallReview, BoxError>>,
     validators: Vec<Hook<Output, Output, OutputError>>,
+    guardrails: Vec<Guardrail>,
+    history_processors: Vec<HistoryProcessor>,
     limits: RunLimits,
 }
 
@@ -123,7 +137,10 @@ impl Extension {
             instruction_hooks: Vec::new(),
             prepare: Vec::new(),
             reply_hooks: Vec::new(),
+            reviews: Vec::new(),
             validators: Vec::new(),
+            guardrails: Vec::new(),
+            history_processors: Vec::new(),
             limits: RunLimits::NONE,
         }
     }
@@ -240,6 +257,17 @@ impl Extension {
         Fut: Future<Output = Result<Reply, BoxError>> + Send + 'static,
     {
         self.reply_hooks.push(Arc::new(move |reply, cx| hook(reply, cx).boxed()));
+        self
+    }
+
+    /// Adds a hook that decides after the calls of a reply whether the run continues. See
+    /// [`ReactAgentBuilder::review_calls`](crate::ReactAgentBuilder::review_calls).
+    pub fn review_calls<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: Fn(Arc<[AgentStep]>, StepContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<CallReview, BoxError>> + Send + 'static,
+    {
+        self.reviews.push(Arc::new(move |calls, cx| hook(calls, cx).boxed()));
         self
     }
 

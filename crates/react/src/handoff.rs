@@ -4,6 +4,7 @@
 //! detects it at the end of a step, and [`Run::reconfigure`] applies the configuration of the next
 //! agent to the run.
 
+mod settings;
 mod transfer;
 
 use std::{collections::HashMap, fmt, sync::Arc};
@@ -14,6 +15,7 @@ use haft_core::{
     agent::{AgentError, AgentErrorKind, RunStart, SuspendedRun},
     export::async_trait,
     limits,
+    schema::SchemaError,
     tool::RunContext,
 };
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,8 @@ use crate::{
 };
 use transfer::{HandoffSlot, TransferTool};
 
+pub use settings::{Handoff, HandoffContext};
+
 /// A group of agents that can hand off the conversation to one another. An agent has one tool
 /// `transfer_to_NAME` for each agent to which it can hand off.
 ///
@@ -37,6 +41,7 @@ use transfer::{HandoffSlot, TransferTool};
 /// - If a reply contains a hand-off and other calls, all calls are executed before the next agent
 ///   takes over. If a reply contains several hand-offs, the first one is used and the others are
 ///   denied.
+/// - [`configured`](Self::configured) gives a hand-off a typed argument, a hook or a condition.
 /// - [`RunEvent::Routed`] is emitted whenever an agent starts, resumes or takes over a run.
 ///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent) is the name of the agent that
 ///   answered.
@@ -76,7 +81,13 @@ struct HandoffGroupInner {
     agents: HashMap<String, ReactAgent>,
     history: HandoffHistory,
     max_handoffs: u32,
+    /// The hand-offs of each agent, by the name of the agent and the name of the tool.
+    handoffs: HashMap<String, HandoffTools>,
 }
+
+/// The hand-offs of an agent, by the name of their tool: the name of the next agent, and the
+/// settings.
+type HandoffTools = HashMap<String, (String, Handoff)>;
 
 /// The part of the conversation that the model of the next agent receives after a hand-off. The
 /// setting does not affect the transcript of the run.
@@ -93,7 +104,7 @@ pub enum HandoffHistory {
     Question,
 }
 
-/// An error of [`HandoffGroup::new`] or [`HandoffGroup::filtered`].
+/// An error of [`HandoffGroup::new`], [`HandoffGroup::filtered`] or [`HandoffGroup::configured`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
@@ -112,6 +123,14 @@ pub enum HandoffError {
     /// The agent with this name declares structured inputs, which a hand-off cannot provide.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
     StructuredInputs(String),
+    /// The type of the argument of a hand-off has no schema that describes an object.
+    #[error("the argument of the hand-off to {agent:?} has no usable schema")]
+    InvalidInput {
+        /// The name of the agent to which the hand-off leads.
+        agent: String,
+        /// The error in the schema.
+        source: SchemaError,
+    },
 }
 
 /// The hand-off state of a run. It is saved with a suspended run.
@@ -153,25 +172,40 @@ impl HandoffGroup {
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
         is_allowed: impl Fn(&str, &str) -> bool,
     ) -> Result<Self, HandoffError> {
+        Self::configured(table, agents, |from, to| is_allowed(from, to).then(Handoff::new))
+    }
+
+    /// Creates a group of agents with individual settings for each hand-off, such as a typed
+    /// argument or a hook. A hand-off from `from` to `to` has the settings `handoff(from, to)`, and
+    /// is not offered if this is `None`. See [`Handoff`] for an example.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`new`](Self::new), if two hand-offs of one agent have the same
+    /// tool name, and if the argument type of a hand-off has no schema that describes an object.
+    pub fn configured(
+        table: RouteTable,
+        agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
+        handoff: impl Fn(&str, &str) -> Option<Handoff>,
+    ) -> Result<Self, HandoffError> {
         let agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name.into(), agent)).collect();
         table.check_agents(agents.iter().map(|(name, _)| name.as_str()))?;
         if let Some((name, _)) = agents.iter().find(|(_, agent)| agent.config().inputs.is_some()) {
             return Err(HandoffError::StructuredInputs(name.clone()));
         }
-        let with_handoff_tools = |(name, agent): (String, ReactAgent)| {
-            let others =
-                table.routes.iter().filter(|route| route.name != name && is_allowed(&name, &route.name));
-            match agent.with_handoff_tools(others.map(TransferTool::new)) {
-                Ok(agent) => Ok((name, agent)),
-                Err(source) => Err(HandoffError::ToolConflict { agent: name, source }),
-            }
-        };
-        let agents = agents.into_iter().map(with_handoff_tools).collect::<Result<_, _>>()?;
+        let mut handoffs = HashMap::new();
+        let mut extended = HashMap::new();
+        for (name, agent) in agents {
+            let (agent, tools) = with_handoffs(&table, &name, &agent, &handoff)?;
+            handoffs.insert(name.clone(), tools);
+            extended.insert(name, agent);
+        }
         let inner = HandoffGroupInner {
             table,
-            agents,
+            agents: extended,
             history: HandoffHistory::default(),
             max_handoffs: limits::HAND_OFFS,
+            handoffs,
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -245,11 +279,10 @@ impl HandoffGroup {
         Ok((handoff, run))
     }
 
-    /// Returns the name of the agent to which the tool named `tool` hands off, or `None` if it is
-    /// not a hand-off tool.
-    fn target_agent(&self, tool: &str) -> Option<&str> {
-        let routes = self.0.table.routes.iter().map(|route| &*route.name);
-        routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
+    /// Returns the target of the hand-off tool `tool` of the agent `from`, and the settings of the
+    /// hand-off. `None` if `tool` is not a hand-off tool.
+    fn target(&self, from: &str, tool: &str) -> Option<&(String, Handoff)> {
+        self.0.handoffs.get(from)?.get(tool)
     }
 
     async fn drive(self, input: RunInput, events: EventSink) -> Result<RunOutput, AgentError> {
@@ -283,7 +316,7 @@ impl HandoffGroup {
             let agent = self.agent(&handoff.agent)?;
             let slot = HandoffSlot::new(self.0.max_handoffs, handoff.count);
             let state = context.state.clone().with_value(slot.clone());
-            let context = RunContext { state, ..context.clone() };
+            let (host_context, context) = (context, RunContext { state, ..context.clone() });
             let has_handoff = |run: &Run| {
                 let is_pending = transfer::pending_handoff(run, agent.handoff_tools()).is_some();
                 if !is_pending {
@@ -298,7 +331,15 @@ impl HandoffGroup {
             }
             let result =
                 transfer::pending_handoff(run, agent.handoff_tools()).ok_or(AgentErrorKind::Incomplete)?;
-            let to = self.target_agent(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
+            let (to, settings) =
+                self.target(&handoff.agent, &result.name).ok_or(AgentErrorKind::Incomplete)?;
+            if let Some(hook) = settings.hook().cloned() {
+                let arguments = transfer::typed_arguments(&result).cloned().unwrap_or_default();
+                let names = (handoff.agent.clone(), to.clone());
+                let hook = move |cx| hook(arguments, cx);
+                agent.run_handoff_hook(run, host_context, names, hook).await?;
+            }
+            let to = to.clone();
             reason = transfer::handoff_reason(&handoff.agent, run.transcript(), &result);
             self.hand_off(run, &to, &reason)?;
             handoff = HandoffState { agent: to, count: handoff.count + 1, checkpoint: Value::Null };
@@ -313,6 +354,27 @@ impl HandoffGroup {
         run.append(transfer::handoff_note(to, reason))?;
         Ok(())
     }
+}
+
+/// Returns `agent`, the agent named `from`, with its hand-off tools, and its hand-offs.
+fn with_handoffs(
+    table: &RouteTable,
+    from: &str,
+    agent: &ReactAgent,
+    handoff: impl Fn(&str, &str) -> Option<Handoff>,
+) -> Result<(ReactAgent, HandoffTools), HandoffError> {
+    let (mut tools, mut conditions, mut handoffs) = (Vec::new(), Vec::new(), HandoffTools::new());
+    for route in table.routes.iter().filter(|route| route.name != from) {
+        let Some(settings) = handoff(from, &route.name) else { continue };
+        let invalid = |source| HandoffError::InvalidInput { agent: route.name.clone(), source };
+        tools.push(TransferTool::new(route, &settings).map_err(invalid)?);
+        let tool = transfer::tool_name(&route.name, &settings).to_string();
+        conditions.extend(settings.condition().map(|condition| (tool.clone(), Arc::clone(condition))));
+        handoffs.insert(tool, (route.name.clone(), settings));
+    }
+    let agent = agent.with_handoff_tools(tools, conditions);
+    let agent = agent.map_err(|source| HandoffError::ToolConflict { agent: from.to_owned(), source })?;
+    Ok((agent, handoffs))
 }
 
 impl HandoffState {

@@ -6,6 +6,7 @@ pub mod compaction;
 pub mod dialect;
 pub mod extension;
 pub mod handoff;
+pub mod host_panic;
 mod open_calls;
 pub mod queue;
 pub mod router;
@@ -13,8 +14,8 @@ pub mod run;
 pub mod trajectory;
 
 pub use agent::{AgentBuildError, Mailbox, ReactAgent, ReactAgentBuilder, RunHandle};
-pub use dialect::{Dialect, JsonReact, NativeCalls, TextReact};
-pub use extension::Extension;
+pub use dialect::{AutoDialect, Dialect, JsonReact, NativeCalls, TextReact};
+pub use extension::{Extension, Guardrail};
 pub use handoff::HandoffGroup;
 pub use queue::{PendingQueue, QueueHandle};
 pub use router::Router;

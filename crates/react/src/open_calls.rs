@@ -3,7 +3,7 @@
 //! This module is private, because drivers do not need it. [`Run`](crate::Run) and
 //! [`PendingQueue`](crate::PendingQueue) share it, since the calls of both have the same states.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use haft_core::{
     Timestamp, ToolCall, ToolResult,
@@ -13,6 +13,7 @@ use haft_core::{
     toolset::ToolList,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::run::{CallBatch, RunError};
 
@@ -45,6 +46,14 @@ enum CallState {
     },
     /// The call is suspended until a decision arrives.
     Waiting { pending: Pending },
+    /// The call conflicts with an earlier call that is suspended. It becomes ready after the next
+    /// decision. `resumed` is the decision about this call, if it was made first.
+    Postponed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resumed: Option<ResumedCall>,
+    },
+    /// The call gives the answer of the run, after all other calls of the batch have a result.
+    Answer,
     /// The call has its result.
     Finished { result: Arc<ToolResult> },
 }
@@ -56,22 +65,62 @@ impl OpenCalls {
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Marks all ready calls as in progress, and returns them for execution. Also stores the retry
-    /// budget of each call's tool, as defined in `tools`, or 0 if `tools` does not contain the
-    /// tool.
-    pub(crate) fn take_ready(&mut self, tools: &ToolList) -> CallBatch {
-        let mut batch = CallBatch::default();
-        for open in &mut self.0 {
-            let CallState::Ready { resumed } = &mut open.state else { continue };
-            let resumed = resumed.take();
-            if let Some(resumed) = &resumed {
-                batch.resumed.insert(open.call.id.clone(), resumed.clone());
-            }
-            let retries = tools.get(&open.call.name).map_or(0, |tool| tool.definition().policy().retries);
-            open.state = CallState::InProgress { resumed, retries };
-            batch.calls.push(open.call.clone());
+    /// Marks all ready calls as in progress, and returns them for execution, together with the
+    /// calls that wait for a decision. Also stores the retry budget of each call's tool, as defined
+    /// in `tools`, or 0 if `tools` does not contain the tool. The second return value is `true` if
+    /// a tool has a maximum number of calls.
+    pub(crate) fn take_ready(&mut self, tools: &ToolList) -> (CallBatch, bool) {
+        if !self.0.iter().any(|open| matches!(open.state, CallState::Waiting { .. })) {
+            self.resume_postponed();
         }
-        batch
+        let (mut batch, mut has_maximum) = (CallBatch::default(), false);
+        for open in &mut self.0 {
+            match &mut open.state {
+                CallState::Ready { resumed } => {
+                    let resumed = resumed.take();
+                    if let Some(resumed) = &resumed {
+                        batch.resumed.insert(open.call.id.clone(), resumed.clone());
+                    }
+                    let policy = tools.get(&open.call.name).map(|tool| tool.definition().policy());
+                    let retries = policy.map_or(0, |policy| policy.retries);
+                    has_maximum |= policy.is_some_and(|policy| policy.max_calls.is_some());
+                    open.state = CallState::InProgress { resumed, retries };
+                    batch.calls.push(open.call.clone());
+                }
+                CallState::Waiting { pending } => {
+                    let mut call = open.call.clone();
+                    if let Some(approved) = &pending.approved {
+                        call.arguments = approved.clone().into();
+                    }
+                    batch.suspended.push((batch.calls.len(), call));
+                }
+                _ => {}
+            }
+        }
+        (batch, has_maximum)
+    }
+
+    /// Returns the number of calls to the tool named `tool` that were started earlier: calls with a
+    /// [counted](is_counted) result, and calls that were suspended.
+    pub(crate) fn count_started(&self, tool: &str) -> u32 {
+        let started = self.0.iter().filter(|open| match &open.state {
+            CallState::Ready { resumed }
+            | CallState::InProgress { resumed, .. }
+            | CallState::Postponed { resumed } => resumed.is_some(),
+            CallState::Waiting { .. } => true,
+            CallState::Answer => false,
+            CallState::Finished { result } => is_counted(result),
+        });
+        u32::try_from(started.filter(|open| open.call.name == tool).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Marks the postponed calls as ready.
+    fn resume_postponed(&mut self) {
+        for open in &mut self.0 {
+            if let CallState::Postponed { resumed } = &mut open.state {
+                open.state = CallState::Ready { resumed: resumed.take() };
+            }
+        }
     }
 
     /// Returns `true` if at least one call is ready for execution.
@@ -101,6 +150,26 @@ impl OpenCalls {
         pending.collect()
     }
 
+    /// Returns the calls that wait for a decision and have none yet. A call that waits for nested
+    /// calls is replaced by these calls.
+    pub(crate) fn undecided_calls(&self) -> Vec<PendingCall> {
+        let mut undecided = Vec::new();
+        for OpenCall { call, state } in &self.0 {
+            let (pending, decision) = match state {
+                CallState::Waiting { pending } => (pending, None),
+                CallState::Ready { resumed: Some(resumed) }
+                | CallState::Postponed { resumed: Some(resumed) } => {
+                    (resumed.pending(), Some(resumed.decision()))
+                }
+                _ => continue,
+            };
+            let pending = PendingCall { call: call.clone(), pending: pending.clone() };
+            let is_open = |it: &&PendingCall| decision.is_none_or(|decision| !decides(decision, &it.call.id));
+            undecided.extend(pending.innermost_calls().into_iter().filter(is_open).cloned());
+        }
+        undecided
+    }
+
     /// Returns the first result with a [fatal](FailureKind::Fatal) failure, which ends the run.
     /// `None` if no call failed fatally.
     pub(crate) fn fatal_result(&self) -> Option<&ToolResult> {
@@ -124,7 +193,7 @@ impl OpenCalls {
         self.0.iter().map(|open| open.call.id.as_str())
     }
 
-    /// Returns the calls without a result: ready, in progress or waiting.
+    /// Returns the calls without a result: ready, in progress, waiting or postponed.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
         let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });
         self.0.iter().filter(unfinished).map(|open| &open.call)
@@ -138,13 +207,39 @@ impl OpenCalls {
         })
     }
 
-    /// Returns the index in the batch of the first successful call to one of `tools`. `None` if no
-    /// call to these tools was successful.
-    pub(crate) fn position_of_success(&self, tools: &BTreeSet<String>) -> Option<usize> {
+    /// Returns the index in the batch of the first successful call to a tool whose name fulfils
+    /// `is_tool`. `None` if no call to these tools was successful.
+    pub(crate) fn position_of_success(&self, is_tool: impl Fn(&str) -> bool) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
-            CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
+            CallState::Finished { result } => result.is_success() && is_tool(&result.name),
             _ => false,
         })
+    }
+
+    /// Marks the call at `index` as the answer of the run. It is not executed.
+    pub(crate) fn set_answer(&mut self, index: usize) {
+        if let Some(open) = self.0.get_mut(index) {
+            open.state = CallState::Answer;
+        }
+    }
+
+    /// Stores the result of the call at `index`, which is not executed.
+    pub(crate) fn finish_unexecuted(
+        &mut self,
+        index: usize,
+        result: impl FnOnce(&ToolCall) -> Arc<ToolResult>,
+    ) {
+        if let Some(open) = self.0.get_mut(index) {
+            open.state = CallState::Finished { result: result(&open.call) };
+        }
+    }
+
+    /// Stores a successful result for the call that gives the answer of the run, if any.
+    pub(crate) fn accept_answer(&mut self, now: Timestamp) {
+        for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::Answer)) {
+            let done = Outcome::Done("the answer was received".into());
+            open.state = CallState::Finished { result: unexecuted_result(&open.call, done, now) };
+        }
     }
 
     /// Stores the result of the call in progress with this `id`, and returns the stored result.
@@ -158,10 +253,24 @@ impl OpenCalls {
         }
     }
 
-    /// Suspends the call in progress with this `id` until it gets a decision. Fails if no call in
-    /// progress has this id.
+    /// Replaces the arguments of the call in progress with this `id`. Fails if no call in progress
+    /// has this id.
+    pub(crate) fn rewrite(&mut self, id: &str, arguments: Value) -> Result<(), RunError> {
+        let call = &mut self.find_in_progress_mut(id)?.call;
+        *call = ToolCall::new(call.id.as_str(), call.name.as_str(), arguments);
+        Ok(())
+    }
+
+    /// Suspends the call in progress with this `id` until it gets a decision, or until an earlier
+    /// call gets one if it is postponed. Fails if no call in progress has this id.
     pub(crate) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
-        self.find_in_progress_mut(id)?.state = CallState::Waiting { pending };
+        let open = self.find_in_progress_mut(id)?;
+        open.state = match (&pending.kind, &mut open.state) {
+            (PendingKind::Postponed, CallState::InProgress { resumed, .. }) => {
+                CallState::Postponed { resumed: resumed.take() }
+            }
+            _ => CallState::Waiting { pending },
+        };
         Ok(())
     }
 
@@ -171,7 +280,8 @@ impl OpenCalls {
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotInProgress(id.to_owned()))
     }
 
-    /// Stores `decision` for the waiting call with this `id`, and marks the call as ready.
+    /// Stores `decision` for the waiting call with this `id`, and marks the call and all postponed
+    /// calls as ready.
     ///
     /// `id` can also identify a nested call, for example in the run of an agent used as a tool. The
     /// decision is then stored with the outer call.
@@ -192,17 +302,20 @@ impl OpenCalls {
             CallState::Waiting { pending } if open.call.id == id => (pending, decision),
             CallState::Waiting { pending } => (pending, inside(Decisions::new(), decision)),
             // Another nested call already has a decision. `decision` is added to the same map.
-            CallState::Ready { resumed: Some(resumed) } => match resumed.decision() {
-                Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
-                    (resumed.pending(), inside(decisions.clone(), decision))
+            CallState::Ready { resumed: Some(resumed) } | CallState::Postponed { resumed: Some(resumed) } => {
+                match resumed.decision() {
+                    Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
+                        (resumed.pending(), inside(decisions.clone(), decision))
+                    }
+                    _ => return Err(not_waiting()),
                 }
-                _ => return Err(not_waiting()),
-            },
+            }
             _ => return Err(not_waiting()),
         };
         let wrong = |source| RunError::WrongDecision { id: id.to_owned(), source };
         let resumed = pending.clone().resume(decision).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
+        self.resume_postponed();
         Ok(())
     }
 
@@ -255,12 +368,34 @@ impl OpenCall {
     fn contains_call(&self, id: &str) -> bool {
         let pending = match &self.state {
             CallState::Waiting { pending } => Some(pending),
-            CallState::Ready { resumed: Some(resumed) } => Some(resumed.pending()),
+            CallState::Ready { resumed: Some(resumed) } | CallState::Postponed { resumed: Some(resumed) } => {
+                Some(resumed.pending())
+            }
             _ => None,
         };
         let inner = pending.map(|pending| &pending.kind);
         self.call.id == id
             || matches!(inner, Some(PendingKind::Nested { pending }) if pending.iter().any(|inner| inner.contains_call(id)))
+    }
+}
+
+/// Returns `false` for the result of a call that was denied, had invalid arguments, or named an
+/// unknown tool.
+pub(crate) fn is_counted(result: &ToolResult) -> bool {
+    !result.failure().is_some_and(|failure| {
+        matches!(failure.kind, FailureKind::Denied | FailureKind::InvalidArguments | FailureKind::NotFound)
+    })
+}
+
+/// Returns `true` if `decision`, the decision about a call, also decides about its nested call with
+/// this `id`.
+fn decides(decision: &Decision, id: &str) -> bool {
+    match decision {
+        Decision::Nested { decisions } => {
+            let is_inside = |it: &Decision| matches!(it, Decision::Nested { .. }) && decides(it, id);
+            decisions.contains_key(id) || decisions.values().any(is_inside)
+        }
+        _ => true,
     }
 }
 
@@ -272,10 +407,14 @@ pub(crate) fn failure_result(
     why: &str,
     now: Timestamp,
 ) -> Arc<ToolResult> {
+    unexecuted_result(call, Outcome::Failed(Failure { kind, message: why.to_owned() }), now)
+}
+
+fn unexecuted_result(call: &ToolCall, outcome: Outcome, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
-        outcome: Outcome::Failed(Failure { kind, message: why.to_owned() }),
+        outcome,
         warnings: Vec::new(),
         repairs: Vec::new(),
         started_at: now,

@@ -129,7 +129,7 @@ impl PendingQueue {
         let list = tools.list(&list_context(&run)).await;
         self.recover(&list);
         let run = Arc::new(run);
-        while let Some(CallBatch { calls, resumed, .. }) = self.next_batch(&list) {
+        while let Some(CallBatch { calls, resumed, suspended, .. }) = self.next_batch(&list) {
             if run.cancellation.is_cancelled() {
                 break;
             }
@@ -139,6 +139,7 @@ impl PendingQueue {
                 calls,
                 resumed,
                 run_context: Arc::clone(&run),
+                suspended,
                 ..Batch::default()
             };
             let mut outcomes = tools.pipeline().stream_batch(batch).boxed();
@@ -166,7 +167,7 @@ impl PendingQueue {
     pub fn next_batch(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
-                let batch = open.take_ready(tools);
+                let (batch, _) = open.take_ready(tools);
                 if !batch.calls.is_empty() {
                     return Some(batch);
                 }

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Mailbox,
+    host_panic::catch_async_panic,
     run::{append_to_conversation, set_timestamps},
 };
 
@@ -154,6 +155,9 @@ impl Router {
                 set_timestamps(messages);
                 let conversation = append_to_conversation(transcript, messages.clone())?;
                 let choice = self.classify_task(&conversation, &input.context).await;
+                if let Some(meter) = &input.context.usage {
+                    meter.add(choice.as_ref().map_or_else(|error| error.usage, |choice| choice.usage));
+                }
                 // No agent has started yet, so the router adds the conversation to the error.
                 let choice = choice.map_err(|error| {
                     let usage = error.usage;
@@ -181,10 +185,12 @@ impl Router {
         if context.cancellation.is_cancelled() {
             return Err(AgentErrorKind::Cancelled.into());
         }
-        let classified = self.0.classifier.classify(&self.0.table, conversation.messages());
+        let classified = catch_async_panic("Classifier::classify", async {
+            self.0.classifier.classify(&self.0.table, conversation.messages()).await
+        });
         tokio::select! {
             biased;
-            choice = classified => choice,
+            choice = classified => choice.map_err(|panic| panic.into_error("classifier"))?,
             () = context.cancellation.cancelled() => Err(AgentErrorKind::Cancelled.into()),
         }
     }

@@ -2,58 +2,81 @@
 
 mod added_calls;
 mod answer;
+mod answer_calls;
+mod approvals;
+mod budget;
+mod call_counts;
 mod call_ids;
+mod call_review;
 mod compaction;
 mod config;
 mod context;
 mod conversation;
+mod dialect;
 mod effect;
 mod enqueue;
 mod error;
 mod extension_entries;
+mod guardrail;
 mod head;
+mod history;
 mod input_validation;
 mod limits;
 mod message_metadata;
 mod output;
+mod output_schema;
+mod pairing;
 mod parse_answer;
 mod reconfigure;
 mod repetition;
 mod reply;
 mod request;
+mod request_purpose;
 mod resolver;
 mod segments;
 mod serialization;
 mod state;
 mod steps;
+mod stop;
 mod suspend;
 mod tool_calls;
 mod tool_choice;
+mod written_calls;
+
+use std::collections::BTreeMap;
 
 use haft_core::{
     Message, RunInput, Schema, Transcript,
     agent::{AgentError, AgentErrorKind, RunLimits, RunStart},
-    call::FailureKind,
+    call::{ApprovalRule, FailureKind},
     toolset::ToolList,
     usage::Usage,
 };
 
+use crate::dialect::bare_finish_schema;
 use call_ids::CallIds;
+use guardrail::Replacements;
 use head::RunData;
+use history::HistoryRepairs;
 use repetition::CallHistory;
+use request::take_nested_request;
 use state::State;
 
-pub use config::{LimitAction, OutputStrategy, RunConfig};
+pub use budget::RunBudget;
+pub use call_review::CallReview;
+pub use config::{EndStrategy, LimitAction, OutputStrategy, RunConfig};
 pub use context::ContextConfig;
 pub use conversation::{append_to_conversation, set_timestamps};
-pub use effect::{CallBatch, Effect, Step};
+pub use effect::{CallBatch, Effect, Step, ViewChange};
 pub use enqueue::{Delivery, check_enqueueable};
 pub use error::RunError;
+pub use guardrail::{GuardrailOutcome, InputCheck, RulingDecision};
 pub use message_metadata::{
-    call_results, call_results_message, hint_message, is_enqueued, is_hint, is_rejected, is_unusable,
-    unsummarized_count,
+    call_results, call_results_message, has_written_calls, hint_message, is_enqueued, is_extracted, is_hint,
+    is_rejected, is_unusable, unsummarized_count,
 };
 pub use output::{Output, OutputError};
+pub use pairing::find_unpaired_call;
 pub use request::is_broken_reply;
 pub use resolver::{CallSelection, Resolver};
 pub use segments::is_from_user;
@@ -121,6 +144,12 @@ pub struct Run {
     head: RunData,
     ids: CallIds,
     history: CallHistory,
+    /// The repairs of the earlier conversation. `None` if it needs none.
+    repairs: Option<HistoryRepairs>,
+    /// The rules that [`apply_approvals`](Self::apply_approvals) has not returned to the host yet.
+    new_approvals: Vec<ApprovalRule>,
+    /// The messages that guardrails have replaced, computed from the notes in the transcript.
+    replaced: Replacements,
 }
 
 impl Run {
@@ -133,15 +162,19 @@ impl Run {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if a call in the
-    /// transcript has no result, or if the input does not match the declared schema. Fails with the
-    /// same error if the suspended run cannot be read, or if the decisions do not fit that run. The
-    /// error contains the conversation without the new messages, unless the suspended run cannot be
-    /// read.
+    /// transcript has no result, if a result does not follow its call (unless the run [repairs
+    /// them](RunConfig::repair_history)), or if the input does not match the declared schema. Fails
+    /// with the same error if the suspended run cannot be read, or if the decisions do not fit that
+    /// run. The error contains the conversation without the new messages, unless the suspended run
+    /// cannot be read.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
-            RunStart::Resume { suspended, decisions } => Self::resume(suspended, decisions)?,
+            RunStart::Resume { suspended, decisions, messages } => {
+                Self::resume(suspended, decisions, messages, &input.context)?
+            }
         };
+        run.set_principal(&input.context);
         if let Some(limits) = input.limits {
             run.set_limits(limits);
         }
@@ -154,7 +187,7 @@ impl Run {
 
     fn begin(config: RunConfig, new: Vec<Message>, earlier: &Transcript) -> Result<Self, AgentError> {
         let first_message = earlier.len();
-        let transcript = append_to_conversation(earlier, new)?;
+        let transcript = conversation::append(earlier, new, config.repair_history)?;
         input_validation::validate_input(config.inputs.as_ref(), transcript.messages(), first_message)
             .map_err(|kind| conversation::start_error(kind, earlier))?;
         let head = RunData::new(config, transcript.messages(), first_message);
@@ -163,7 +196,11 @@ impl Run {
 
     fn from_parts(head: RunData, transcript: Transcript) -> Self {
         let ids = CallIds::collect(transcript.messages(), &head);
-        Self { transcript, head, ids, history: CallHistory::default() }
+        let replaced = guardrail::replacements(transcript.messages(), 0).collect::<BTreeMap<_, _>>();
+        let earlier = transcript.messages().get(..head.first_step).filter(|_| head.config.repair_history);
+        let repairs = earlier.and_then(HistoryRepairs::find);
+        let (history, new_approvals) = (CallHistory::default(), Vec::new());
+        Self { transcript, head, ids, history, repairs, new_approvals, replaced: replaced.into() }
     }
 
     /// Returns the current state as a [`RunState`], which has no associated data.
@@ -198,8 +235,8 @@ impl Run {
         self.head.usage
     }
 
-    /// Returns the number of model requests so far. Requests for summaries are not included, but
-    /// they count towards the [request limit](RunLimits::requests).
+    /// Returns the number of model requests so far. Requests for summaries and of nested runs are
+    /// not included, but they count towards the [request limit](RunLimits::requests).
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
@@ -220,7 +257,19 @@ impl Run {
     /// structured answer. Pass the schema to [`Dialect::parse_reply`](crate::Dialect::parse_reply)
     /// and [`Dialect::stream_parser`](crate::Dialect::stream_parser).
     pub fn outputs(&self) -> Option<&Schema> {
-        self.outputs_of(self.head.state.purpose())
+        match self.head.state.sent_request() {
+            Some(request) => self.outputs_in(request),
+            None => self.outputs_of(self.head.state.purpose()),
+        }
+    }
+
+    /// Returns the output schema that the reply to `request` must have. If the request is followed
+    /// by an extraction and its dialect ends the steps by a call, this call has no arguments.
+    fn outputs_in(&self, request: &state::SentRequest) -> Option<&Schema> {
+        if request.has_bare_finish {
+            return Some(bare_finish_schema());
+        }
+        self.outputs_of(request.purpose)
     }
 
     /// Returns the output schema, or `None` if the reply to a request with this `purpose` cannot
@@ -231,10 +280,21 @@ impl Run {
         config.outputs.as_ref().filter(|_| is_requested)
     }
 
+    /// Returns the id that the next call of the model gets if the model gave it the id `id`: the
+    /// same id, or a new one if `id` is empty or already used in the conversation. `reserved`
+    /// contains the ids of the earlier calls of the same reply.
+    ///
+    /// A driver that reports calls while the model writes them uses this function, and sets the
+    /// returned ids in the [`Reply`](crate::dialect::Reply).
+    pub fn unique_call_id(&self, id: &str, reserved: &[String]) -> String {
+        self.ids.unique_id(id, reserved)
+    }
+
     /// Replaces the limits of the run with `limits`. A run that a limit has stopped can then
     /// continue.
     pub fn set_limits(&mut self, limits: RunLimits) {
         self.head.config.limits = limits;
+        self.head.nested_limit = None;
         self.head.state.lift_limit();
     }
 
@@ -247,9 +307,9 @@ impl Run {
     ///
     /// Fails if the run cannot continue, for example because of a limit. Fails with
     /// [`AgentErrorKind::UnexpectedOutcome`] if the driver has not reported the outcome of an
-    /// [`Effect::Chat`] or [`Effect::Call`]. [`Effect::Compact`], [`Effect::Check`] and
-    /// [`Effect::Wait`] are returned again until their outcome is reported, and [`Effect::Done`] is
-    /// returned by each further call.
+    /// [`Effect::Chat`] or [`Effect::Call`]. [`Effect::CheckInput`], [`Effect::Compact`],
+    /// [`Effect::Check`], [`Effect::Review`] and [`Effect::Wait`] are returned again until their
+    /// outcome is reported, and [`Effect::Done`] is returned by each further call.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -265,19 +325,30 @@ impl Run {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
             State::Preparing { .. } => self.build_request(step),
-            State::Compacting { .. } => Ok(self.compact_effect(step.resolver)),
+            State::Compacting { .. } => {
+                take_nested_request(step)?;
+                Ok(self.compact_effect(step.resolver))
+            }
             State::AwaitingReply(_) => Err(RunError::RequestInProgress.into()),
-            State::ReplyReceived { .. } => self.apply_reply(step.resolver).map(|()| None),
+            State::ReplyReceived { .. } => match self.input_check() {
+                Some(check) => Ok(Some(Effect::CheckInput(check))),
+                None => self.apply_reply(Some(step)).map(|()| None),
+            },
             State::CallingTools(_) => self.next_calls(step.tools),
-            State::Suspended(batch) => Ok(Some(if batch.calls.has_ready() {
-                self.head.state.resume_calls();
-                Effect::Prepare
-            } else {
-                Effect::Wait(batch.calls.pending_calls())
-            })),
-            State::StoppedByTool { result } => {
-                let result = *result;
-                self.stop_with_result(result, step)
+            State::Suspended(_) => Ok(Some(self.resume_or_wait())),
+            State::ReviewingCalls { results, output: None } => {
+                let results = *results;
+                self.review_effect(results, step)
+            }
+            State::ReviewingCalls { output: Some(output), .. } => {
+                let output = self.resolve_output((**output).clone(), step.resolver);
+                let next = self.stop_with_output(Box::new(output));
+                self.head.state.stop_with_output(next);
+                Ok(None)
+            }
+            State::StoppedByTool { result, purpose } => {
+                let (result, purpose) = (*result, *purpose);
+                self.stop_with_result(result, purpose, step)
             }
             State::CheckingOutput { output, .. } => Ok(Some(Effect::Check(output.clone()))),
             State::LimitReached { purpose } => Err(match purpose.limit() {
@@ -309,6 +380,7 @@ impl Run {
     /// [rejected](is_rejected) and appended to the transcript. A model request in flight is counted
     /// as a failed request.
     pub fn cancel(&mut self) {
+        self.cancel_input_check();
         // A reply that was reported but not applied must still be recorded, and its calls must be
         // closed. An error is ignored, because the run ends anyway.
         let _ = self.apply_reply(None);

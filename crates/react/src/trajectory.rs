@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     dialect::FINISH,
     queue::QueuedResults,
-    run::{agent_steps, is_enqueued, is_from_user, is_unusable},
+    run::{agent_steps, is_enqueued, is_extracted, is_from_user, is_unusable, reasoning_or_text},
 };
 
 /// The observation in the step that contains the answer, with the same text as in DSPy.
@@ -70,7 +70,9 @@ pub struct TrajectoryStep {
     /// The name of the called tool, or [`FINISH`] for the answer.
     pub tool_name: String,
     /// The arguments of the tool call. For the answer, the structured outputs, or the text as
-    /// `{"answer": …}`.
+    /// `{"answer": …}`. If the outputs were
+    /// [extracted](crate::OutputStrategy::Extraction) afterwards, the arguments of the call to
+    /// [`FINISH`], which are usually empty.
     pub tool_args: Value,
     /// The result of the tool call, as the text that the model receives. `Completed.` for the
     /// answer.
@@ -110,6 +112,9 @@ fn last_run_messages(messages: &[Arc<Message>]) -> &[Arc<Message>] {
 
 fn answer_step(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
     let last = messages.last().filter(|message| !is_unusable(message))?;
+    if is_extracted(last) {
+        return finish_step(messages);
+    }
     let MessageBody::Assistant(reply) = last.body() else { return None };
     (reply.tool_calls.is_empty() && reply.refusal.is_none()).then(|| TrajectoryStep {
         thought: reply.reasoning.clone().unwrap_or_default(),
@@ -119,9 +124,37 @@ fn answer_step(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
     })
 }
 
+/// Returns the step that ended the work before the outputs were extracted. `None` if a limit ended
+/// the work.
+fn finish_step(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
+    let mut replies = messages.iter().rev().skip(1).filter(|message| !is_unusable(message));
+    let reply = replies.find_map(|message| match message.body() {
+        MessageBody::Assistant(reply) => Some(reply),
+        _ => None,
+    })?;
+    reply.tool_calls.is_empty().then(|| TrajectoryStep {
+        thought: reasoning_or_text(reply)
+            .filter(|_| !is_json(reply) || reply.reasoning.is_some())
+            .unwrap_or_default(),
+        tool_name: FINISH.to_owned(),
+        // Without reasoning, the text is the thought.
+        tool_args: if reply.reasoning.is_some() || is_json(reply) {
+            answer_arguments(reply)
+        } else {
+            json!({})
+        },
+        observation: COMPLETED_OBSERVATION.to_owned(),
+    })
+}
+
+fn is_json(reply: &AssistantMessage) -> bool {
+    matches!(reply.content.as_slice(), [Content::Json { .. }])
+}
+
 fn answer_arguments(reply: &AssistantMessage) -> Value {
     match reply.content.as_slice() {
         [Content::Json { value }] => value.clone(),
+        [] => json!({}),
         _ => json!({"answer": reply.text()}),
     }
 }

@@ -81,9 +81,18 @@ pub enum RepairKind {
     DroppedNull,
     /// Empty arguments (`null` or a blank string) were replaced with `{}`.
     NoArguments,
+    /// A hook of the host program replaced all arguments.
+    Replaced,
+    /// The model wrote the whole call as text, for example as JSON in a code fence.
+    WrittenAsText,
 }
 
 impl Repair {
+    /// Creates the [`Repair`] that records a call that was written as text.
+    pub fn written_as_text() -> Self {
+        Self { pointer: String::new(), kind: RepairKind::WrittenAsText }
+    }
+
     /// Creates the [`Repair`] that records the replacement of empty arguments with `{}`.
     pub fn no_arguments() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
@@ -98,6 +107,8 @@ impl fmt::Display for Repair {
             RepairKind::Unwrapped { key } => write!(f, "took the arguments out of {key:?}"),
             RepairKind::DroppedNull => f.write_str("took null as an absent property"),
             RepairKind::NoArguments => f.write_str("took empty arguments as {}"),
+            RepairKind::Replaced => f.write_str("the host program replaced the arguments"),
+            RepairKind::WrittenAsText => f.write_str("read the call from the text of the reply"),
         }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::SchemaError;
 use crate::memo::TypeMemo;
+use crate::object::TypedProperties;
 use crate::preflight::{self, SchemaLimits, exceeds_depth};
 use crate::secret_members::SecretMembers;
 use crate::validator::{self, Errors, SchemaValidator};
@@ -142,6 +143,19 @@ impl Schema {
             inner.is_closed = true;
         }
         Ok(schema)
+    }
+
+    /// Derives the schema of an object with the given `properties`. See
+    /// [`object`](crate::object) for an example.
+    ///
+    /// Additional properties are forbidden, unless a property is flattened or there are no
+    /// properties. Nested types are handled as by [`Schema::from_type`].
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`Schema::from_type`].
+    pub fn from_properties(properties: &impl TypedProperties) -> Result<Self, SchemaError> {
+        Self::new(derive::derive_object_schema(properties))
     }
 
     /// Returns the schema of a tool without arguments: `{"type": "object", "properties": {}}`.

@@ -1,7 +1,8 @@
 //! Conformance checks for implementations of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
 //! The functions [`tool`], [`source`], [`model`] and [`agent`] each create a check, which uses an
-//! implementation as a program would. The check reports violations of the trait's contract, each
+//! implementation as a program would. [`run_and_stream`] creates a check that streamed and whole
+//! runs of an agent are equal. A check reports violations of the trait's contract, each
 //! with a remedy. Each finding is a bug, but a report without findings does not prove that the
 //! implementation is correct.
 //!
@@ -32,7 +33,9 @@ mod events;
 mod model;
 mod pairing;
 mod reply;
+mod run_and_stream;
 mod source;
+mod streamed_replies;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -45,6 +48,7 @@ use tokio::time::{Instant, sleep};
 
 pub use agent::{AgentCheck, agent};
 pub use model::{ModelCheck, model};
+pub use run_and_stream::{RunAndStreamCheck, run_and_stream};
 pub use source::{SourceCheck, source};
 pub use tool::{ToolCheck, tool};
 

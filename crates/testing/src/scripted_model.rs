@@ -85,12 +85,62 @@ impl ScriptedModel {
         self.reply(ChatResponse::new(text.into()))
     }
 
-    /// Adds a step that replies with `calls`. Each tool call is a tuple of its id, the tool name,
-    /// and the arguments as JSON text.
+    /// Adds a step that replies with `calls`: an array, a vector or another iterator. Each tool
+    /// call is a [`ToolCall`], or a tuple of its id, the tool name, and the arguments as JSON text
+    /// or as a [`Value`](haft_core::export::serde_json::Value).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{ChatModel, Message, model::ChatRequest};
+    /// use haft_testing::ScriptedModel;
+    /// use serde_json::json;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let calls = (1..=3).map(|n| (format!("call_{n}"), "double", json!({"n": n})));
+    /// let model = ScriptedModel::new().reply_calls(calls);
+    /// let reply = model.chat(&ChatRequest::new([Message::user("Double 1, 2 and 3.")])).await?;
+    /// assert_eq!(reply.message.tool_calls[2].arguments.as_str(), r#"{"n":3}"#);
+    /// # Ok::<(), haft_core::model::ModelError>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn reply_calls<const N: usize>(self, calls: [(&str, &str, &str); N]) -> Self {
-        let tool_calls = calls.map(|(id, name, arguments)| ToolCall::new(id, name, arguments)).into();
-        self.reply(ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() }))
+    pub fn reply_calls(self, calls: impl IntoIterator<Item: Into<ToolCall>>) -> Self {
+        self.reply_message(AssistantMessage::default(), calls)
+    }
+
+    /// Adds a step that replies with `text` and `calls` in one message. `calls` are as for
+    /// [`reply_calls`](Self::reply_calls).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_testing::ScriptedModel;
+    /// use serde_json::json;
+    ///
+    /// let model = ScriptedModel::new()
+    ///     .reply_text_and_calls("Let me add them.", [("call_1", "add", json!({"x": 1, "y": 2}))]);
+    /// # use haft_core::{ChatModel, model::ChatRequest};
+    /// # let reply = futures::executor::block_on(model.chat(&ChatRequest::default())).unwrap();
+    /// # assert_eq!(reply.message.text(), "Let me add them.");
+    /// # assert_eq!(reply.message.tool_calls.len(), 1);
+    /// ```
+    #[must_use]
+    pub fn reply_text_and_calls(
+        self,
+        text: impl Into<String>,
+        calls: impl IntoIterator<Item: Into<ToolCall>>,
+    ) -> Self {
+        self.reply_message(AssistantMessage::from(text.into()), calls)
+    }
+
+    fn reply_message(
+        self,
+        message: AssistantMessage,
+        calls: impl IntoIterator<Item: Into<ToolCall>>,
+    ) -> Self {
+        let tool_calls = calls.into_iter().map(Into::into).collect();
+        self.reply(ChatResponse::new(AssistantMessage { tool_calls, ..message }))
     }
 
     /// Adds a step that replies with `response`. If `response.usage` has its default value, it is
@@ -128,8 +178,9 @@ impl ScriptedModel {
 
     /// Adds a step that streams exactly `events`, for example the events of a faulty server. If the
     /// request is sent with [`chat`](ChatModel::chat), it returns the response of the first
-    /// [`ChatEvent::Finished`] or the first error, whichever comes first. It fails if `events`
-    /// contains neither.
+    /// [`ChatEvent::Finished`] or the first error, whichever comes first. If `events` contains
+    /// neither, or if a server error, a connection error or a temporary rate limit follows another
+    /// event, it fails with [`ModelError::Truncated`], like an agent that reads the stream.
     #[must_use]
     pub fn reply_events(self, events: impl IntoIterator<Item = Result<ChatEvent, ModelError>>) -> Self {
         let events = events.into_iter().collect();

@@ -1,6 +1,9 @@
 use futures::stream::{self, BoxStream, StreamExt as _};
 
-use haft_core::model::{ChatEvent, ChatResponse, ModelError};
+use haft_core::{
+    message::AssistantMessage,
+    model::{ChatEvent, ChatResponse, ModelError},
+};
 
 /// The reply to a model request, from a script or a cassette.
 pub(super) enum ScriptedReply {
@@ -19,14 +22,7 @@ impl ScriptedReply {
         match self {
             Self::Complete(reply) => reply.map(|response| *response),
             Self::Hangs(_) => std::future::pending().await,
-            Self::Events(events) => {
-                for event in events {
-                    if let ChatEvent::Finished(response) = event? {
-                        return Ok(*response);
-                    }
-                }
-                Err(ModelError::failed("the stream ended before the reply"))
-            }
+            Self::Events(events) => complete_reply(events),
         }
     }
 
@@ -41,4 +37,36 @@ impl ScriptedReply {
             Self::Hangs(events) => stream::iter(events).chain(stream::pending()).boxed(),
         }
     }
+}
+
+/// Returns the complete reply in `events`. Like an agent that reads the stream, returns
+/// [`ModelError::Truncated`] if `events` has no end, or if a temporary error follows another event.
+fn complete_reply(events: Vec<Result<ChatEvent, ModelError>>) -> Result<ChatResponse, ModelError> {
+    let mut received: Option<String> = None;
+    for event in events {
+        match (event, &received) {
+            (Ok(ChatEvent::Finished(response)), _) => return Ok(*response),
+            (Ok(event), _) => {
+                let text = received.get_or_insert_default();
+                if let ChatEvent::TextDelta { text: delta } = event {
+                    text.push_str(&delta);
+                }
+            }
+            (
+                Err(
+                    error @ (ModelError::Server { .. }
+                    | ModelError::RateLimited { permanent: false, .. }
+                    | ModelError::Unreachable { .. }),
+                ),
+                Some(received),
+            ) => return Err(truncated_error(error.to_string(), received.clone())),
+            (Err(error), _) => return Err(error),
+        }
+    }
+    Err(truncated_error("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
+}
+
+fn truncated_error(reason: String, received: String) -> ModelError {
+    let partial = if received.is_empty() { AssistantMessage::default() } else { received.into() };
+    ModelError::Truncated { reason, partial: Box::new(partial) }
 }

@@ -2,6 +2,7 @@
 
 mod error_chain;
 mod json_strings;
+mod panic_text;
 pub mod surrogates;
 mod think_tags;
 
@@ -9,6 +10,7 @@ use std::borrow::Cow;
 
 pub use error_chain::ErrorChain;
 pub use json_strings::{JsonStringTracker, StringDecoder};
+pub use panic_text::panic_text;
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
 
 /// Returns the longest prefix of `text` that has at most `max_bytes` bytes and ends at a character

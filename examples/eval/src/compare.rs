@@ -9,6 +9,7 @@ use std::{
 
 use haft_core::{ChatModel, toolset::ListContext};
 use haft_local::{KnownModel, LocalModel, ModelStore};
+use haft_openai::{ChatCompletions, Provider};
 
 use crate::{
     Dialect, agent, ask,
@@ -20,16 +21,16 @@ use crate::{
 };
 
 /// The explanation that is printed above the table.
-pub(crate) const ABOUT: &str = "Correct results per model and dialect. The plain loop uses the native tool calls of a llama.cpp server with the
-same weights, and executes them unchecked. Wrong results are printed to standard error. On an idle machine with two cores
+pub(crate) const ABOUT: &str = "Correct results per model and dialect. The rows `auto, server` and `plain loop` use a llama.cpp server with the same
+weights. The plain loop executes native tool calls unchecked. Wrong results are printed to standard error. On an idle machine with two cores
 this takes about a quarter of an hour, with --all about three times that.";
 
 /// The options for the comparison of the dialects with the plain loop.
 pub(crate) struct Comparison {
     /// `true` to use all questions, `false` to use at most three questions from each list.
     pub(crate) all: bool,
-    /// The path of a Python interpreter with the package `xllamacpp`. If it is `None`, the plain
-    /// loop is omitted.
+    /// The path of a Python interpreter with the package `xllamacpp`. If it is `None`, the rows
+    /// that use the server are omitted.
     pub(crate) python: Option<PathBuf>,
 }
 
@@ -59,6 +60,12 @@ impl Comparison {
             if let Some(python) = &self.python {
                 let server = Server::start(python, &ModelStore::new()?.path(known))?;
                 let offered = tools::all().list(&ListContext::default()).await;
+                let model = ChatCompletions::builder(known.name)
+                    .base_url(format!("{}/v1", server.base_url))
+                    .provider(Provider::LlamaCpp)
+                    .build()?;
+                let agent = agent(Arc::new(model), Dialect::Auto)?;
+                self.measure(known.name, "auto, server", async |case: &Case| ask(&agent, case).await).await;
                 let plain = PlainLoop::new(&server.base_url, &offered);
                 let ask = async |case: &Case| {
                     let started = Instant::now();

@@ -20,7 +20,7 @@ use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Insta
 
 use clap::{Parser, ValueEnum};
 use haft_core::{ChatModel, model::ChatSettings, text::ErrorChain};
-use haft_react::{JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
+use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
     case::{CASES, Case},
@@ -96,10 +96,11 @@ async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
 
 fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<dyn Error>> {
     let settings = ChatSettings { temperature: Some(0.0), ..ChatSettings::default() };
+    let auto = AutoDialect::for_profile(model.profile());
     let builder =
         ReactAgent::builder(model).tools(tools::all()).settings(settings).limit_action(LimitAction::Answer);
     let builder = match dialect {
-        Dialect::Auto => builder,
+        Dialect::Auto => builder.dialect(auto),
         Dialect::Native => builder.dialect(NativeCalls),
         Dialect::Json => builder.dialect(JsonReact::new()),
         Dialect::Text => builder.dialect(TextReact),

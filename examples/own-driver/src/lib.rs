@@ -2,30 +2,29 @@
 //!
 //! A run returns effects, and a driver performs them. This driver uses only public items of haft.
 //! It executes tool calls in parallel, requests approvals, hands off runs between agents, runs the
-//! hooks of extensions, executes calls pushed to the queue, summarizes long conversations, and
-//! applies limits, deadlines and cancellation.
+//! hooks and guardrails of extensions, executes calls pushed to the queue, summarizes long
+//! conversations, and applies limits, deadlines and cancellation.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use haft_core::{
-    ChatModel, Message, RunInput, Schema, Timestamp, Tool, ToolDefinition, ToolName, Toolset,
-    agent::{AgentError, AgentErrorKind, RunAnswer},
+    ChatModel, Message, RunInput, Schema, Timestamp, Tool, ToolCall, ToolDefinition, ToolName, Toolset,
+    agent::{AgentError, AgentErrorKind, AgentStep, GuardrailAction, RunAnswer},
     call::{Decision, PendingCall},
-    message::MessageBody,
+    message::{MessageBody, TranscriptView},
     model::ChatRequest,
     pipeline::{Batch, CallOutcome},
     tool::{DynamicTool, RunContext, ToolPolicy},
     toolset::{ListContext, ToolList},
-    usage::UsageMeter,
 };
 use haft_react::{
     AgentBuildError, Dialect, Effect, Extension, Mailbox, QueueHandle, Run, RunConfig,
     compaction::summarize,
     dialect::dialect_for,
-    extension::{Entries, ExtensionSet, StepContext, StepInputs},
+    extension::{Entries, ExtensionSet, GuardedCallOutcome, StepContext, StepInputs},
     queue::{CallQueues, QueueResolver},
-    run::{CallBatch, RunState, hint_message},
+    run::{CallBatch, CallReview, RunBudget, RunState, hint_message},
 };
 
 /// The prefix of the names of hand-off tools. The rest of such a name is the name of a [`Member`].
@@ -69,8 +68,8 @@ impl Member {
 struct Shared {
     context: Arc<RunContext>,
     entries: Entries,
-    /// The meter to which agents used as tools report their usage, even if their calls are dropped.
-    meter: UsageMeter,
+    /// The limits of the run, shared with the agents used as tools.
+    budget: RunBudget,
 }
 
 impl Shared {
@@ -123,14 +122,17 @@ impl Team {
         context: RunContext,
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentError> {
-        let meter = UsageMeter::default();
+        let budget = RunBudget::attach(&context, run);
         let cancellation = context.cancellation.clone();
         // Without the closed handle, tools that take a `QueueHandle` would be withheld. Each call
         // gets its own open handle later.
         let entries = Entries::new(run.extension_entries().clone());
         let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
-        let context = Arc::new(RunContext { usage: Some(meter.clone()), state, ..context });
-        let shared = Shared { context, entries, meter };
+        // Decisions that the run remembers also cover calls of agents used as tools.
+        let mut context = budget.in_context(RunContext { state, ..context });
+        context.approvals.get_or_insert_default();
+        run.apply_approvals(&mut context);
+        let shared = Shared { context: Arc::new(context), entries, budget };
         // Messages that a `RunHandle` sends to this run, for example from another task.
         let mailbox = Mailbox::attach(&shared.context);
         let name = last_handoff(run).unwrap_or(name).to_owned();
@@ -139,14 +141,15 @@ impl Team {
             ended = self.advance(run, name, (&shared, &mailbox), decide) => ended,
             () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
         };
-        run.on_usage(shared.meter.take());
+        shared.budget.end_calls(run);
         shared.save_entries(run);
         mailbox.close(run);
+        if let Err(AgentErrorKind::Cancelled) = ended {
+            // Give each open call a result, so that another run can continue the conversation.
+            run.cancel();
+        }
+        shared.budget.report(run);
         ended.map_err(|kind| {
-            if matches!(kind, AgentErrorKind::Cancelled) {
-                // Give each open call a result, so that another run can continue the conversation.
-                run.cancel();
-            }
             AgentError::from(kind).with_transcript_and_usage(run.closed_transcript(), run.usage())
         })
     }
@@ -174,7 +177,17 @@ impl Team {
             let member = self.member(&name)?;
             let mut step = inputs.as_step(Timestamp::now());
             step.resolver = Some(&placeholders);
+            // If this run is nested in another run, it counts towards the limits of that run.
+            step.budget = Some(&shared.budget);
+            shared.budget.report(run);
+            let change_view =
+                |view, run: &Run| member.extensions.process_history(view, &shared.for_hooks(run));
+            if member.extensions.has_history_processors() {
+                step.history = Some(&change_view);
+            }
             match mailbox.next_effect(run, &step)? {
+                // The run stops before its next request, which needs no inputs.
+                Effect::Prepare if run.is_stopping() && handoff_target(run).is_none() => {}
                 Effect::Prepare => {
                     if let Some(to) = handoff_target(run) {
                         run.reconfigure(&self.member(&to)?.config);
@@ -183,35 +196,34 @@ impl Team {
                     }
                     inputs = prepare(self.member(&name)?, run, shared).await?;
                 }
-                Effect::Chat(request) => chat(run, member, &inputs, request, shared).await?,
-                Effect::Call(batch) => {
-                    let left = run.time_left();
-                    let executed = within(left, execute(run, member, &inputs.tools, batch, shared)).await;
-                    // The limits of the run apply to the usage of agents used as tools, too.
-                    run.on_usage(shared.meter.take());
-                    match executed {
-                        Some(executed) => executed?,
-                        None => run.on_time_limit(),
-                    }
+                // The guardrails could also work beside the request: `run.input_check()` returns
+                // the check while the request is in flight.
+                Effect::CheckInput(check) => {
+                    let cx = shared.for_hooks(run);
+                    let outcome = member.extensions.check_input(&check, &cx).await?;
+                    drop(cx);
+                    run.on_input_check(&check, outcome)?;
                 }
+                Effect::Chat(request) => chat(run, member, &inputs, request, shared).await?,
+                Effect::Call(batch) => execute_in_time(run, member, &inputs.tools, batch, shared).await?,
                 // A web server would save the run here and continue it when the decision arrives.
                 Effect::Wait(pending) => {
                     for call in pending.iter().flat_map(PendingCall::innermost_calls) {
                         run.on_decision(&call.call.id, decide(call))?;
+                    }
+                    if let Some(approvals) = &shared.context.approvals {
+                        approvals.extend(run.approval_rules().iter().cloned());
                     }
                 }
                 Effect::Check(output) => {
                     let checked = member.extensions.validate(*output, &shared.for_hooks(run)).await;
                     run.on_check(checked)?;
                 }
-                Effect::Compact(part) => {
-                    let summary = within(run.time_left(), summarize(&*member.model, &part)).await;
-                    drop(part);
-                    match summary {
-                        Some(summary) => run.on_compact(summary)?,
-                        None => run.on_time_limit(),
-                    }
+                Effect::Review(calls) => {
+                    let review = review(run, member, calls, shared).await?;
+                    run.on_review(review)?;
                 }
+                Effect::Compact(part) => compact(run, member, part).await?,
                 Effect::Done(answer) => return Ok((name, *answer)),
                 other => return Err(AgentErrorKind::UnexpectedOutcome(format!("unknown effect {other:?}"))),
             }
@@ -303,6 +315,20 @@ fn is_transfer(tool: &Arc<dyn Tool>) -> bool {
     tool.definition().name().as_str().starts_with(TRANSFER)
 }
 
+/// Runs the reviews of `calls`. A hand-off continues the run with the next member, so it is not
+/// reviewed.
+async fn review(
+    run: &Run,
+    member: &Member,
+    calls: Vec<AgentStep>,
+    shared: &Shared,
+) -> Result<CallReview, AgentErrorKind> {
+    if calls.iter().any(|it| it.result.is_success() && it.tool_name.starts_with(TRANSFER)) {
+        return Ok(CallReview::Continue);
+    }
+    member.extensions.review_calls(calls, &shared.for_hooks(run)).await
+}
+
 /// Sends `request` to the model of this step, and reports the reply after the hooks have run.
 async fn chat(
     run: &mut Run,
@@ -321,13 +347,44 @@ async fn chat(
             return Ok(());
         }
         Some(Ok(reply)) => {
-            let reply = inputs.dialect.parse_reply(reply, run.outputs());
+            let reply = run.parse_reply(reply, &inputs.as_step(Timestamp::now()));
             let cx = shared.for_hooks(run);
             Ok(member.extensions.after_reply(reply, run, &cx).await?)
         }
         Some(Err(error)) => Err(error),
     };
     run.on_chat(reply)
+}
+
+/// Summarizes `part` of the conversation within the remaining time of the run.
+async fn compact(run: &mut Run, member: &Member, part: TranscriptView) -> Result<(), AgentErrorKind> {
+    let summary = within(run.time_left(), summarize(&*member.model, &part)).await;
+    drop(part);
+    match summary {
+        Some(summary) => run.on_compact(summary)?,
+        None => run.on_time_limit(),
+    }
+    Ok(())
+}
+
+/// Executes the calls in `batch` within the remaining time of the run.
+async fn execute_in_time(
+    run: &mut Run,
+    member: &Member,
+    tools: &ToolList,
+    batch: CallBatch,
+    shared: &Shared,
+) -> Result<(), AgentErrorKind> {
+    let left = run.time_left();
+    shared.budget.begin_calls(run);
+    let executed = within(left, execute(run, member, tools, batch, shared)).await;
+    // The limits of the run apply to agents used as tools, too.
+    shared.budget.end_calls(run);
+    match executed {
+        Some(executed) => executed?,
+        None => run.on_time_limit(),
+    }
+    Ok(())
 }
 
 /// Executes the calls in `batch` in parallel. Each outcome is reported to the run as soon as it is
@@ -339,8 +396,9 @@ async fn execute(
     batch: CallBatch,
     shared: &Shared,
 ) -> Result<(), AgentErrorKind> {
-    let CallBatch { calls, resumed } = batch;
     let pipeline = member.tools.pipeline();
+    let batch = guard_calls(run, member, tools, batch, shared).await?;
+    let CallBatch { calls, resumed, suspended, failed_attempts, denied } = batch;
     let queues = CallQueues::new(run, &calls);
     let states = queues.host_states(&tools.memoize(QueueableTools::new).0, pipeline);
     let batch = Batch {
@@ -349,6 +407,9 @@ async fn execute(
         resumed,
         run_context: Arc::clone(&shared.context),
         call_states: states,
+        failed_attempts,
+        denied,
+        suspended,
     };
     let mut outcomes = pin!(pipeline.stream_batch(batch));
     while let Some((_, outcome)) = outcomes.next().await {
@@ -357,13 +418,62 @@ async fn execute(
         match outcome {
             CallOutcome::Finished(result) => {
                 let id = result.call_id.clone();
+                let cx = shared.for_hooks(run);
+                let (result, reports) = member.extensions.check_result(result, tools, &cx).await?;
+                drop(cx);
                 run.on_result(&id, result)?;
+                let has_ended = reports.last().is_some_and(|report| report.action == GuardrailAction::End);
+                run.record_guardrails(reports);
+                if has_ended {
+                    return Err(run.end_by_guardrail());
+                }
             }
             CallOutcome::Pending(pending) => run.on_pending(pending)?,
         }
         shared.save_entries(run);
     }
     Ok(())
+}
+
+/// Runs the call guardrails on all calls of `batch`, before any of them is executed. Returns the
+/// calls to execute.
+async fn guard_calls(
+    run: &mut Run,
+    member: &Member,
+    tools: &ToolList,
+    batch: CallBatch,
+    shared: &Shared,
+) -> Result<CallBatch, AgentErrorKind> {
+    let CallBatch { calls, mut resumed, mut suspended, failed_attempts, denied } = batch;
+    let (pipeline, mut allowed) = (member.tools.pipeline(), Vec::new());
+    for mut call in calls {
+        let cx = shared.for_hooks(run);
+        let decided = resumed.get(&call.id);
+        let (outcome, reports) = member.extensions.check_call(&call, decided, (pipeline, tools), &cx).await?;
+        drop(cx);
+        run.record_guardrails(reports);
+        match outcome {
+            GuardedCallOutcome::Pass => {}
+            GuardedCallOutcome::Rewrite(_, Some(decision)) => {
+                resumed.insert(call.id.clone(), *decision);
+            }
+            GuardedCallOutcome::Rewrite(arguments, None) => {
+                run.rewrite_call(&call.id, arguments.clone())?;
+                call = ToolCall::new(call.id, call.name, arguments);
+            }
+            GuardedCallOutcome::Block(result) => {
+                run.on_result(&call.id, *result)?;
+                // The positions count the calls of the batch, and this call leaves it.
+                for (position, _) in &mut suspended {
+                    *position -= usize::from(*position > allowed.len());
+                }
+                continue;
+            }
+            _ => return Err(run.end_by_guardrail()),
+        }
+        allowed.push(call);
+    }
+    Ok(CallBatch { calls: allowed, resumed, suspended, failed_attempts, denied })
 }
 
 /// Awaits `work` and returns its output. Returns `None` if it takes longer than `left`. There is no

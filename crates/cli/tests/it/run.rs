@@ -62,7 +62,7 @@ fn json_has_one_event_per_line_and_ends_with_the_answer() {
     let lines = output.json_lines();
     let mut kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     kinds.dedup();
-    expect!["request_started request_finished call_started call_finished request_started text_delta request_finished answer"]
+    expect!["request_started call_announced arguments_delta request_finished call_started call_finished request_started text_delta request_finished answer"]
         .assert_eq(&kinds.join(" "));
     let answer = lines.last().unwrap();
     assert_eq!(answer["text"], "It is 42.");

@@ -2,6 +2,7 @@ use std::{error::Error, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::GuardrailReport;
 use crate::{
     message::Transcript,
     model::ModelError,
@@ -47,6 +48,10 @@ pub enum AgentErrorKind {
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
+    /// The run was stopped after a step, on request of the host program. The transcript has the
+    /// results of all calls, so a later run can continue the conversation.
+    #[error("the run was stopped after a step, as requested")]
+    Stopped,
     /// The tools of the agent could not be listed.
     #[error(transparent)]
     ListTools(#[from] crate::toolset::SourceError),
@@ -73,6 +78,14 @@ pub enum AgentErrorKind {
         hook: &'static str,
         /// The error of the failed hook.
         source: crate::call::BoxError,
+    },
+    /// A guardrail ended the run.
+    #[error("the {} guardrail \"{}\" ended the run", report.place, report.guardrail)]
+    Guardrail {
+        /// The name of the guardrail, the data that it checked, and its information.
+        report: Box<GuardrailReport>,
+        /// The decisions of all guardrails of the run so far, including this guardrail.
+        reports: Vec<GuardrailReport>,
     },
     /// The agent was used outside of a tokio runtime, or needed a timer on a runtime with disabled
     /// timers.
@@ -106,6 +119,13 @@ pub enum Limit {
     InputTokens(u64),
     /// The maximum number of output tokens.
     OutputTokens(u64),
+    /// The maximum number of input tokens of one request.
+    RequestInputTokens {
+        /// The value of the limit.
+        limit: u64,
+        /// The size of the last request, or of the request that would follow.
+        tokens: u64,
+    },
     /// The maximum cost of the model requests.
     Cost(Cost),
     /// The maximum cost. It can no longer be checked, because the cost of a request is unknown.
@@ -127,6 +147,12 @@ impl fmt::Display for Limit {
             Self::TotalTokens(n) => write!(f, "the limit of {n} tokens is reached"),
             Self::InputTokens(n) => write!(f, "the limit of {n} input tokens is reached"),
             Self::OutputTokens(n) => write!(f, "the limit of {n} output tokens is reached"),
+            Self::RequestInputTokens { limit, tokens } => {
+                write!(
+                    f,
+                    "a request of {tokens} tokens exceeds the limit of {limit} input tokens per request"
+                )
+            }
             Self::Cost(cost) => write!(f, "the limit of a cost of {cost} is reached"),
             Self::UnknownCost => f.write_str("the cost is limited, but the cost of a request is unknown"),
             Self::Time(time) => write!(f, "the limit of {time:?} is reached"),

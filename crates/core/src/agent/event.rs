@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::RunOutput;
 use crate::{
@@ -42,13 +43,37 @@ pub enum RunEvent {
         /// A piece of the reasoning text.
         text: String,
     },
+    /// The model began to write a tool call. [`CallStarted`](Self::CallStarted) has the same id. It
+    /// follows after [`RequestFinished`](Self::RequestFinished), unless the reply or the call is
+    /// rejected.
+    CallAnnounced {
+        /// The id of the call.
+        call_id: String,
+        /// The name of the tool, as written by the model.
+        tool_name: String,
+    },
+    /// The next piece of the arguments of an [announced](Self::CallAnnounced) call, for display.
+    ArgumentsDelta {
+        /// The id of the call.
+        call_id: String,
+        /// A piece of the arguments as JSON text.
+        arguments: String,
+    },
+    /// The structured output received so far. Open strings, lists and objects are closed, and
+    /// incomplete numbers are omitted. Each value continues the one before. The last value is the
+    /// complete output, before its validation.
+    PartialOutput {
+        /// The output, or its beginning.
+        value: Value,
+    },
     /// The reply to a model request is complete.
     RequestFinished {
         /// The tokens and the cost of the model request.
         usage: Usage,
     },
     /// The reply to the current model request was rejected, and the request is repeated. The [text
-    /// deltas](Self::TextDelta) of the rejected reply are not part of the answer.
+    /// deltas](Self::TextDelta), announced calls and [partial outputs](Self::PartialOutput) of the
+    /// rejected reply are not part of the answer.
     ReplyRejected {
         /// The reason for the rejection, as sent to the model. For a malformed or truncated reply,
         /// the reason is the error text, which is not sent to the model. For an empty reply, the

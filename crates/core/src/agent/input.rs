@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::SuspendedRun;
-use crate::call::Decisions;
+use crate::call::{Approvals, Decision, Decisions, PendingCall};
 use crate::{
     limits,
     message::{Message, Transcript},
@@ -56,6 +56,8 @@ pub enum RunStart {
         /// Decisions about the suspended calls, by call id. Calls without a decision stay
         /// suspended.
         decisions: Decisions,
+        /// New messages, which the model receives after the results of all suspended calls.
+        messages: Vec<Message>,
     },
 }
 
@@ -66,7 +68,13 @@ pub enum RunStart {
 /// request, so the last request can exceed the limits on tokens and cost.
 ///
 /// Failed requests and requests that summarize the conversation count toward the limits. Requests
-/// of agents used as tools count toward the limits on tokens and cost, but not toward `requests`.
+/// and calls of nested runs count toward all limits, while they run: the runs of agents used as
+/// tools, and all other runs that a tool starts with the context of its call. A nested run ends
+/// before its next request if its own limits or the limits of an enclosing run are reached.
+///
+/// The limits [`request_input_tokens`](Self::request_input_tokens) and
+/// [`request_output_tokens`](Self::request_output_tokens) apply to each request. They do not apply
+/// to the requests of nested runs, nor to requests that summarize the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
@@ -81,6 +89,20 @@ pub struct RunLimits {
     /// The maximum number of output tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    /// The maximum number of input tokens of each request. Default: unlimited.
+    ///
+    /// The size of a request is estimated as the reported tokens of the previous request and its
+    /// reply. If the size exceeds the limit, the context is shortened. The run ends with
+    /// [`Limit::RequestInputTokens`](super::Limit::RequestInputTokens) before its next request if
+    /// the context cannot be shortened, or if the shortened request also exceeded the limit. The
+    /// first request of a run, and a request after a reply without reported tokens, are not
+    /// limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_input_tokens: Option<u64>,
+    /// The upper bound of [`ChatSettings::max_tokens`](crate::model::ChatSettings::max_tokens) in
+    /// each request. Default: unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_output_tokens: Option<u32>,
     /// The maximum cost, computed with the [prices](crate::model::ChatModelExt::priced) of the
     /// models. Default: unlimited.
     ///
@@ -108,6 +130,8 @@ impl RunLimits {
         total_tokens: None,
         input_tokens: None,
         output_tokens: None,
+        request_input_tokens: None,
+        request_output_tokens: None,
         cost: None,
         time: None,
     };
@@ -122,7 +146,7 @@ impl RunInput {
     /// Creates the input that resumes `suspended` with `decisions`. The methods
     /// [`SuspendedRun::resume`] and [`SuspendedRun::approve_all`] are shortcuts.
     pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
-        Self::from_start(RunStart::Resume { suspended, decisions })
+        Self::from_start(RunStart::Resume { suspended, decisions, messages: Vec::new() })
     }
 
     fn from_start(start: RunStart) -> Self {
@@ -136,6 +160,54 @@ impl RunInput {
     pub fn with_history(mut self, history: impl Into<Transcript>) -> Self {
         if let RunStart::New { transcript, .. } = &mut self.start {
             *transcript = history.into();
+        }
+        self
+    }
+
+    /// Adds a new message to the input. In a suspended run, the model receives the message after
+    /// the results of the suspended calls.
+    ///
+    /// A suspended run can be resumed with a message only if each call has a decision, because
+    /// providers require the results of all calls before the next message. The run fails otherwise,
+    /// and the suspended run can be resumed again. [`deny_rest`](Self::deny_rest) denies the calls
+    /// without a decision.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{RunInput, agent::SuspendedRun, call::Decision};
+    ///
+    /// fn change_of_mind(suspended: SuspendedRun) -> RunInput {
+    ///     suspended
+    ///         .resume([("call_1", Decision::approved())])
+    ///         .deny_rest("the user changed the order")
+    ///         .with_prompt("Send it to Rome instead.")
+    /// }
+    /// ```
+    #[must_use]
+    pub fn with_prompt(self, message: impl Into<Message>) -> Self {
+        self.with_messages([message.into()])
+    }
+
+    /// Adds new messages to the input, like [`with_prompt`](Self::with_prompt).
+    #[must_use]
+    pub fn with_messages(mut self, new: impl IntoIterator<Item = Message>) -> Self {
+        let (RunStart::New { messages, .. } | RunStart::Resume { messages, .. }) = &mut self.start;
+        messages.extend(new);
+        self
+    }
+
+    /// Denies all calls of the suspended run that have no decision yet. `reason` is sent to the
+    /// model. Has no effect on the input of a new run.
+    #[must_use]
+    pub fn deny_rest(mut self, reason: impl Into<String>) -> Self {
+        if let RunStart::Resume { suspended, decisions, .. } = &mut self.start {
+            let denial = Decision::denied(reason);
+            let rest = suspended.pending.iter().filter(|it| !decisions.contains_key(&it.call.id));
+            let rest: Vec<_> = rest.flat_map(PendingCall::innermost_calls).collect();
+            for call in rest {
+                decisions.entry(call.call.id.clone()).or_insert_with(|| denial.clone());
+            }
         }
         self
     }
@@ -180,8 +252,16 @@ impl RunInput {
         self
     }
 
-    /// Sets the context of the tool calls. The principal and the state values that were set earlier
-    /// on this input are dropped.
+    /// Sets the decisions of earlier runs that also apply to the calls of this run. The decisions
+    /// that this run [remembers](crate::call::Decision::for_tool) are added to `approvals`.
+    #[must_use]
+    pub fn with_approvals(mut self, approvals: Approvals) -> Self {
+        self.context.approvals = Some(approvals);
+        self
+    }
+
+    /// Sets the context of the tool calls. The principal, the approvals and the state values that
+    /// were set earlier on this input are dropped.
     #[must_use]
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.context = context;

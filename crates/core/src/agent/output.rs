@@ -1,9 +1,9 @@
 use std::{any::type_name, sync::Arc};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::SuspendedRun;
+use super::{GuardrailReport, SuspendedRun};
 use crate::{call::ToolResult, message::Transcript, usage::Usage};
 
 /// The output of a run: an answer, or a suspended run.
@@ -44,6 +44,11 @@ pub struct RunAnswer {
     /// match the declared outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
+    /// The output of the run if it is not an object, such as a number, a list or `null`. `None` if
+    /// the output is an object or plain text. [`outputs`](Self::outputs) then contains only the
+    /// reasoning, if the agent declares it.
+    #[serde(default, deserialize_with = "deserialize_some", skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
     /// The tool calls of this run with their results, in order.
     pub steps: Vec<AgentStep>,
     /// The tokens and the cost of the run.
@@ -54,6 +59,10 @@ pub struct RunAnswer {
     /// `support/refunds`. `None` if no router or hand-off group selected an agent by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The decisions of the guardrails of this run, in order. A call or a result that passed
+    /// without information has no report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guardrails: Vec<GuardrailReport>,
     /// The whole conversation. Pass it to the [next turn](super::RunInput::with_history) as
     /// history.
     pub transcript: Transcript,
@@ -95,6 +104,8 @@ pub enum StopReason {
     /// The router could not assign the task to an agent. The text of the answer is a question to
     /// the user.
     Clarification,
+    /// A guardrail blocked the input or the answer. The text of the answer is from the guardrail.
+    Blocked,
 }
 
 /// The error of [`RunAnswer::parse`]: the outputs do not match the requested type.
@@ -122,19 +133,29 @@ fn strip_module_path(name: &'static str) -> &'static str {
     path.and_then(|path| name.get(path.rfind("::")? + 2..)).unwrap_or(name)
 }
 
+/// Deserializes a value that is present. `null` becomes `Some(Value::Null)`.
+fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 impl RunAnswer {
-    /// Deserializes the [outputs](Self::outputs) into a `T`.
+    /// Deserializes the [value](Self::value) or the [outputs](Self::outputs) into a `T`. If there
+    /// are neither, `T` can be `String` or another type that is deserialized from the text.
     ///
     /// # Errors
     ///
     /// Fails with an [`AnswerParseError`] that names the invalid field. If the agent declares no
     /// outputs, the error names the first required field of `T` as missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, AnswerParseError> {
-        let outputs = Value::Object(self.outputs.clone());
-        serde_path_to_error::deserialize(outputs).map_err(|error| AnswerParseError {
-            field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
-            expected: strip_module_path(type_name::<T>()),
-            source: error.into_inner(),
+        let output = self.value.clone().unwrap_or_else(|| Value::Object(self.outputs.clone()));
+        serde_path_to_error::deserialize(output).or_else(|error| {
+            let is_text = self.value.is_none() && self.outputs.is_empty();
+            let text = is_text.then(|| T::deserialize(Value::from(&*self.text)).ok()).flatten();
+            text.ok_or_else(|| AnswerParseError {
+                field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
+                expected: strip_module_path(type_name::<T>()),
+                source: error.into_inner(),
+            })
         })
     }
 

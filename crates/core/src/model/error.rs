@@ -1,8 +1,9 @@
-use std::time::Duration;
+use std::{future::Future, panic::AssertUnwindSafe, time::Duration};
 
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 
-use crate::{call::BoxError, message::AssistantMessage};
+use crate::{call::BoxError, message::AssistantMessage, text::panic_text};
 
 /// The error of a request to a model.
 ///
@@ -117,6 +118,10 @@ pub enum ModelError {
         #[serde(skip)]
         source: Option<BoxError>,
     },
+    /// The code of the model panicked. The panic message is logged at the level `debug`. The
+    /// request is not repeated with the same model, since it may panic again.
+    #[error("the model panicked in its implementation of `ChatModel`")]
+    Panicked,
     /// Every model in a sequence of fallback models failed.
     #[error("no model replied: {}", join_failures(failures))]
     AllFailed {
@@ -168,6 +173,28 @@ impl ModelError {
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
+    /// Awaits `work`, and converts a panic to [`Panicked`](Self::Panicked). A driver calls the
+    /// model inside `work`, so that a panic of the model fails only its request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{ChatModel, model::{ChatRequest, ChatResponse, ModelError}};
+    ///
+    /// async fn chat(model: &dyn ChatModel, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+    ///     ModelError::catch_panic(async { model.chat(request).await }).await
+    /// }
+    /// # let error = futures::executor::block_on(ModelError::catch_panic(async { panic!("no reply") })).map(|()| ());
+    /// # assert!(matches!(error, Err(ModelError::Panicked)));
+    /// ```
+    pub async fn catch_panic<T>(work: impl Future<Output = Result<T, Self>>) -> Result<T, Self> {
+        AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+            tracing::error!("a model panicked");
+            tracing::debug!(panic = panic_text(&*panic), "panic message of the model");
+            Err(Self::Panicked)
+        })
+    }
+
     /// Returns the delay that the server requested before a retry, or `None` if the server
     /// requested no delay.
     ///
@@ -201,7 +228,7 @@ impl ModelError {
     ///
     /// - the server is down, busy or slow
     /// - the API key is rejected, or the quota is used up
-    /// - the model does not exist, does not support the request, or failed itself
+    /// - the model does not exist, does not support the request, failed itself or panicked
     /// - the reply is truncated, empty or malformed
     ///
     /// Returns `false` if the server rejected the request as invalid, or if the conversation is too
@@ -222,7 +249,7 @@ impl ModelError {
             Self::Unauthorized(_) | Self::RateLimited { .. } | Self::Server { .. } => true,
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Truncated { .. } => true,
             Self::EmptyResponse | Self::InvalidResponse(_) => true,
-            Self::Unsupported(_) | Self::Failed { .. } => true,
+            Self::Unsupported(_) | Self::Failed { .. } | Self::Panicked => true,
         }
     }
 }

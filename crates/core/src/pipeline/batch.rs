@@ -1,5 +1,5 @@
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     future::ready,
     sync::Arc,
     task::Poll,
@@ -13,9 +13,9 @@ use futures::{
 
 use super::{CallOutcome, Pipeline, find, invoke::CallTask};
 use crate::{
-    call::{ResumedCall, ResumedCalls, ToolCall},
+    call::{Pending, PendingCall, PendingKind, ResumedCall, ResumedCalls, ToolCall},
     pipeline::ToolList,
-    tool::{HostState, RunContext, ToolContext, Touch},
+    tool::{FailedAttempts, HostState, RunContext, ToolContext, Touch},
 };
 
 /// The tool calls of one model reply, and the context in which they run. Calls that do not conflict
@@ -33,6 +33,17 @@ pub struct Batch {
     /// Additional host state for individual calls, by call id. It takes precedence over host state
     /// of the same type in [`run_context`](Self::run_context).
     pub call_states: BTreeMap<String, HostState>,
+    /// The failed attempts of the tools in the run, by tool name. The number of a call's
+    /// [attempt](ToolContext::attempt) follows from it.
+    pub failed_attempts: BTreeMap<String, FailedAttempts>,
+    /// Calls that must not run, with the reason, by call id. They fail with
+    /// [`ToolError::Denied`](crate::call::ToolError::Denied).
+    pub denied: BTreeMap<String, String>,
+    /// The calls of the same reply that are suspended and have no decision yet, in the order of the
+    /// reply. Each call has its position: the number of [`calls`](Self::calls) before it. These
+    /// calls do not run. Later calls that conflict with them are
+    /// [postponed](PendingKind::Postponed).
+    pub suspended: Vec<(usize, ToolCall)>,
 }
 
 impl Pipeline {
@@ -40,8 +51,12 @@ impl Pipeline {
     /// when its call completes, together with the index of the call in the batch.
     ///
     /// [Conflicting](crate::tool::TouchFn) calls run in the order of the batch: a call starts after
-    /// all earlier calls that conflict with it have finished or are pending. A call to a
+    /// all earlier calls that conflict with it have finished. A call to a
     /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all other calls.
+    ///
+    /// If an earlier conflicting call is suspended, the call does not start, and it is pending with
+    /// [`PendingKind::Postponed`]. If the call itself [requires an
+    /// approval](crate::tool::ToolPolicy::requires_approval), the approval is requested at once.
     ///
     /// On a multi-thread runtime, a tool that blocks its thread delays only its own call. On a
     /// current-thread runtime, it delays all calls.
@@ -50,26 +65,36 @@ impl Pipeline {
     ///
     /// Dropping the stream aborts all running calls. Side effects may already have happened.
     pub fn stream_batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
-        let is_single = batch.calls.len() == 1;
+        let is_single = batch.calls.len() == 1 && batch.suspended.is_empty();
         // The only call of a batch cannot conflict with another call, so it needs no schedule.
-        let mut waiting = if is_single { Vec::new() } else { self.find_blockers(&batch) };
+        let mut schedule = if is_single { Schedule::default() } else { self.schedule(&batch) };
         let (pipeline, batch) = (self.clone(), Arc::new(batch));
-        let outcome = move |index| {
+        let outcome = move |ScheduledCall { position, index, .. }: ScheduledCall, start: Start| {
             let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
-            async move { Some((index, pipeline.run_in_batch(&batch, batch.calls.get(index)?).await)) }
+            async move {
+                let call = batch.calls.get(index)?;
+                let outcome = match start {
+                    Start::Now => pipeline.run_in_batch(&batch, call).await,
+                    Start::Later => CallOutcome::Pending(PendingCall {
+                        call: call.clone(),
+                        pending: Pending::new(PendingKind::Postponed),
+                    }),
+                };
+                Some((position, index, outcome))
+            }
         };
         if is_single {
-            return Either::Left(stream::once(outcome(0)).filter_map(ready));
+            let only = stream::once(outcome(ScheduledCall::default(), Start::Now)).filter_map(ready);
+            return Either::Left(only.map(|(_, index, outcome)| (index, outcome)));
         }
         let mut running = FuturesUnordered::new();
         Either::Right(stream::poll_fn(move |cx| {
-            let unblocked = waiting.extract_if(.., |(_, blockers)| blockers.is_empty());
-            running.extend(unblocked.map(|(index, _)| outcome(index)));
+            running.extend(schedule.take_startable().map(|(call, start)| outcome(call, start)));
             let completed = ready!(running.poll_next_unpin(cx)).flatten();
-            if let Some((index, _)) = &completed {
-                waiting.iter_mut().for_each(|(_, blockers)| blockers.retain(|blocker| blocker != index));
-            }
-            Poll::Ready(completed)
+            Poll::Ready(completed.map(|(position, index, outcome)| {
+                schedule.complete(position, &outcome);
+                (index, outcome)
+            }))
         }))
     }
 
@@ -93,7 +118,8 @@ impl Pipeline {
                 Arc::new(RunContext { state, ..RunContext::clone(&batch.run_context) })
             }
         };
-        let mut cx = ToolContext::new(run, call.id.as_str());
+        let failed = batch.failed_attempts.get(&call.name).copied().unwrap_or_default();
+        let mut cx = ToolContext::new(run, call.id.as_str()).with_failed_attempts(failed);
         if let Some(resumed) = batch.resumed.get(&call.id) {
             cx = cx.with_resumed(resumed.clone());
         }
@@ -102,23 +128,24 @@ impl Pipeline {
             Err(error) => (Err(error), CallTask::Caller, None),
         };
         let pipeline = self.for_tool(own);
-        pipeline.run_call(tool, call, &cx, task, Some(&batch.tools)).await
+        let denied = batch.denied.get(&call.id).map(String::as_str);
+        pipeline.run_call((tool, denied), call, &cx, task, Some(&batch.tools)).await
     }
 
-    /// Returns the index of each call in `batch` and the indices of its blockers: earlier calls
-    /// that must end before the call starts. Conflicts that follow from other conflicts are
-    /// omitted, so the number of blockers is linear in the number of calls and touches.
-    fn find_blockers(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
-        // The index of the most recent call that must run alone. All later calls wait for this
+    /// Computes the blockers of each call in `batch`: earlier calls that must end before the call
+    /// starts. Conflicts that follow from other conflicts are omitted, so the number of blockers is
+    /// linear in the number of calls and touches.
+    fn schedule(&self, batch: &Batch) -> Schedule {
+        // The position of the most recent call that must run alone. All later calls wait for this
         // call.
         let mut barrier: Option<usize> = None;
-        // For each resource: the index of the most recent call that writes the resource, and the
-        // indices of the calls after it that read the resource.
+        // For each resource: the position of the most recent call that writes the resource, and the
+        // positions of the calls after it that read the resource.
         let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
-        let blockers = |(index, call)| {
+        let mut find_blockers = |position, call| {
             let Some(touches) = self.resolve_touches(batch, call) else {
                 users.clear();
-                return (index, (barrier.replace(index).unwrap_or(0)..index).collect());
+                return (barrier.replace(position).unwrap_or(0)..position).collect();
             };
             let mut blockers = Vec::from_iter(barrier);
             for Touch { resource, is_write } in touches {
@@ -126,16 +153,26 @@ impl Pipeline {
                 blockers.extend(*writer);
                 if is_write {
                     blockers.append(readers);
-                    *writer = Some(index);
+                    *writer = Some(position);
                 } else {
-                    readers.push(index);
+                    readers.push(position);
                 }
             }
             // A call that touches the same resource twice must not block itself.
-            blockers.retain(|blocker| *blocker != index);
-            (index, blockers)
+            blockers.retain(|blocker| *blocker != position);
+            blockers
         };
-        batch.calls.iter().enumerate().map(blockers).collect()
+        let mut schedule = Schedule::default();
+        for (position, (index, call)) in batch.in_reply_order().into_iter().enumerate() {
+            let blockers = find_blockers(position, call);
+            let Some(index) = index else {
+                schedule.suspended.insert(position);
+                continue;
+            };
+            let asks_first = !blockers.is_empty() && batch.requests_approval(call);
+            schedule.calls.push(ScheduledCall { position, index, blockers, asks_first });
+        }
+        schedule
     }
 
     /// Returns the resources that `call` uses. `None` if the call must run alone, because its tool
@@ -155,5 +192,87 @@ impl Pipeline {
             tracing::warn!(tool = call.name, call = call.id, "resources of a call unknown, it runs alone");
         }
         touches
+    }
+}
+
+impl Batch {
+    /// Returns the calls and the suspended calls in the order of the reply. A suspended call has no
+    /// index.
+    fn in_reply_order(&self) -> Vec<(Option<usize>, &ToolCall)> {
+        let mut calls: Vec<_> = self.calls.iter().enumerate().map(|(index, it)| (Some(index), it)).collect();
+        // The last call is inserted first, so that the earlier positions stay valid.
+        for (position, call) in self.suspended.iter().rev() {
+            calls.insert((*position).min(self.calls.len()), (None, call));
+        }
+        calls
+    }
+
+    /// Returns `true` if the pipeline requests an approval for `call` before its tool runs.
+    fn requests_approval(&self, call: &ToolCall) -> bool {
+        let tool = self.tools.get(&call.name).filter(|_| !self.resumed.contains_key(&call.id));
+        let definition = tool.and_then(|tool| super::definition_or_panic_error(&**tool).ok());
+        definition.is_some_and(|definition| definition.policy().requires_approval)
+    }
+}
+
+/// The calls of a batch that have not started yet.
+#[derive(Default)]
+struct Schedule {
+    calls: Vec<ScheduledCall>,
+    /// The positions of the calls that are suspended or postponed. Calls that they block cannot
+    /// start in this batch.
+    suspended: BTreeSet<usize>,
+}
+
+#[derive(Default)]
+struct ScheduledCall {
+    /// The position of the call in the reply.
+    position: usize,
+    /// The index of the call in [`Batch::calls`].
+    index: usize,
+    /// The positions of the calls that must end first.
+    blockers: Vec<usize>,
+    /// `true` if the call requests an approval even while it is blocked by a suspended call.
+    asks_first: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Start {
+    Now,
+    /// In a later batch, after the suspended blockers have their results.
+    Later,
+}
+
+impl Schedule {
+    /// Removes and returns the calls that have no blockers left, and those with a suspended
+    /// blocker.
+    fn take_startable(&mut self) -> impl Iterator<Item = (ScheduledCall, Start)> {
+        let Self { calls, suspended } = self;
+        calls
+            .extract_if(.., |call| {
+                let is_postponed = call.blockers.iter().any(|blocker| suspended.contains(blocker));
+                if is_postponed {
+                    suspended.insert(call.position);
+                }
+                is_postponed || call.blockers.is_empty()
+            })
+            .map(|call| {
+                // The gate suspends a call without an approval, so its tool does not run.
+                let start =
+                    if call.blockers.is_empty() || call.asks_first { Start::Now } else { Start::Later };
+                (call, start)
+            })
+    }
+
+    /// Processes the `outcome` of the call at `position`: the calls that it blocked can start, or
+    /// are postponed.
+    fn complete(&mut self, position: usize, outcome: &CallOutcome) {
+        match outcome {
+            CallOutcome::Finished(_) => {
+                let blocked = self.calls.iter_mut();
+                blocked.for_each(|call| call.blockers.retain(|blocker| *blocker != position));
+            }
+            CallOutcome::Pending(_) => drop(self.suspended.insert(position)),
+        }
     }
 }

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use strsim::{jaro_winkler, normalized_damerau_levenshtein};
+
 use crate::{
     call::ToolError,
     pipeline::{Pipeline, ToolList},
@@ -10,6 +12,10 @@ use crate::{
 const MAX_LISTED_NAMES: usize = 30;
 /// The minimum Jaro-Winkler similarity, from 0 to 1, between an unknown name and a suggested name.
 const MIN_SIMILARITY: f64 = 0.8;
+/// The minimum edit similarity, from 0 to 1, between an unknown name and a suggested name.
+/// Jaro-Winkler rates a common prefix highly: without this bound, `get_time` would be similar to
+/// `get_weather`.
+const MIN_EDIT_SIMILARITY: f64 = 0.6;
 
 /// A tool found in a [`ToolList`], and the pipeline of its toolset, if one was set.
 pub(super) type FoundTool<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
@@ -20,9 +26,12 @@ pub(super) fn find_tool<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool
 
 /// Returns the error text for a call to the unknown tool `name`. The text suggests a similar name,
 /// if any, and lists up to 30 names of `tools`.
+///
+/// Names are similar if they differ in spelling (`serch`), case (`getWeather`) or namespace
+/// (`functions.get_weather`), or if `name` has the main words of one tool (`weather`).
 pub fn unknown_tool_message(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
-    if let Some(similar) = most_similar_name(name, tools) {
+    if let Some(similar) = similar_name(name, tools) {
         text += &format!("; did you mean {similar:?}?");
     } else {
         text += ";";
@@ -38,8 +47,58 @@ pub fn unknown_tool_message(name: &str, tools: &ToolList) -> String {
     }
 }
 
-fn most_similar_name<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
-    let scored = tools.names().map(|known| (strsim::jaro_winkler(name, known.as_str()), known.as_str()));
-    let (score, known) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    (score >= MIN_SIMILARITY).then_some(known)
+fn similar_name<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
+    let known = || tools.names().map(ToolName::as_str);
+    let base = base_name(name);
+    let (all_words, words) = (split_words(name), split_words(base));
+    let is_same = |known: &&str| [all_words.concat(), words.concat()].contains(&split_words(known).concat());
+    if let Some(same) = known().find(is_same) {
+        return Some(same);
+    }
+    let mut containing = known().filter(|known| is_main_part(&words, &split_words(known)));
+    if let (Some(only), None) = (containing.next(), containing.next()) {
+        return Some(only);
+    }
+    let similarity = |known: &str| jaro_winkler(name, known).max(jaro_winkler(base, known));
+    let (score, known) =
+        known().map(|known| (similarity(known), known)).max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let edit_similarity =
+        normalized_damerau_levenshtein(name, known).max(normalized_damerau_levenshtein(base, known));
+    (score >= MIN_SIMILARITY && edit_similarity >= MIN_EDIT_SIMILARITY).then_some(known)
 }
+
+/// Returns `name` without its namespace. For example, some models write `functions.get_weather`,
+/// `default_api:get_weather` or `mcp__server__get_weather` for `get_weather`.
+fn base_name(name: &str) -> &str {
+    name.rsplit(['.', ':', '/']).next().and_then(|base| base.rsplit("__").next()).unwrap_or(name)
+}
+
+/// Returns the words of `name` in lower case. Words are separated by characters other than letters
+/// and digits, or by an upper-case letter after a lower-case letter: `getWeather` has two words.
+fn split_words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || (was_lower && letter.is_uppercase()) {
+            words.push(String::new());
+        }
+        was_lower = letter.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Returns `true` if `words` are consecutive words of `known` and at least half of its letters, as
+/// `weather` is of `get_weather`. The half excludes verbs: `get` is no name for `get_weather`.
+fn is_main_part(words: &[String], known: &[String]) -> bool {
+    let length = |words: &[String]| words.iter().map(String::len).sum::<usize>();
+    !words.is_empty()
+        && known.windows(words.len()).any(|part| part == words)
+        && 2 * length(words) >= length(known)
+}
+
+#[cfg(test)]
+mod tests;

@@ -38,14 +38,13 @@ pub(super) fn check(
         return Err(ToolError::Denied(format!("the caller lacks the scope \"{scope}\"")));
     }
     let approved = match cx.decision() {
-        Some(Decision::Denied { reason }) => return Err(ToolError::Denied(reason.clone())),
+        Some(Decision::Denied { reason, .. }) => return Err(ToolError::Denied(reason.clone())),
         Some(Decision::Failed { message }) => {
             return Err(ToolError::Failed { message: message.clone(), source: None });
         }
         Some(Decision::Output { output }) => return Ok(GateOutcome::Done(output.clone())),
-        Some(Decision::Approved { .. } | Decision::Input { .. } | Decision::Nested { .. }) | None => {
-            cx.resumed().and_then(ResumedCall::approved_arguments)
-        }
+        // No decision, or an approval, an input or a decision about nested calls.
+        _ => cx.resumed().and_then(ResumedCall::approved_arguments),
     };
     match approved {
         Some(_) if policy.requires_approval && has_changed(definition, cx) => {
@@ -56,7 +55,14 @@ pub(super) fn check(
             let is_changed = *approved != arguments;
             Ok(GateOutcome::Run { arguments: approved.clone(), approved: Some(approved.clone()), is_changed })
         }
-        None if policy.requires_approval => Ok(request_approval(definition, arguments)),
+        None if policy.requires_approval => match remembered_decision(definition, &arguments, cx) {
+            Some(Decision::Denied { reason, .. }) => Err(ToolError::Denied(reason)),
+            Some(_) => {
+                let approved = Some(arguments.clone());
+                Ok(GateOutcome::Run { arguments, approved, is_changed: false })
+            }
+            None => Ok(request_approval(definition, arguments)),
+        },
         None => Ok(GateOutcome::Run { arguments, approved: None, is_changed: false }),
     }
 }
@@ -65,6 +71,14 @@ fn request_approval(definition: &ToolDefinition, arguments: Value) -> GateOutcom
     let mut pending = Pending::new(PendingKind::Approval { arguments });
     pending.definition = Some(definition.fingerprint());
     GateOutcome::Suspended(pending)
+}
+
+/// Returns the decision about an earlier call that also covers this call.
+fn remembered_decision(definition: &ToolDefinition, arguments: &Value, cx: &ToolContext) -> Option<Decision> {
+    let approvals = cx.run_context().approvals.as_ref()?;
+    let fingerprint = || Some(definition.fingerprint());
+    let principal = cx.principal().map(|it| it.id.as_str());
+    approvals.decision(principal, definition.name().as_str(), fingerprint, arguments)
 }
 
 /// Returns `true` if the definition of the tool has changed since the approval was requested.

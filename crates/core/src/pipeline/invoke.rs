@@ -1,6 +1,13 @@
-use std::{any::Any, future::Future, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -9,7 +16,9 @@ use tracing::Instrument as _;
 use super::{CallDetails, Pipeline};
 use crate::{
     call::{ToolError, ToolResponse},
+    limits,
     pipeline::deadline::{self, WaitError},
+    text::panic_text,
     tool::{ScopeGuard, Tool, ToolContext},
 };
 
@@ -36,11 +45,10 @@ impl Pipeline {
         started: Instant,
         details: &mut CallDetails<'_>,
     ) -> CallResult {
-        if cx.cancellation().is_cancelled() {
+        if cx.shared().cancellation.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
-        let timeout = tool.definition().policy().timeout;
-        let cx = match started.checked_add(timeout) {
+        let cx = match started.checked_add(self.timeout_of(tool.definition())) {
             Some(deadline) => cx.clone().limit_deadline(deadline),
             None => cx.clone(),
         };
@@ -54,50 +62,99 @@ impl Pipeline {
             cx.call_scope().cloned(),
         );
         let cx = cx.with_call_scope(guard.scope());
-        let outcome = match task {
-            CallTask::Caller => wait_until_deadline(tool.call(arguments, &cx), &cx, started).await,
-            CallTask::Spawned(tool) => run_task(tool, arguments, &cx, started).await,
+        let call = match task {
+            CallTask::Caller => RunningCall::Inline(tool.call(arguments, &cx)),
+            CallTask::Spawned(tool) => RunningCall::spawn(tool, arguments, &cx)?,
         };
+        let outcome = self.wait_for_call(call, &cx, started).await;
         details.is_cached = guard.is_cached();
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
             guard.finish();
         }
         outcome
     }
-}
 
-/// Calls `tool` on a new tokio task. Dropping the returned future aborts the task.
-async fn run_task(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
-    let runtime = cx.run_context().runtime.clone().map_or_else(Handle::try_current, Ok);
-    let Ok(runtime) = runtime else { return Err(no_runtime_error()) };
-    let (tool, own_cx) = (Arc::clone(tool), cx.clone());
-    let call = async move { tool.call(arguments, &own_cx).await };
-    let task = AbortOnDropHandle::new(runtime.spawn(call.in_current_span()));
-    let call = task.map(|joined| match joined {
-        Ok(outcome) => outcome,
-        Err(error) if error.is_panic() => Err(panic_error(&*error.into_panic())),
-        Err(_aborted) => Err(ToolError::Cancelled),
-    });
-    wait_until_deadline(call, cx, started).await
-}
+    /// Awaits `call`. Interrupts it if the deadline in `cx` passes or the run is cancelled.
+    async fn wait_for_call(
+        &self,
+        mut call: RunningCall<'_>,
+        cx: &ToolContext,
+        started: Instant,
+    ) -> CallResult {
+        let cancellation = &cx.shared().cancellation;
+        let ended = deadline::timeout_at(cx.deadline(), cancellation, (&mut call).map(Ok), Err).await;
+        match ended {
+            Ok(outcome) => outcome,
+            // Boxed, so that this rare case does not enlarge the future of every call.
+            Err(interrupt) => Box::pin(self.end_call(call, interrupt, cx, started)).await,
+        }
+    }
 
-/// Runs `call` until it completes. Fails if the deadline in `cx` passes or the run is cancelled
-/// first. The duration in a timeout error is measured from `started`, the start of the call.
-fn wait_until_deadline(
-    call: impl Future<Output = CallResult> + Unpin,
-    cx: &ToolContext,
-    started: Instant,
-) -> impl Future<Output = CallResult> {
-    deadline::timeout_at(cx.deadline(), cx.cancellation(), call, move |error| {
-        Err(match error {
-            WaitError::Cancelled => ToolError::Cancelled,
-            WaitError::NoTimer => no_runtime_error(),
+    /// Ends `call` after `interrupt`: waits for calls that end by themselves, then aborts the task
+    /// of the call and waits for its end. See [`Pipeline::with_cancel_grace`]. The duration in a
+    /// timeout error is measured from `started`.
+    async fn end_call(
+        &self,
+        mut call: RunningCall<'_>,
+        interrupt: WaitError,
+        cx: &ToolContext,
+        started: Instant,
+    ) -> CallResult {
+        let grace = self.0.cancel_grace.unwrap_or(limits::CANCEL_GRACE);
+        let patience = match (&interrupt, cx.call_scope()) {
+            (_, Some(scope)) if scope.is_cooperative() => grace.saturating_add(limits::ABORT_WAIT),
+            (WaitError::Cancelled, Some(scope)) if scope.is_listening() => grace,
+            _ => Duration::ZERO,
+        };
+        let mut outcome = None;
+        if !patience.is_zero() {
+            outcome = deadline::timeout(patience, &mut call).await.ok();
+        }
+        if let (None, RunningCall::Task(task)) = (&outcome, &call) {
+            task.abort();
+            outcome = deadline::timeout(limits::ABORT_WAIT, &mut call).await.ok();
+        }
+        match interrupt {
+            WaitError::Cancelled => outcome.unwrap_or(Err(ToolError::Cancelled)),
+            WaitError::NoTimer => Err(no_runtime_error()),
             WaitError::Elapsed => {
                 let after = cx.deadline().map_or(Duration::ZERO, |deadline| deadline - started);
-                ToolError::TimedOut { after: whole_millis(after) }
+                Err(ToolError::TimedOut { after: whole_millis(after) })
             }
-        })
-    })
+        }
+    }
+}
+
+/// The code of a call. Dropping it cancels the call.
+enum RunningCall<'a> {
+    Inline(BoxFuture<'a, CallResult>),
+    Task(AbortOnDropHandle<CallResult>),
+}
+
+impl RunningCall<'_> {
+    /// Calls `tool` on a new tokio task.
+    fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext) -> Result<Self, ToolError> {
+        let runtime = cx.shared().runtime.clone().map_or_else(Handle::try_current, Ok);
+        let Ok(runtime) = runtime else { return Err(no_runtime_error()) };
+        let (tool, own_cx) = (Arc::clone(tool), cx.clone());
+        let call = async move { tool.call(arguments, &own_cx).await };
+        Ok(Self::Task(AbortOnDropHandle::new(runtime.spawn(call.in_current_span()))))
+    }
+}
+
+impl Future for RunningCall<'_> {
+    type Output = CallResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
+        match &mut *self {
+            Self::Inline(call) => call.poll_unpin(cx),
+            Self::Task(task) => task.poll_unpin(cx).map(|joined| match joined {
+                Ok(outcome) => outcome,
+                Err(error) if error.is_panic() => Err(panic_error(&*error.into_panic())),
+                Err(_aborted) => Err(ToolError::Cancelled),
+            }),
+        }
+    }
 }
 
 fn no_runtime_error() -> ToolError {
@@ -113,10 +170,8 @@ fn whole_millis(duration: Duration) -> Duration {
 /// The panic message may contain arguments of the call, so it is logged only at the level `debug`,
 /// and the model receives a generic error text.
 pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
-    let text =
-        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!("a tool panicked");
-    tracing::debug!(panic = text.unwrap_or("(no text)"), "panic message of the tool");
+    tracing::debug!(panic = panic_text(panic), "panic message of the tool");
     ToolError::Failed {
         message: "the tool panicked; it may have done a part of its work".to_owned(),
         source: None,

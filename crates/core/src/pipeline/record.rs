@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::CallOutcome;
 use crate::{
     Timestamp,
-    call::{ToolCall, ToolError, ToolResult},
-    tool::{ToolContext, ToolDefinition},
+    call::{Outcome, ToolCall, ToolError, ToolResult},
+    tool::{FailedCall, FailureHook, ToolContext, ToolDefinition},
 };
 
 /// A receiver for the records of all tool calls, for example for audits, metrics and saved
@@ -165,9 +165,22 @@ impl Drop for RecordGuard<'_> {
 }
 
 /// Converts `error` to the outcome of `call`. The source of the error is logged, but the outcome
-/// does not contain it.
-pub(super) fn failed_outcome(call: &ToolCall, error: &ToolError) -> CallOutcome {
-    let source = error.source().map(tracing::field::display);
-    tracing::debug!(error.type = ?error.kind(), source, "the call failed");
-    CallOutcome::Finished(ToolResult::failed(&call.id, &call.name, error))
+/// does not contain it. The first of `hooks` that returns a failure replaces the failure.
+pub(super) fn failed_outcome<'a>(
+    call: &ToolCall,
+    error: &ToolError,
+    definition: Option<&ToolDefinition>,
+    context: &ToolContext,
+    hooks: impl Iterator<Item = &'a FailureHook>,
+) -> CallOutcome {
+    let source = error.source();
+    tracing::debug!(error.type = ?error.kind(), source = source.map(tracing::field::display), "the call failed");
+    let mut result = ToolResult::failed(&call.id, &call.name, error);
+    if let Outcome::Failed(failure) = &mut result.outcome {
+        let failed = FailedCall { call, definition, failure: &*failure, source, context };
+        if let Some(replacement) = hooks.filter_map(|hook| hook.replacement(&failed)).next() {
+            *failure = replacement;
+        }
+    }
+    CallOutcome::Finished(result)
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::Value;
@@ -5,7 +7,7 @@ use serde_json::Value;
 use super::{CallOutcome, Pipeline, block_on};
 use crate::{
     call::{ToolError, ToolResult},
-    tool::{RedefinedTool, Tool, ToolContext, ToolDefinition},
+    tool::{RedefinedTool, Tool, ToolContext, ToolDefinition, ToolPolicy},
 };
 
 /// An extension trait for every [`Tool`], with methods that call the tool directly or replace its
@@ -85,6 +87,54 @@ pub trait ToolExt: Tool {
     {
         let definition = change(self.definition().clone());
         RedefinedTool::new(self, definition)
+    }
+
+    /// Wraps the tool in a new tool with a changed policy. `change` receives the current policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use haft_core::{Tool, ToolExt, tool};
+    ///
+    /// #[tool]
+    /// fn delete(path: String) {}
+    ///
+    /// let delete = Delete.map_policy(|policy| policy.with_approval().with_max_calls(3));
+    /// let delete = delete.with_timeout(Duration::from_secs(5)).with_retries(2);
+    /// assert!(delete.definition().policy().requires_approval);
+    /// ```
+    fn map_policy(self, change: impl FnOnce(ToolPolicy) -> ToolPolicy) -> RedefinedTool<Self>
+    where
+        Self: Sized,
+    {
+        self.with_definition(|definition| definition.map_policy(change))
+    }
+
+    /// Wraps the tool in a new tool with this [timeout](ToolPolicy::timeout) of a call.
+    fn with_timeout(self, timeout: Duration) -> RedefinedTool<Self>
+    where
+        Self: Sized,
+    {
+        self.map_policy(|policy| policy.with_timeout(timeout))
+    }
+
+    /// Wraps the tool in a new tool with this maximum number of consecutive
+    /// [retries](ToolPolicy::retries).
+    fn with_retries(self, retries: u32) -> RedefinedTool<Self>
+    where
+        Self: Sized,
+    {
+        self.map_policy(|policy| policy.with_retries(retries))
+    }
+
+    /// Wraps the tool in a new tool whose calls require an
+    /// [approval](ToolPolicy::requires_approval).
+    fn with_approval(self) -> RedefinedTool<Self>
+    where
+        Self: Sized,
+    {
+        self.map_policy(ToolPolicy::with_approval)
     }
 
     /// Returns the name and the schema of each argument, in the order of the input schema.

@@ -1,3 +1,6 @@
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
 use serde_json::json;
 
 use crate::{
@@ -87,17 +90,18 @@ impl Truncator<'_> {
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.storage_note(&full, Some(text)));
     }
 
-    /// Saves `output` in the store, unless it is an excerpt. If the store fails, exceeds
+    /// Saves `output` in the store, unless it is an excerpt. If the store fails, panics, exceeds
     /// [`limits::RESULT_STORE_TIMEOUT`] or waits without a tokio timer, the error is logged and
     /// [`StoreOutcome::StoreFailed`] is returned.
     async fn store_full(&self, output: &ToolOutput) -> StoreOutcome {
         if self.is_excerpt {
             return StoreOutcome::AlreadyStored;
         }
-        let put = self.store.put(output, self.cx);
+        let put = Box::pin(AssertUnwindSafe(async { self.store.put(output, self.cx).await }).catch_unwind());
         let error = match deadline::timeout(limits::RESULT_STORE_TIMEOUT, put).await {
-            Ok(Ok(handle)) => return StoreOutcome::Stored(handle),
-            Ok(Err(error)) => error,
+            Ok(Ok(Ok(handle))) => return StoreOutcome::Stored(handle),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(_panic)) => "the `ResultStore` panicked".into(),
             Err(error) => format!("{error:?}").into(),
         };
         tracing::error!(error, "a long result cannot be stored");

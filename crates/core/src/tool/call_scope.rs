@@ -25,11 +25,22 @@ pub(crate) struct CallScope {
     is_abandoned: AtomicBool,
     is_cached: AtomicBool,
     reads_undeclared: AtomicBool,
+    /// `true` if the code of the call has access to the cancellation token.
+    is_listening: AtomicBool,
+    /// `true` if the call ends work of its own before it ends.
+    is_cooperative: AtomicBool,
+    /// The number of nested calls whose code is running.
+    nested_calls: AtomicUsize,
 }
 
 impl CallScope {
     pub(crate) fn pipeline(&self) -> &Arc<dyn Any + Send + Sync> {
         &self.pipeline
+    }
+
+    /// Returns the retry budget of the tool.
+    pub(crate) fn retries(&self) -> u32 {
+        self.definition.policy().retries
     }
 
     /// Records a read of host state of the type `state` in this scope and in the scopes of all
@@ -51,12 +62,33 @@ impl CallScope {
     pub(crate) fn mark_cached(&self) {
         self.is_cached.store(true, Ordering::Relaxed);
     }
+
+    pub(crate) fn mark_listening(&self) {
+        self.is_listening.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mark_cooperative(&self) {
+        self.is_cooperative.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the call can notice a cancellation and end by itself.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.is_listening.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the call has work of its own, such as nested calls, that must end first.
+    pub(crate) fn is_cooperative(&self) -> bool {
+        self.is_cooperative.load(Ordering::Relaxed) || self.nested_calls.load(Ordering::Relaxed) > 0
+    }
 }
 
 impl Drop for CallScope {
     fn drop(&mut self) {
         if *self.is_abandoned.get_mut() {
             self.abandoned.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(outer) = &self.outer {
+            outer.nested_calls.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -74,10 +106,21 @@ impl ScopeGuard {
         definition: ToolDefinition,
         outer: Option<Arc<CallScope>>,
     ) -> Self {
-        let (is_abandoned, is_cached, reads_undeclared) = Default::default();
-        let scope =
-            CallScope { pipeline, abandoned, definition, outer, is_abandoned, is_cached, reads_undeclared };
-        Self(Some(Arc::new(scope)))
+        if let Some(outer) = &outer {
+            outer.nested_calls.fetch_add(1, Ordering::Relaxed);
+        }
+        Self(Some(Arc::new(CallScope {
+            pipeline,
+            abandoned,
+            definition,
+            outer,
+            is_abandoned: AtomicBool::default(),
+            is_cached: AtomicBool::default(),
+            reads_undeclared: AtomicBool::default(),
+            is_listening: AtomicBool::default(),
+            is_cooperative: AtomicBool::default(),
+            nested_calls: AtomicUsize::default(),
+        })))
     }
 
     pub(crate) fn scope(&self) -> Option<Arc<CallScope>> {

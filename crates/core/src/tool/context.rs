@@ -1,13 +1,20 @@
-use std::{any::type_name, collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    any::type_name,
+    collections::BTreeSet,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{HostState, StateType, call_scope::CallScope};
+use super::{Attempt, FailedAttempts, HostState, StateType, call_scope::CallScope};
 use crate::{
-    call::{Decision, ResumedCall, ToolError},
+    call::{Approvals, Decision, ResumedCall, ToolError},
+    text::panic_text,
     usage::{Usage, UsageMeter},
 };
 
@@ -34,6 +41,8 @@ pub struct ToolContext {
     /// The state of the running call, shared with its pipeline. `None` outside a pipeline.
     call_scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<ResumedCall>>,
+    /// The failed attempts of the tool. `None` for a direct call.
+    failed_attempts: Option<FailedAttempts>,
 }
 
 /// The part of a [`ToolContext`] that all tool calls of a run share.
@@ -50,7 +59,8 @@ pub struct RunContext {
     /// The receiver of progress reports. With `None`, progress reports are discarded.
     pub progress: Option<Arc<dyn ProgressSink>>,
     /// The counter for the tokens and costs of model requests made by tools, for example by an
-    /// agent used as a tool. The driver of the run sets this field.
+    /// agent used as a tool. The driver of the run sets this field for its calls. A driver adds the
+    /// usage of its own run to the counter in the context that it receives.
     pub usage: Option<UsageMeter>,
     /// The tokio runtime on which tool calls and hooks run. With `None`, they run on the runtime of
     /// the driver.
@@ -58,6 +68,9 @@ pub struct RunContext {
     /// On a separate runtime, blocking code in tools and hooks does not delay the driver or its
     /// timers.
     pub runtime: Option<Handle>,
+    /// The remembered decisions about calls that require an approval. A call that they cover runs
+    /// or is denied without a new decision. Default: `None`.
+    pub approvals: Option<Approvals>,
 }
 
 /// The user or service that a call acts for.
@@ -117,7 +130,14 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Creates the context for the call with the id `call_id`. `run` is the context of its run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, call_scope: None, resumed: None }
+        Self {
+            run,
+            call_id: call_id.into(),
+            deadline: None,
+            call_scope: None,
+            resumed: None,
+            failed_attempts: None,
+        }
     }
 
     /// Sets the id of the call.
@@ -148,6 +168,14 @@ impl ToolContext {
     #[must_use]
     pub fn with_resumed(mut self, resumed: ResumedCall) -> Self {
         self.resumed = Some(Arc::new(resumed));
+        self
+    }
+
+    /// Sets the failed attempts of the tool in the run. The [driver](crate::pipeline::Batch) of a
+    /// run sets them. Without them, the call is a direct call.
+    #[must_use]
+    pub fn with_failed_attempts(mut self, failed: FailedAttempts) -> Self {
+        self.failed_attempts = Some(failed);
         self
     }
 
@@ -202,6 +230,19 @@ impl ToolContext {
         }
     }
 
+    /// Declares that the call ends by itself soon after a cancellation or its deadline, because it
+    /// must end work of its own first. The pipeline then gives it
+    /// [`ABORT_WAIT`](crate::limits::ABORT_WAIT) in addition to the [grace
+    /// period](crate::Pipeline::with_cancel_grace), also after its deadline. An agent used as a
+    /// tool does this, so that the tools of the agent end first.
+    ///
+    /// Calls with nested calls in the same pipeline do not need this method.
+    pub fn mark_cooperative(&self) {
+        if let Some(scope) = self.call_scope() {
+            scope.mark_cooperative();
+        }
+    }
+
     /// Creates the context of a nested call, in the same run and with the same deadline. The id of
     /// the nested call is `"{call_id}/{number}"`, or `"{number}"` if this call has no id.
     #[must_use]
@@ -224,8 +265,30 @@ impl ToolContext {
     }
 
     /// Returns the part of the context that all calls in the run share.
+    ///
+    /// It contains the cancellation token, so the call counts as listening, as after
+    /// [`cancellation`](Self::cancellation).
     pub fn run_context(&self) -> &RunContext {
+        self.mark_listening();
         &self.run
+    }
+
+    /// Returns the shared part of the context. Unlike [`run_context`](Self::run_context), this does
+    /// not mark the call as listening.
+    pub(crate) fn shared(&self) -> &RunContext {
+        &self.run
+    }
+
+    /// Returns the host state of the run.
+    pub fn host_state(&self) -> &HostState {
+        &self.run.state
+    }
+
+    /// Records that the code of the call can notice a cancellation.
+    pub(crate) fn mark_listening(&self) {
+        if let Some(scope) = self.call_scope() {
+            scope.mark_listening();
+        }
     }
 
     /// Returns the id of this call. Empty for a direct call without an id.
@@ -292,13 +355,29 @@ impl ToolContext {
     }
 
     /// Returns the cancellation token of the run.
+    ///
+    /// A call that has called this method counts as listening to the token: after a cancellation it
+    /// has a [grace period](crate::Pipeline::with_cancel_grace) to end by itself, and its result is
+    /// recorded. Call the method at the start of the tool. A call that does not listen is aborted
+    /// at once.
     pub fn cancellation(&self) -> &CancellationToken {
+        self.mark_listening();
         &self.run.cancellation
     }
 
     /// Returns the deadline of the call. `None` if it has no deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Returns the number of this call among the attempts of its tool, and the number of retries
+    /// that the tool can still [request](ToolError::Retry).
+    ///
+    /// The run counts the attempts: each reply with a failed call to the tool adds 1, and a
+    /// successful call resets the number. A call keeps its number when it is resumed after a
+    /// suspension. A direct call and a nested call have the number 1 and no retries.
+    pub fn attempt(&self) -> Attempt {
+        Attempt::new(self.failed_attempts, self.call_scope().map_or(0, |scope| scope.retries()))
     }
 
     /// Returns the decision that resumed this call. `None` if the call was not suspended before.
@@ -309,6 +388,27 @@ impl ToolContext {
     /// Returns the [data](crate::call::Pending::continuation) that the tool saved when it suspended
     /// the call. JSON `null` if the tool saved nothing. `None` if the call was not suspended
     /// before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{call::{Decision, Pending, PendingKind, ToolResponse}, tool, ToolContext};
+    /// use serde_json::json;
+    ///
+    /// /// Books a seat.
+    /// #[tool]
+    /// fn book(#[tool(context)] cx: &ToolContext) -> ToolResponse {
+    ///     match (cx.decision(), cx.continuation()) {
+    ///         (Some(Decision::Input { value }), Some(offer)) => {
+    ///             format!("seat {value} of offer {offer}").into()
+    ///         }
+    ///         _ => {
+    ///             let question = Pending::new(PendingKind::input("Which seat?"));
+    ///             ToolResponse::Pending(question.with_continuation(json!(7)))
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub fn continuation(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().continuation)
     }
@@ -320,17 +420,22 @@ impl ToolContext {
     }
 
     /// Adds `usage` to the usage of the run, for example after a model request made by the tool
-    /// itself.
+    /// itself. An agent that runs with the [context](Self::run_context) of the call reports its
+    /// usage itself.
     pub fn report_usage(&self, usage: Usage) {
         if let Some(meter) = &self.run.usage {
             meter.add(usage);
         }
     }
 
-    /// Sends a progress report for this call to the progress sink of the run, if any.
+    /// Sends a progress report for this call to the progress sink of the run, if any. A panic of
+    /// the sink is caught, and the report is lost.
     pub fn report_progress(&self, progress: Progress) {
-        if let Some(sink) = &self.run.progress {
-            sink.report(&self.call_id, progress);
+        if let Some(sink) = &self.run.progress
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| sink.report(&self.call_id, progress)))
+        {
+            tracing::error!(call = &*self.call_id, "the `ProgressSink` panicked, the report is lost");
+            tracing::debug!(panic = panic_text(&*panic), "panic message of the progress sink");
         }
     }
 }

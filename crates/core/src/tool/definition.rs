@@ -288,10 +288,33 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the host program's rules for calls to the tool.
+    /// Sets the host program's rules for calls to the tool. A policy with which no call can
+    /// succeed, such as a timeout of zero, is a [defect](Self::defect).
     #[must_use]
     pub fn with_policy(self, policy: ToolPolicy) -> Self {
-        self.modify(|inner| inner.policy = policy)
+        self.modify(|inner| {
+            inner.defects.policy = policy.defect();
+            inner.policy = policy;
+        })
+    }
+
+    /// Changes the host program's rules for calls to the tool.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use haft_core::{Schema, ToolDefinition, ToolName};
+    ///
+    /// let ping = ToolDefinition::new(ToolName::new("ping")?, Schema::object())
+    ///     .map_policy(|policy| policy.with_timeout(Duration::from_secs(5)).with_retries(2));
+    /// assert_eq!(ping.policy().retries, 2);
+    /// # Ok::<(), haft_core::tool::InvalidToolName>(())
+    /// ```
+    #[must_use]
+    pub fn map_policy(self, change: impl FnOnce(ToolPolicy) -> ToolPolicy) -> Self {
+        let policy = change(self.policy().clone());
+        self.with_policy(policy)
     }
 
     /// Declares that the tool uses host state of the type `state`.

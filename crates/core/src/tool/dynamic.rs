@@ -1,6 +1,7 @@
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,8 +9,8 @@ use serde_json::Value;
 use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, parse_arguments};
 use crate::call::{ToolError, ToolResponse};
 
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolResponse, ToolError>> + Send + Sync;
+type Handler =
+    dyn Fn(Value, ToolContext) -> BoxFuture<'static, Result<ToolResponse, ToolError>> + Send + Sync;
 
 /// A tool built from a definition and a function. Use it if the definition is known only at run
 /// time.
@@ -38,7 +39,7 @@ impl DynamicTool {
         Fut: Future + Send + 'static,
         Fut::Output: IntoToolOutput,
     {
-        let handler = move |arguments, cx| -> BoxFuture<_> {
+        let handler = move |arguments, cx| -> BoxFuture<'static, _> {
             let call = function(arguments, cx);
             Box::pin(async move { call.await.into_tool_output() })
         };

@@ -10,7 +10,8 @@ use serde_json::Value;
 ///
 /// Two calls in the same reply conflict if they touch the same resource and at least one of them
 /// writes it. Conflicting calls run one after the other, in the order of the reply. All other calls
-/// run in parallel. A call that waits for an approval does not delay later calls.
+/// run in parallel. While a call is suspended, for example until its approval, later calls that
+/// conflict with it are [postponed](crate::call::PendingKind::Postponed).
 ///
 /// The function receives the same arguments as the tool: repaired, and possibly changed by the
 /// person who approved the call. It is called only for replies with more than one call, on the task

@@ -13,7 +13,8 @@ use crate::{
     tool::{RedefinedTool, Tool, ToolDefinition},
 };
 
-/// A change that [`Toolset::adapted`] applies to every tool of a toolset.
+/// A change that [`Toolset::adapted`] applies to every tool of a toolset. Implemented for closures
+/// with the signature of [`adapt`](Self::adapt).
 ///
 /// # Examples
 ///
@@ -41,6 +42,12 @@ use crate::{
 /// # futures::executor::block_on(async {
 /// let tools = Toolset::new().with_tool(Save).adapted(Sequential);
 /// assert!(tools.get("save").await.unwrap().definition().policy().sequential);
+///
+/// // A closure that hides the tools without a description.
+/// let described = tools.adapted(|tool: &Arc<dyn Tool>| {
+///     (!tool.definition().description().is_empty()).then(|| Arc::clone(tool))
+/// });
+/// assert!(described.names().await.is_empty());
 /// # });
 /// ```
 pub trait Adaptor: Send + Sync {
@@ -58,6 +65,13 @@ pub trait Adaptor: Send + Sync {
     /// Returns a replacement for `tool`, or `None` to hide the tool. The replacements are cached
     /// until the tools change.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>>;
+}
+
+/// A closure is an adaptor without a check.
+impl<F: Fn(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>> + Send + Sync> Adaptor for F {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        self(tool)
+    }
 }
 
 pub(super) type PrepareFn = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;

@@ -3,13 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Adaptation,
-    approval_required::ApprovalRequired, external::External, filtered::Filtered, mapped::Mapped,
-    prefixed::Prefixed, renamed::Renamed,
+    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Adaptation, mapped::Mapped, renamed::Renamed,
 };
 use crate::{
-    call::{ToolError, ToolOutput},
-    tool::{InvalidToolName, ToolDefinition, ToolName},
+    call::{Pending, PendingKind, ToolError, ToolOutput, ToolResponse},
+    pipeline::ToolExt as _,
+    tool::{DynamicTool, InvalidToolName, Tool, ToolDefinition, ToolName, ToolPolicy},
 };
 
 impl Toolset {
@@ -82,7 +81,11 @@ impl Toolset {
     /// ```
     #[must_use]
     pub fn prefixed(self, prefix: impl Into<String>) -> Self {
-        self.adapted(Prefixed(prefix.into()))
+        let prefix = prefix.into();
+        self.adapted(move |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
+            let name = ToolName::sanitize(&format!("{prefix}{}", tool.definition().name()));
+            Some(Arc::new(Arc::clone(tool).with_definition(|it| it.with_name(name))))
+        })
     }
 
     /// Renames tools. `names` contains pairs of the old and the new name of a tool.
@@ -112,7 +115,7 @@ impl Toolset {
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
     {
-        self.adapted(Filtered(keep))
+        self.adapted(move |tool: &Arc<dyn Tool>| keep(tool.definition()).then(|| Arc::clone(tool)))
     }
 
     /// Transforms the outputs of all tools, for example to redact or to shorten them.
@@ -145,7 +148,14 @@ impl Toolset {
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
     {
-        self.adapted(ApprovalRequired(select))
+        self.adapted(move |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
+            let definition = tool.definition();
+            if !select(definition) {
+                return Some(Arc::clone(tool));
+            }
+            let policy = ToolPolicy { requires_approval: true, ..definition.policy().clone() };
+            Some(Arc::new(Arc::clone(tool).with_definition(|it| it.with_policy(policy))))
+        })
     }
 
     /// Turns the tools for which `select` returns `true` into external tools. The host program
@@ -156,7 +166,15 @@ impl Toolset {
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
     {
-        self.adapted(External(select))
+        self.adapted(move |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
+            let definition = tool.definition();
+            if !select(definition) {
+                return Some(Arc::clone(tool));
+            }
+            Some(Arc::new(DynamicTool::new(definition.clone(), |_arguments, _cx| async {
+                ToolResponse::Pending(Pending::new(PendingKind::External))
+            })))
+        })
     }
 
     /// Returns a toolset with the tools of this toolset and the tools of `other`.

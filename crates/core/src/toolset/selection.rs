@@ -1,12 +1,9 @@
 //! Toolset methods that select tools by name.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use super::{Adaptor, ListContext, Toolset, ToolsetError};
-use crate::{
-    pipeline::unknown_tool_message,
-    tool::{Tool, ToolName},
-};
+use super::{ListContext, Toolset, ToolsetError};
+use crate::pipeline::unknown_tool_message;
 
 impl Toolset {
     /// Returns a toolset with only the tools named in `names`, in the order of this toolset.
@@ -37,32 +34,21 @@ impl Toolset {
         self.select(names, false).await
     }
 
+    /// Returns a toolset that selects tools by name. If `keeps_named` is `true`, only the tools in
+    /// `names` stay visible. If `keeps_named` is `false`, the tools in `names` are hidden.
     async fn select<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
         keeps_named: bool,
     ) -> Result<Self, ToolsetError> {
         let all = self.list_all(&ListContext::default()).await;
-        let names = names
+        let names: BTreeSet<_> = names
             .into_iter()
             .map(|name| match all.get(name.as_ref()) {
                 Some(tool) => Ok(tool.definition().name().clone()),
                 None => Err(ToolsetError::UnknownTool(unknown_tool_message(name.as_ref(), &all))),
             })
             .collect::<Result<_, _>>()?;
-        Ok(self.clone().adapted(Selection { names, keeps_named }))
-    }
-}
-
-/// An adaptor that selects tools by name. If `keeps_named` is `true`, only the tools in `names`
-/// stay visible. If `keeps_named` is `false`, the tools in `names` are hidden.
-struct Selection {
-    names: BTreeSet<ToolName>,
-    keeps_named: bool,
-}
-
-impl Adaptor for Selection {
-    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        (self.names.contains(tool.definition().name()) == self.keeps_named).then(|| Arc::clone(tool))
+        Ok(self.clone().filtered(move |definition| names.contains(definition.name()) == keeps_named))
     }
 }

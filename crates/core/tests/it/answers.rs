@@ -20,10 +20,12 @@ async fn parse_error_names_a_generic_type() {
     let answer = RunAnswer {
         text: String::new(),
         outputs: Map::new(),
+        value: None,
         steps: Vec::new(),
         usage: Usage::default(),
         stop_reason: StopReason::Finished,
         agent: None,
+        guardrails: Vec::new(),
         transcript: Transcript::default(),
     };
     expect!["Person"].assert_eq(answer.parse::<Person>().map(drop).unwrap_err().expected);

@@ -84,7 +84,7 @@ async fn failed_call_does_not_affect_its_siblings() {
 async fn call_that_blocks_its_thread_times_out_alone() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(Some(blocked));
-    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(Duration::from_millis(50)), ..ToolPolicy::default() };
     let blocks = DynamicTool::new(definition("blocks").with_policy(policy), move |_, _| {
         let blocked = blocked.lock().unwrap().take().unwrap();
         async move { blocked.recv().unwrap_or(()) }

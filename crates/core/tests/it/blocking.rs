@@ -119,7 +119,7 @@ fn blocking_tool_can_make_blocking_calls() {
 fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(Some(released));
-    let policy = ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(Duration::from_millis(20)), ..ToolPolicy::default() };
     let tool = DynamicTool::new(definition("hang").with_policy(policy), move |_, _| {
         let released = released.lock().unwrap().take().unwrap();
         async move { spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }

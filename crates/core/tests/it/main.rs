@@ -11,6 +11,10 @@ mod batch;
 #[cfg(test)]
 mod blocking;
 #[cfg(test)]
+mod call_hooks;
+#[cfg(test)]
+mod cancel_grace;
+#[cfg(test)]
 mod macros;
 #[cfg(test)]
 mod pipeline;

@@ -167,7 +167,7 @@ async fn panic_is_a_failed_call() {
 /// Behaviour T2: the hanging call fails with a timeout.
 #[tokio::test(start_paused = true)]
 async fn hanging_call_times_out() {
-    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(Duration::from_millis(50)), ..ToolPolicy::default() };
     let tool = DynamicTool::new(definition("hang").with_policy(policy), |_, _| async {
         std::future::pending::<()>().await;
     });
@@ -316,12 +316,13 @@ async fn removed_store_does_not_protect_a_default_store() {
     }
 }
 
-/// A long text is truncated even if the result store returns an error, or does not respond before
+/// A long text is truncated even if the result store returns an error, panics, or exceeds
 /// its timeout.
 #[tokio::test(start_paused = true)]
 async fn oversized_text_is_cut_if_the_store_fails() {
     struct FailingStore {
         hangs: bool,
+        panics: bool,
     }
     #[haft_core::export::async_trait]
     impl ResultStore for FailingStore {
@@ -329,6 +330,7 @@ async fn oversized_text_is_cut_if_the_store_fails() {
             if self.hangs {
                 std::future::pending::<()>().await;
             }
+            assert!(!self.panics, "with a secret");
             Err("the disk is full".into())
         }
 
@@ -340,9 +342,10 @@ async fn oversized_text_is_cut_if_the_store_fails() {
             Ok(None)
         }
     }
-    for hangs in [false, true] {
+    for (hangs, panics) in [(false, false), (true, false), (false, true)] {
         let tool = DynamicTool::new(definition("flood"), |_, _| async { "x".repeat(1 << 20) });
-        let result = run(&Pipeline::new().with_store(FailingStore { hangs }), tool, "{}").await;
+        let store = FailingStore { hangs, panics };
+        let result = run(&Pipeline::new().with_store(store), tool, "{}").await;
         assert!(result.model_text().ends_with("are cut; the whole result could not be stored]"));
     }
 }
@@ -632,10 +635,9 @@ async fn approval_survives_a_second_suspension() {
         }
     });
     let mut cx = ToolContext::default();
-    for decision in [
-        Decision::Approved { arguments: Some(json!({"amount": 5})) },
-        Decision::Input { value: json!("visa") },
-    ] {
+    for decision in
+        [Decision::approved_with_arguments(json!({"amount": 5})), Decision::Input { value: json!("visa") }]
+    {
         let CallOutcome::Pending(suspended) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
             panic!("the call was not suspended");
         };

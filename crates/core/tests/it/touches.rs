@@ -8,7 +8,7 @@ use std::{
 use expect_test::{Expect, expect};
 use futures::StreamExt as _;
 use haft_core::{
-    Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
+    Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
     call::{Decision, Pending, PendingKind, ToolResponse},
     pipeline::{Batch, CallOutcome},
     tool::{DynamicTool, ToolPolicy, Touch, TouchFn},
@@ -259,22 +259,104 @@ async fn approved_arguments_replace_those_of_the_model() {
     .assert_debug_eq(&starts);
 }
 
-#[tokio::test(start_paused = true)]
-async fn suspended_call_does_not_block_later_calls() {
-    let touches = TouchFn::new(|_| vec![Touch::write("account")]);
-    let policy =
-        ToolPolicy { requires_approval: true, touches: Some(touches.clone()), ..ToolPolicy::default() };
+/// Describes the outcome of a call in one word.
+fn describe(outcome: &CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Finished(_) => "finished",
+        CallOutcome::Pending(pending) => match pending.pending.kind {
+            PendingKind::Approval { .. } => "approval",
+            PendingKind::Postponed => "postponed",
+            _ => "pending",
+        },
+    }
+}
+
+/// Creates the tools of [`tools`] and two tools that require approvals: `approve` writes the file
+/// `a`, and `ask` is sequential. Also creates the sequential tool `external`, which is suspended.
+fn suspending_tools(times: &CallTimes, began: Instant) -> ToolList {
+    let touches = Some(TouchFn::new(|_| vec![Touch::write("file:a")]));
+    let approve = ToolPolicy { requires_approval: true, touches, ..ToolPolicy::default() };
+    let ask = ToolPolicy { requires_approval: true, sequential: true, ..ToolPolicy::default() };
+    let alone = ToolPolicy { sequential: true, ..ToolPolicy::default() };
+    let external = DynamicTool::new(definition("external", alone), |_, _| async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
+    let suspending: Vec<Arc<dyn Tool>> = vec![
+        Arc::new(timed_tool("approve", approve, times, began)),
+        Arc::new(timed_tool("ask", ask, times, began)),
+        Arc::new(external),
+    ];
+    let others = tools(times, began);
+    let all = suspending.into_iter().chain(others.tools().iter().cloned());
+    ToolList::collect(all.map(|tool| ("test", tool)), Vec::new())
+}
+
+/// Runs `calls`, and returns the outcome of each call in one word.
+async fn outcomes(calls: &[(&str, &str)], suspended: &[usize]) -> Vec<&'static str> {
     let (times, began) = (CallTimes::default(), Instant::now());
-    let approve = timed_tool("approve", policy, &times, began);
-    let policy = ToolPolicy { touches: Some(touches), ..ToolPolicy::default() };
-    let tools = ToolList::new("test", [approve, timed_tool("pay", policy, &times, began)]);
-    let batch = batch(tools, &[("approve", "{}"), ("pay", "{}"), ("pay", "{}")]);
-    let outcomes = Pipeline::new().call_all(batch).await;
-    assert!(matches!(
-        *outcomes,
-        [CallOutcome::Pending(_), CallOutcome::Finished(_), CallOutcome::Finished(_)]
-    ));
-    assert_eq!(began.elapsed(), Duration::from_millis(20));
+    let mut batch = batch(suspending_tools(&times, began), calls);
+    // Removing the last call first keeps the earlier indices valid.
+    for index in suspended.iter().rev() {
+        let call = batch.calls.remove(*index);
+        batch.suspended.insert(0, (*index, call));
+    }
+    for (position, (index, _)) in batch.suspended.iter_mut().enumerate() {
+        *index -= position;
+    }
+    Pipeline::new().call_all(batch).await.iter().map(describe).collect()
+}
+
+/// Behaviour D92: a call that conflicts with an earlier suspended call does not start. Other calls
+/// run.
+#[tokio::test(start_paused = true)]
+async fn suspended_call_postpones_later_calls_in_conflict() {
+    let writes = [
+        ("write", r#"{"path":"a"}"#),
+        ("approve", "{}"),
+        ("write", r#"{"path":"b"}"#),
+        ("read", r#"{"path":"a b"}"#),
+        ("write", r#"{"path":"b","ms":1}"#),
+        ("free", "{}"),
+    ];
+    // The last write to `b` conflicts with the postponed read of `a b`.
+    assert_eq!(
+        outcomes(&writes, &[]).await,
+        ["finished", "approval", "finished", "postponed", "postponed", "finished"]
+    );
+    let barrier = [("free", "{}"), ("external", "{}"), ("free", r#"{"ms":1}"#), ("alone", "{}")];
+    assert_eq!(outcomes(&barrier, &[]).await, ["finished", "pending", "postponed", "postponed"]);
+}
+
+/// All approvals of a reply are requested at once, also for calls that cannot start yet. Invalid
+/// arguments are reported at once as well. External calls are for the host program to execute, so
+/// they are postponed.
+#[tokio::test(start_paused = true)]
+async fn postponed_call_requests_its_approval_at_once() {
+    let calls =
+        [("ask", "{}"), ("ask", r#"{"ms":1}"#), ("ask", "not JSON"), ("external", "{}"), ("free", "{}")];
+    assert_eq!(outcomes(&calls, &[]).await, ["approval", "approval", "finished", "postponed", "postponed"]);
+}
+
+/// A batch can contain calls of a reply whose earlier calls still wait for a decision.
+#[tokio::test(start_paused = true)]
+async fn call_suspended_in_an_earlier_batch_postpones_calls() {
+    let calls = [("ask", "{}"), ("free", "{}")];
+    assert_eq!(outcomes(&calls, &[0]).await, ["postponed"]);
+    let calls = [("free", "{}"), ("ask", "{}"), ("alone", "{}"), ("external", "{}"), ("free", r#"{"ms":1}"#)];
+    assert_eq!(outcomes(&calls, &[1, 3]).await, ["finished", "postponed", "postponed"]);
+    let calls = [("write", r#"{"path":"b"}"#), ("approve", "{}"), ("write", r#"{"path":"a"}"#)];
+    assert_eq!(outcomes(&calls, &[1]).await, ["finished", "postponed"]);
+    assert_eq!(outcomes(&calls, &[0, 1]).await, ["postponed"]);
+}
+
+/// Only a batch postpones calls: a tool that returns such a pending state fails.
+#[tokio::test]
+async fn tool_cannot_postpone_its_call() {
+    let tool = DynamicTool::new(definition("later", ToolPolicy::default()), |_, _| async {
+        ToolResponse::Pending(Pending::new(PendingKind::Postponed))
+    });
+    let outcomes = Pipeline::new().call_all(batch(ToolList::new("test", [tool]), &[("later", "{}")])).await;
+    assert_eq!(describe(&outcomes[0]), "finished");
 }
 
 /// Dropping the stream aborts the running calls. Calls that wait for a running call never start.

@@ -4,9 +4,38 @@ use haft_core::{
     Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
     content::Content,
     message::{AssistantMessage, TranscriptView},
+    model::ChatRequest,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+
+/// Behaviour B91: results are listed by call id and by tool name, in a transcript and in a request.
+#[test]
+fn results_are_listed_by_id_and_by_tool() {
+    let result = |id: &str, name: &str, text: &str| Message::tool(ToolResult::done(id, name, text.into()));
+    let failed = Message::tool(ToolResult::failed("d", "add", &ToolError::Cancelled));
+    let messages = [
+        Message::user("Go."),
+        result("a", "add", "1"),
+        result("b", "sub", "2"),
+        result("c", "add", "3"),
+        failed,
+    ];
+    let transcript: Transcript = messages.into_iter().collect();
+    let part = ChatRequest { messages: transcript.view_ranges([0..2, 3..4]), ..ChatRequest::default() };
+
+    let texts =
+        |results: Vec<&ToolResult>| results.iter().map(|it| it.model_text().into_owned()).collect::<Vec<_>>();
+    assert_eq!(texts(transcript.tool_results().collect()), ["1", "2", "3", "cancelled"]);
+    assert_eq!(texts(transcript.results_of("add").collect()), ["1", "3", "cancelled"]);
+    assert_eq!(texts(transcript.tool_result("b").into_iter().collect()), ["2"]);
+    assert_eq!(texts(part.tool_results().collect()), ["1", "3"]);
+    assert_eq!(texts(part.results_of("add").collect()), ["1", "3"]);
+    assert_eq!(
+        (part.tool_result("b"), transcript.tool_result("z"), part.results_of("sub").count()),
+        (None, None, 0)
+    );
+}
 
 fn sample_transcript() -> Transcript {
     let calls = AssistantMessage {

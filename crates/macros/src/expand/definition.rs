@@ -33,23 +33,38 @@ pub(super) fn expand_definition(tool: &Tool) -> TokenStream {
 
 fn expand_policy(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
-    let ToolPolicy { timeout, retries, output_limit, requires_approval, sequential, touches, requires_scope } =
-        &tool.options.policy;
+    let ToolPolicy {
+        timeout,
+        retries,
+        max_calls,
+        output_limit,
+        requires_approval,
+        sequential,
+        touches,
+        requires_scope,
+    } = &tool.options.policy;
     let idempotent = &tool.options.annotations.idempotent;
-    let values = [
-        ("timeout", timeout),
-        ("retries", retries),
-        ("output_limit", output_limit),
-        ("idempotent", idempotent),
-    ];
+    let values = [("retries", retries), ("output_limit", output_limit), ("idempotent", idempotent)];
+    // A struct expression has the clearest error for a value of another type.
+    let timeout = timeout.as_ref().map(|value| {
+        quote!(timeout: ::core::option::Option::Some(#krate::__private::Timeout { timeout: #value }.timeout))
+    });
+    let max_calls = max_calls.as_ref().map(|value| {
+        quote!(max_calls: ::core::option::Option::Some(#krate::__private::MaxCalls { max_calls: #value }.max_calls))
+    });
     let flags = [requires_approval, sequential].into_iter().flatten().map(|flag| quote!(#flag: true));
     let scopes = (!requires_scope.is_empty())
         .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
     let touches = touches.as_ref().map(
         |touches| quote!(touches: ::core::option::Option::Some(#krate::__private::TouchFn::new(#touches))),
     );
-    let fields: Vec<TokenStream> =
-        expand_fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
+    let fields: Vec<TokenStream> = expand_fields(values, ToTokens::to_token_stream)
+        .chain(timeout)
+        .chain(max_calls)
+        .chain(flags)
+        .chain(touches)
+        .chain(scopes)
+        .collect();
     (!fields.is_empty()).then(|| {
         quote! {
             #krate::__private::ToolPolicy { #(#fields,)* ..::core::default::Default::default() }

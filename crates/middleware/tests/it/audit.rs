@@ -85,7 +85,7 @@ async fn every_call_has_one_record() {
         })),
         Arc::new(with_policy(
             hang.clone(),
-            ToolPolicy { timeout: Duration::from_secs(2), ..ToolPolicy::default() },
+            ToolPolicy { timeout: Some(Duration::from_secs(2)), ..ToolPolicy::default() },
         )),
         Arc::new(hang.with_definition(|it| it.with_name("dropped"))),
         Arc::new(DynamicTool::new(definition_named("outside"), |_, _| async {
@@ -386,7 +386,7 @@ async fn secret_arguments_are_never_logged() {
     let definition = |name: &str| {
         let schema =
             json!({"properties": {"password": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
-        let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
+        let policy = ToolPolicy { timeout: Some(Duration::from_secs(1)), ..ToolPolicy::default() };
         definition_named(name).with_input_schema(schema).with_policy(policy)
     };
     let tools = [

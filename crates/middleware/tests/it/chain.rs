@@ -296,14 +296,14 @@ fn definition_is_derived_from_the_parts() {
     };
     let hints = |read_only, destructive| Annotations { read_only, destructive, ..Annotations::default() };
     let first = ToolPolicy {
-        timeout: Duration::from_secs(1),
+        timeout: Some(Duration::from_secs(1)),
         required_scopes: vec!["a".into(), "b".into()],
         idempotent: true,
         retries: 3,
         ..ToolPolicy::default()
     };
     let second = ToolPolicy {
-        timeout: Duration::from_secs(2),
+        timeout: Some(Duration::from_secs(2)),
         required_scopes: vec!["b".into(), "c".into()],
         sequential: true,
         requires_approval: true,
@@ -318,7 +318,7 @@ fn definition_is_derived_from_the_parts() {
     });
     let both = chain("a_then_b", (a.clone(), b)).unwrap();
     let policy = both.definition().policy();
-    assert_eq!((policy.timeout, policy.retries, policy.output_limit), (Duration::from_secs(3), 1, 9));
+    assert_eq!((policy.timeout, policy.retries, policy.output_limit), (Some(Duration::from_secs(3)), 1, 9));
     assert_eq!((policy.sequential, policy.idempotent, policy.requires_approval), (true, false, false));
     assert_eq!(policy.required_scopes, ["a", "b", "c"]);
     assert_eq!(both.definition().state_types(), [StateType::of::<u8>()]);
@@ -417,7 +417,7 @@ async fn first_failure_ends_the_chain() {
 #[tokio::test(start_paused = true)]
 async fn timeouts_apply_per_tool_and_add_up() {
     let slow = |name: &str, takes: u64, timeout: u64| {
-        let policy = ToolPolicy { timeout: Duration::from_secs(timeout), ..ToolPolicy::default() };
+        let policy = ToolPolicy { timeout: Some(Duration::from_secs(timeout)), ..ToolPolicy::default() };
         DynamicTool::new(definition(name).with_policy(policy), move |_, _| async move {
             sleep(Duration::from_secs(takes)).await;
             "done"
@@ -430,7 +430,7 @@ async fn timeouts_apply_per_tool_and_add_up() {
     assert_eq!(late.model_text(), "b: timed out after 5000 ms (before it ran: a)");
     // The chain ends at its own timeout, even if no single tool exceeds its timeout.
     let hurried = fine.with_definition(|it| {
-        it.with_policy(ToolPolicy { timeout: Duration::from_secs(12), ..ToolPolicy::default() })
+        it.with_policy(ToolPolicy { timeout: Some(Duration::from_secs(12)), ..ToolPolicy::default() })
     });
     let late = hurried.invoke(json!({})).await;
     assert!(

@@ -129,7 +129,7 @@ async fn concurrency_limit_bounds_parallel_calls() {
 /// A call that times out or is dropped must return its permit to the concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn aborted_calls_release_their_permit() {
-    let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(SECOND), ..ToolPolicy::default() };
     let tool =
         hang().with_definition(|it| it.with_policy(policy.clone())).layer(ConcurrencyLimitLayer::new(1));
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
@@ -296,7 +296,7 @@ async fn faulty_layer_affects_only_its_call() {
         (Fault::NotReadyError, "closed for today"),
         (Fault::CallsTwice, "up"),
     ] {
-        let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };
+        let policy = ToolPolicy { timeout: Some(SECOND), ..ToolPolicy::default() };
         let (tool, _) = flaky(0, policy);
         let log = Count::default();
         let tools = Toolset::new()

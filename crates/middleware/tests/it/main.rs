@@ -7,6 +7,10 @@ mod cache;
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod layer_errors;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod read_result;
+#[cfg(test)]
+mod redacted_model;

@@ -5,6 +5,7 @@ use std::mem::replace;
 
 use haft_core::{
     limits::REPLY_CALLS,
+    message::AssistantMessage,
     model::{ChatResponse, ModelError},
 };
 use serde_json::{Map, Value, json};
@@ -276,6 +277,13 @@ impl ResponsesAccumulator {
     pub(super) fn finish(mut self, sink: &mut EventSink<'_>) -> Result<ChatResponse, ModelError> {
         self.accumulator.flush(sink)?;
         self.into_accumulator().finish()
+    }
+
+    /// Returns the message received so far, with its provider data. Unlike a complete reply, it may
+    /// be empty.
+    pub(super) fn into_message(mut self) -> Result<AssistantMessage, ModelError> {
+        self.accumulator.flush(&mut None)?;
+        Ok(self.into_accumulator().into_message())
     }
 
     #[cfg(feature = "client")]

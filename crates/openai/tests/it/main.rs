@@ -7,6 +7,7 @@ mod endpoints;
 mod errors;
 mod finish_reasons;
 mod formats;
+mod histories;
 #[cfg(feature = "async-openai")]
 mod interop;
 mod log_capture;

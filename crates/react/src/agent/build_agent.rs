@@ -1,12 +1,13 @@
-use std::{iter, sync::Arc};
+use std::{iter, sync::Arc, time::Duration};
 
-use haft_core::{Schema, ToolName, schema::SchemaError, tool::StateType, toolset::ToolsetError};
+use haft_core::{Pipeline, Schema, ToolName, schema::SchemaError, tool::StateType, toolset::ToolsetError};
 
 use super::{AgentInner, ReactAgent, ReactAgentBuilder, input_output_fields, with_prices};
 use crate::{
-    QueueHandle,
+    QueueHandle, RunConfig,
     dialect::dialect_for,
     extension::{Entries, ExtensionSet},
+    host_panic::{HostPanic, catch_panic, profile_of},
 };
 
 /// An error in the configuration of an agent, returned by [`ReactAgentBuilder::build`] and
@@ -59,6 +60,29 @@ pub enum AgentBuildError {
         /// The JSON Pointer to the subschema that rejects `reasoning`.
         pointer: String,
     },
+    /// A timeout of the builder is zero.
+    #[error(
+        "`{setting}` is zero, so each {subject} would time out: set a positive duration, or leave it out"
+    )]
+    ZeroTimeout {
+        /// The name of the builder method.
+        setting: &'static str,
+        /// The operation with the timeout, such as `hook`.
+        subject: &'static str,
+    },
+    /// Code of the host program panicked: the profile of the model, the dialect, or an adaptor of
+    /// an extension. The panic message is logged at the level `debug`.
+    #[error("`{method}` panicked")]
+    Panicked {
+        /// The method, such as `ChatModel::profile`.
+        method: &'static str,
+    },
+}
+
+impl From<HostPanic> for AgentBuildError {
+    fn from(HostPanic { method }: HostPanic) -> Self {
+        Self::Panicked { method }
+    }
 }
 
 impl ReactAgentBuilder {
@@ -71,41 +95,48 @@ impl ReactAgentBuilder {
     /// unusable tools of sources from the model.
     pub fn build(self) -> Result<ReactAgent, AgentBuildError> {
         let Self { model, tools, dialect, instructions, config, state, .. } = self;
+        let zero_timeout = |setting, subject| Err(AgentBuildError::ZeroTimeout { setting, subject });
+        if self.call_settings.timeout == Some(Duration::ZERO) {
+            return zero_timeout("tool_timeout", "tool call");
+        }
+        if self.hook_timeout.is_zero() {
+            return zero_timeout("hook_timeout", "hook");
+        }
         let extensions = ExtensionSet::new(iter::once(self.own_hooks).chain(self.extensions))?
             .with_hook_timeout(self.hook_timeout);
         if let Some(error) = self.output_error {
             return Err(AgentBuildError::InvalidOutputs(error));
         }
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
-        let model = with_prices(extensions.adapt_model(model), self.prices.as_ref());
-        let tools = extensions.adapt_tools(tools);
+        let model = catch_panic("Extension::adapt_model", || extensions.adapt_model(model))?;
+        let model = with_prices(model, self.prices.as_ref());
+        let tools = catch_panic("Extension::adapt_tools", || extensions.adapt_tools(tools))?;
         let mut config = extensions.configure(config);
         config.context.compaction |= self.compactor.is_some();
         let compactor =
             self.compactor.map_or_else(|| Arc::clone(&model), |it| with_prices(it, self.prices.as_ref()));
-        let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
+        let dialect = match dialect {
+            Some(dialect) => dialect,
+            None => dialect_for(profile_of(&*model)?),
+        };
         config.inputs =
             config.inputs.map(Schema::into_arguments).transpose().map_err(AgentBuildError::InvalidInputs)?;
-        let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
-        if chain_of_thought {
-            if let Ok(Some(at)) =
-                outputs.as_ref().map(|it| it.as_ref().and_then(input_output_fields::find_closed_subschema))
-            {
-                return Err(AgentBuildError::ReasoningNotAllowed { pointer: at });
-            }
-            outputs = outputs.and_then(input_output_fields::add_reasoning_field).map(Some);
-        }
-        config.outputs = outputs.map_err(AgentBuildError::InvalidOutputs)?;
+        declare_outputs(&mut config, chain_of_thought)?;
         let instructions =
             extensions.instructions(input_output_fields::append_field_lists(instructions, &config));
+        let tools = self.call_settings.apply(tools);
         tools.check()?;
-        let tools = if self.traces_content {
-            let pipeline = tools.pipeline().clone().with_traced_content(true);
-            tools.with_pipeline(pipeline)
-        } else {
-            tools
+        let tools = match (self.traces_content, self.cancel_grace) {
+            (false, None) => tools,
+            (traces_content, cancel_grace) => {
+                let pipeline = tools.pipeline().clone();
+                let pipeline = if traces_content { pipeline.with_traced_content(true) } else { pipeline };
+                let pipeline = cancel_grace.into_iter().fold(pipeline, Pipeline::with_cancel_grace);
+                tools.with_pipeline(pipeline)
+            }
         };
-        if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
+        let reserved = || dialect.reserved_name(config.outputs.as_ref());
+        if let Some(name) = catch_panic("Dialect::reserved_name", reserved)?
             && tools.static_tools().any(|tool| *tool.definition().name() == *name)
         {
             return Err(AgentBuildError::ReservedName { name, dialect: dialect.name() });
@@ -139,6 +170,29 @@ impl ReactAgentBuilder {
             traces_content: self.traces_content,
             has_queue,
             handoff_tools: Arc::default(),
+            handoff_conditions: Vec::new(),
         })))
     }
+}
+
+/// Wraps the outputs of `config` in an object if they are not one, and adds the field for the
+/// reasoning.
+fn declare_outputs(config: &mut RunConfig, chain_of_thought: bool) -> Result<(), AgentBuildError> {
+    if let Some(schema) = config.outputs.take() {
+        let declared = match (&config.output_property, chain_of_thought) {
+            // An extension has declared the outputs.
+            (Some(_), _) => schema.into_arguments().map(|schema| config.outputs = Some(schema)),
+            (None, true) => config.declare_structured_output(schema),
+            (None, false) => config.declare_output(schema),
+        };
+        declared.map_err(AgentBuildError::InvalidOutputs)?;
+    }
+    if chain_of_thought {
+        if let Some(pointer) = config.outputs.as_ref().and_then(input_output_fields::find_closed_subschema) {
+            return Err(AgentBuildError::ReasoningNotAllowed { pointer });
+        }
+        let outputs = input_output_fields::add_reasoning_field(config.outputs.take());
+        config.outputs = Some(outputs.map_err(AgentBuildError::InvalidOutputs)?);
+    }
+    Ok(())
 }

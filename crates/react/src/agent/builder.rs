@@ -3,16 +3,23 @@ use std::{sync::Arc, time::Duration};
 use haft_core::{
     ChatModel, Message, Schema, Toolset,
     agent::RunLimits,
+    call::Failure,
     content::Content,
     export::schemars::JsonSchema,
     limits,
     model::{ChatSettings, ToolChoice},
+    pipeline::RepairHook,
     schema::SchemaError,
-    tool::{HostState, StateType},
+    tool::{FailedCall, FailureHook, HostState, StateType},
     usage::Prices,
 };
 
-use crate::{Dialect, LimitAction, OutputStrategy, RunConfig, extension::Extension, run::ContextConfig};
+use super::call_settings::CallSettings;
+use crate::{
+    Dialect, LimitAction, OutputStrategy, RunConfig,
+    extension::Extension,
+    run::{ContextConfig, EndStrategy},
+};
 
 /// A builder for [`ReactAgent`](super::ReactAgent).
 ///
@@ -50,7 +57,9 @@ pub struct ReactAgentBuilder {
     pub(super) own_hooks: Extension,
     pub(super) extensions: Vec<Extension>,
     pub(super) hook_timeout: Duration,
+    pub(super) call_settings: CallSettings,
     pub(super) prices: Option<Prices>,
+    pub(super) cancel_grace: Option<Duration>,
     pub(super) traces_content: bool,
     pub(super) has_queue: bool,
 }
@@ -71,7 +80,9 @@ impl ReactAgentBuilder {
             own_hooks: Extension::new(""),
             extensions: Vec::new(),
             hook_timeout: limits::HOOK_TIMEOUT,
+            call_settings: CallSettings::default(),
             prices: None,
+            cancel_grace: None,
             traces_content: false,
             has_queue: false,
         }
@@ -80,6 +91,48 @@ impl ReactAgentBuilder {
     /// Sets the tools that the model can call. Default: none.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// Sets the default timeout of tool calls. The timeout of a
+    /// [tool](haft_core::tool::ToolPolicy::timeout) or of its [toolset](Toolset::with_timeout)
+    /// takes precedence. Default: [`CALL_TIMEOUT`](haft_core::limits::CALL_TIMEOUT).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use haft_react::ReactAgent;
+    /// use haft_testing::TestModel;
+    ///
+    /// let builder = || ReactAgent::builder(TestModel::new());
+    /// let agent = builder().tool_timeout(Duration::from_secs(10)).build()?;
+    /// let error = builder().tool_timeout(Duration::ZERO).build().unwrap_err();
+    /// assert!(error.to_string().starts_with("`tool_timeout` is zero"));
+    /// # Ok::<(), haft_react::AgentBuildError>(())
+    /// ```
+    pub fn tool_timeout(mut self, timeout: Duration) -> Self {
+        self.call_settings.timeout = Some(timeout);
+        self
+    }
+
+    /// Adds a hook that can replace the failures of tool calls, for example their text for the
+    /// model. The hooks of [tools](haft_core::tool::ToolPolicy::failure_hook) and of their
+    /// [pipelines](haft_core::Pipeline::with_failure_hook) are called first. See
+    /// [`FailureHook`](haft_core::tool::FailureHook).
+    pub fn tool_failure_hook(
+        mut self,
+        hook: impl Fn(&FailedCall<'_>) -> Option<Failure> + Send + Sync + 'static,
+    ) -> Self {
+        self.call_settings.failure_hooks.push(FailureHook::new(hook));
+        self
+    }
+
+    /// Adds a hook that repairs the arguments of tool calls that are malformed or violate the input
+    /// schema. The hooks of the toolset's [pipeline](haft_core::Pipeline::with_repair_hook) are
+    /// called first. See [`RepairHook`].
+    pub fn repair_hook(mut self, hook: impl RepairHook + 'static) -> Self {
+        self.call_settings.repair_hooks.push(Arc::new(hook));
         self
     }
 
@@ -138,6 +191,76 @@ impl ReactAgentBuilder {
         self
     }
 
+    /// Repairs calls and results of earlier conversations that are not paired, see
+    /// [`RunConfig::repair_history`](crate::RunConfig::repair_history). By default, a run with such
+    /// a conversation fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Message, RunInput, ToolOutput, ToolResult, Toolset, Transcript};
+    /// use haft_react::ReactAgent;
+    /// use haft_testing::ScriptedModel;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().reply_text("Good morning.");
+    /// let agent = ReactAgent::builder(model.clone()).tools(Toolset::new()).repair_history().build()?;
+    ///
+    /// // The first messages were cut off, and with them the call.
+    /// let result = ToolResult::done("call_1", "time", ToolOutput::from("08:00"));
+    /// let history = Transcript::from_iter([Message::tool(result), Message::user("Thanks.")]);
+    /// agent.run(RunInput::new("Hello.").with_history(&history)).await?;
+    ///
+    /// let texts: Vec<_> = model.requests()[0].messages.iter().map(|message| message.text()).collect();
+    /// assert_eq!(texts, ["Thanks.", "Hello."]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn repair_history(mut self) -> Self {
+        self.config.repair_history = true;
+        self
+    }
+
+    /// Sets the handling of a reply that gives the declared outputs beside other calls. Default:
+    /// [`EndStrategy::Early`].
+    pub fn end_strategy(mut self, strategy: EndStrategy) -> Self {
+        self.config.end_strategy = strategy;
+        self
+    }
+
+    /// Sets the grace period of tool calls after a cancellation or at the time limit of the run.
+    /// Default: the period of the toolset's pipeline, see
+    /// [`Pipeline::with_cancel_grace`](haft_core::Pipeline::with_cancel_grace). Zero aborts each
+    /// call at once.
+    ///
+    /// A cancelled run ends within a second if the period is at most the default,
+    /// [`CANCEL_GRACE`](haft_core::limits::CANCEL_GRACE). A tool that listens to its
+    /// [token](haft_core::ToolContext::cancellation) can end by itself in this period. All other
+    /// tools are aborted at once. The error
+    /// [`Cancelled`](haft_core::agent::AgentErrorKind::Cancelled) is returned after the futures of
+    /// the tools, the hooks and the model are dropped.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future or the event stream of a run aborts its tools without a grace period.
+    /// The runtime then drops their futures later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// let agent = ReactAgent::builder(ScriptedModel::new()).cancel_grace(Duration::from_secs(5)).build()?;
+    /// # Ok::<(), haft_react::AgentBuildError>(())
+    /// ```
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = Some(grace);
+        self
+    }
+
     /// Sets the action that a run takes when it reaches a limit. Default: [`LimitAction::Fail`].
     pub fn limit_action(mut self, limit_action: LimitAction) -> Self {
         self.config.limit_action = limit_action;
@@ -186,9 +309,13 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the Rust type of the answer to `T`. The schema of `T` must describe a JSON object.
+    /// Sets the Rust type of the answer to `T`.
     /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) deserializes the answer. If `T` has
     /// no usable schema, [`build`](Self::build) fails.
+    ///
+    /// `T` can be any type with a schema, such as a struct, `i64`, `Vec<T>`, `Option<T>` or an
+    /// enum. For a type that is not an object, the model writes the value as the member `response`
+    /// of an object. With `String`, the answer is plain text: the model may answer without a call.
     ///
     /// # Examples
     ///
@@ -211,6 +338,22 @@ impl ReactAgentBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A list:
+    ///
+    /// ```
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"response":[2,3,5]}"#)]);
+    /// let agent = ReactAgent::builder(model).output::<Vec<u32>>().build()?;
+    /// let answer = agent.run("Which primes are below 7?").await?.into_answer()?;
+    /// assert_eq!(answer.parse::<Vec<u32>>()?, [2, 3, 5]);
+    /// assert_eq!(answer.text, "[2,3,5]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn output<T: JsonSchema>(mut self) -> Self {
         match Schema::from_type::<T>() {
             Ok(schema) => return self.outputs(schema),
@@ -219,8 +362,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the answer. The schema must describe a JSON object. For a Rust type, use
-    /// [`output`](Self::output).
+    /// Sets the schema of the answer, of any JSON type. For a Rust type, use
+    /// [`output`](Self::output). If the schema does not describe an object,
+    /// [`RunConfig::declare_output`] wraps it in one for the model.
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
         self.output_error = None;

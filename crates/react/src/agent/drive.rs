@@ -1,17 +1,23 @@
 //! The driver of a run. It performs the effects of the run, and reports their outcomes.
 
-use std::{collections::BTreeSet, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, RunOutput, Tool,
-    agent::{AgentError, AgentErrorKind},
+    RunEvent, RunInput, RunOutput, Tool, ToolCall,
+    agent::{AgentError, AgentErrorKind, AgentStep, GuardrailPlace},
+    call::FailureKind,
     message::TranscriptView,
-    model::ModelError,
+    model::{ChatRequest, ModelError},
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
     toolset::ToolList,
-    usage::UsageMeter,
 };
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
@@ -21,14 +27,17 @@ use super::{
     clock::{Clock, with_time_limit},
     deprecation_warnings::DeprecationWarnings,
     events::{EventSink, ProgressRelay},
+    guardrails::BesideCheck,
     run_handle::Mailbox,
+    task_flag::TaskFlag,
 };
 use crate::{
-    Effect, QueueHandle, Run, Step, compaction,
+    Effect, Output, QueueHandle, Run, Step, compaction,
     dialect::Reply,
-    extension::{Entries, StepContext},
+    extension::{Entries, StepContext, StepInputs},
+    host_panic::model_name,
     queue::{CallQueues, QueueResolver},
-    run::CallBatch,
+    run::{CallBatch, CallReview, RunBudget, RunState, ViewChange},
 };
 
 /// A predicate that the driver calls when it starts and at each step boundary. If it returns
@@ -73,43 +82,53 @@ impl ReactAgent {
 
     /// Drives `run` until it ends or is suspended. Returns `None` if `until` returns `true` at the
     /// start or at an earlier step boundary. Cancelling `context` [cancels](Run::cancel) the run,
-    /// which closes its open calls.
+    /// which closes its open calls, after the tasks of tools and hooks have
+    /// [ended](TaskFlag::wait_for_end).
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
-        context: RunContext,
+        mut context: RunContext,
         (events, mailbox): (&EventSink, &Mailbox),
         until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentError> {
+        run.apply_approvals(&mut context);
         let cancellation = context.cancellation.clone();
-        let meter = UsageMeter::default();
+        let budget = RunBudget::attach(&context, run);
         let entries = Entries::new(run.extension_entries().clone());
         let context = RunContext { state: context.state.with_value(entries.clone()), ..context };
         let span = tracing::info_span!(
             "invoke_agent",
             gen_ai.operation.name = "invoke_agent",
-            gen_ai.request.model = self.0.model.profile().name,
+            gen_ai.request.model = model_name(&*self.0.model),
             haft.run.id = context.run_id,
         );
+        let tasks = TaskFlag::default();
         let result = async {
+            let observers = (events, mailbox, &budget, &entries, &tasks);
+            let mut work = pin!(self.perform_effects(run, context, observers, until));
             tokio::select! {
                 // `biased`: a finished run is returned even if the token was cancelled at the same
                 // time.
                 biased;
-                result = self.perform_effects(run, context, (events, mailbox, &meter, &entries), until) => result,
-                () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
+                result = &mut work => result,
+                () = cancellation.cancelled() => tasks.wait_for_end(work).await,
             }
         }
         .instrument(span)
         .await;
-        // `meter` contains the usage of calls that were dropped before they returned, for example
-        // the model requests of an agent used as a tool.
-        run.on_usage(meter.take());
+        // The calls may have been dropped before they returned, for example the calls of an agent
+        // used as a tool.
+        budget.end_calls(run);
         save_entries(run, &entries);
+        if let Err(AgentErrorKind::Cancelled) = result {
+            run.cancel();
+        }
+        if !matches!(result, Ok(None)) {
+            // The request to stop belongs to this driver.
+            run.stop_after_step(false);
+        }
+        budget.report(run);
         result.map_err(|kind| {
-            if matches!(kind, AgentErrorKind::Cancelled) {
-                run.cancel();
-            }
             AgentError::from(kind).with_transcript_and_usage(run.closed_transcript(), run.usage())
         })
     }
@@ -120,7 +139,7 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         context: RunContext,
-        (events, mailbox, meter, entries): (&EventSink, &Mailbox, &UsageMeter, &Entries),
+        (events, mailbox, budget, entries, tasks): (&EventSink, &Mailbox, &RunBudget, &Entries, &TaskFlag),
         until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
@@ -129,71 +148,143 @@ impl ReactAgent {
         if until(run) {
             return Ok(None);
         }
-        let context = Arc::new(self.call_context(context, meter, events));
+        let context = Arc::new(self.call_context(context, budget, events));
         let clock = Clock::new();
         let placeholders = QueueResolver::new();
-        let mut inputs = self.prepare_step(run, &context, entries, None).await?;
+        let mut inputs = {
+            let _running = tasks.set();
+            self.prepare_step(run, &context, entries, None).await?
+        };
         inputs.tools.diagnostics().iter().for_each(|diagnostic| tracing::warn!("{diagnostic}"));
         let mut deprecated = DeprecationWarnings::default();
         deprecated.warn_once(&inputs.tools);
         run.recover(&inputs.tools);
         let mut seen = run.transcript().len();
+        let mut beside = BesideCheck::default();
+        let has_processors = self.0.extensions.has_history_processors();
         loop {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
             save_entries(run, entries);
-            let step = Step { resolver: Some(&placeholders), ..inputs.as_step(clock.now()) };
+            budget.report(run);
+            let change_view = |view, run: &Run| {
+                self.0.extensions.process_history(view, &StepContext::new(run, &context, entries))
+            };
+            let history: Option<&ViewChange<'_>> = has_processors.then_some(&change_view);
+            let step = Step {
+                resolver: Some(&placeholders),
+                history,
+                budget: Some(budget),
+                ..inputs.as_step(clock.now())
+            };
             let effect = mailbox.next_effect(run, &step)?;
             emit_rejected_replies(run, seen, events).await;
             seen = run.transcript().len();
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),
+                // The run stops before its next request, which needs no inputs.
+                Effect::Prepare if run.is_stopping() && run.state() == RunState::Preparing => {}
                 Effect::Prepare => {
                     let last = inputs.instructions.take();
+                    let _running = tasks.set();
                     inputs = self.prepare_step(run, &context, entries, last).await?;
                     deprecated.warn_once(&inputs.tools);
                 }
+                Effect::CheckInput(check) => {
+                    let _running = tasks.set();
+                    self.check_input(run, check, &mut beside, (&context, entries)).await?;
+                }
                 Effect::Chat(request) => {
-                    let left = run.time_left();
-                    let reply =
-                        with_time_limit(left, pin!(self.chat(run, &inputs, &request, events))).await?;
-                    // The request and the transcript share one list of messages. The transcript can
-                    // add a message without copying the list only after the request is dropped.
-                    drop(request);
-                    match reply {
-                        Some(reply) => {
-                            let reply = self.run_reply_hooks(reply, run, (&context, entries)).await?;
-                            Self::report_reply(run, reply, events).await?;
-                        }
-                        None => run.on_time_limit(),
-                    }
+                    let hooks = (&context, entries, &mut beside);
+                    self.request_reply(run, request, &inputs, hooks, (events, budget, tasks)).await?;
                 }
                 Effect::Call(batch) => {
-                    let left = run.time_left();
-                    let tools = inputs.tools.clone();
-                    let calls = self.execute_calls(run, tools, batch, &context, (events, entries));
-                    let result = with_time_limit(left, pin!(calls)).await;
-                    run.on_usage(meter.take());
-                    match result? {
-                        Some(result) => result?,
-                        None => run.on_time_limit(),
-                    }
+                    let (tools, _running) = (inputs.tools.clone(), tasks.set());
+                    self.execute_in_time(run, tools, batch, &context, (events, budget, entries)).await?;
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
-                Effect::Check(output) => {
-                    // `cx` also shares the list of messages, so it is dropped before `on_check`.
-                    let cx = StepContext::new(run, &context, entries);
-                    let verdict = self.0.extensions.validate(*output, &cx).await;
-                    drop(cx);
-                    run.on_check(verdict)?;
-                }
+                Effect::Check(output) => self.check(run, *output, (&context, entries, tasks)).await?,
+                Effect::Review(calls) => self.review_calls(run, calls, (&context, entries, tasks)).await?,
                 Effect::Wait(_) => {
                     return run.to_suspended().map(|suspended| Some(RunOutput::Suspended(suspended)));
                 }
                 Effect::Done(answer) => return Ok(Some(RunOutput::Answer(answer))),
             }
         }
+    }
+
+    /// Sends `request` and reports the reply to `run`. Input guardrails work beside the request.
+    async fn request_reply(
+        &self,
+        run: &mut Run,
+        request: Box<ChatRequest>,
+        inputs: &StepInputs,
+        (context, entries, beside): (&Arc<RunContext>, &Entries, &mut BesideCheck),
+        (events, budget, tasks): (&EventSink, &RunBudget, &TaskFlag),
+    ) -> Result<(), AgentErrorKind> {
+        let left = run.time_left();
+        let reply = if self.start_beside_check(run, beside, (context, entries)) {
+            let chat = self.chat_beside(run, (inputs, &request), (events, budget), beside, left);
+            match Box::pin(chat).await? {
+                ControlFlow::Continue(reply) => reply,
+                ControlFlow::Break(()) => return Ok(()),
+            }
+        } else {
+            let chat = pin!(self.chat(run, inputs, &request, (events, budget)));
+            with_time_limit(left, chat).await?.transpose()?
+        };
+        // The request and the transcript share one list of messages. The transcript can add a
+        // message without copying the list only after the request is dropped.
+        drop(request);
+        match reply {
+            Some(reply) => {
+                let reply = {
+                    let _running = tasks.set();
+                    self.run_reply_hooks(reply, run, (context, entries)).await?
+                };
+                Self::report_reply(run, reply, events).await
+            }
+            None => {
+                run.on_time_limit();
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the output validators on `output`, and reports the result to `run`.
+    async fn check(
+        &self,
+        run: &mut Run,
+        output: Output,
+        (context, entries, tasks): (&Arc<RunContext>, &Entries, &TaskFlag),
+    ) -> Result<(), AgentErrorKind> {
+        let _running = tasks.set();
+        // `cx` also shares the list of messages, so it is dropped before `on_check`.
+        let cx = StepContext::new(run, context, entries);
+        let verdict = self.0.extensions.validate(output, &cx).await;
+        drop(cx);
+        run.on_check(verdict)
+    }
+
+    /// Runs the reviews of `calls`, and reports the result to `run`. A hand-off is not reviewed:
+    /// the next agent continues the run.
+    async fn review_calls(
+        &self,
+        run: &mut Run,
+        calls: Vec<AgentStep>,
+        (context, entries, tasks): (&Arc<RunContext>, &Entries, &TaskFlag),
+    ) -> Result<(), AgentErrorKind> {
+        let _running = tasks.set();
+        let is_handoff =
+            |it: &AgentStep| it.result.is_success() && self.0.handoff_tools.contains(&it.tool_name);
+        let review = if calls.iter().any(is_handoff) {
+            CallReview::Continue
+        } else {
+            let cx = StepContext::new(run, context, entries);
+            self.0.extensions.review_calls(calls, &cx).await?
+        };
+        run.on_review(review)
     }
 
     /// Passes a successful reply through the `after_reply` hooks of the extensions. Returns a model
@@ -229,7 +320,7 @@ impl ReactAgent {
         }
     }
 
-    /// Returns `context` with three additions: the state of the agent, `meter`, and a
+    /// Returns `context` with three additions: the state of the agent, `budget`, and a
     /// [`ProgressRelay`] that sends the progress of calls to `events`.
     ///
     /// If the runs of this agent have a queue, also adds a closed [`QueueHandle`] to the state.
@@ -239,13 +330,13 @@ impl ReactAgent {
     /// If `context` already has a handle, it belongs to the call that runs this agent as a tool.
     /// The run then gets a queue of its own, because that handle pushes calls to the tools of the
     /// calling agent.
-    fn call_context(&self, context: RunContext, meter: &UsageMeter, events: &EventSink) -> RunContext {
+    fn call_context(&self, context: RunContext, budget: &RunBudget, events: &EventSink) -> RunContext {
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let mut state = context.state.clone().with_defaults(&self.0.state);
         if self.0.has_queue || state.get::<QueueHandle>().is_some() {
             state = state.with_value(QueueHandle::closed());
         }
-        RunContext { progress: Some(Arc::new(progress)), state, usage: Some(meter.clone()), ..context }
+        budget.in_context(RunContext { progress: Some(Arc::new(progress)), state, ..context })
     }
 
     /// Returns the tools in `tools` whose calls can be pushed to the queue: all except hand-off
@@ -261,38 +352,116 @@ impl ReactAgent {
         if cached.handoff_tools == *handoff_tools { cached.tools.clone() } else { compute(tools).tools }
     }
 
-    /// Executes the calls of `batch` in parallel, and reports each outcome to `run`. `tools` are
-    /// the tools of the request that the model replied to.
-    async fn execute_calls(
+    /// [Executes](Self::execute_calls) the calls of `batch` within the remaining time of `run`, and
+    /// adds the usage, the requests and the calls of nested runs to `run`. At the time limit, the
+    /// calls are cancelled. Calls that end within their grace period have their results.
+    async fn execute_in_time(
         &self,
         run: &mut Run,
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
+        (events, budget, entries): (&EventSink, &RunBudget, &Entries),
+    ) -> Result<(), AgentErrorKind> {
+        let left = run.time_left();
+        budget.begin_calls(run);
+        let result = self.execute_until(left, run, tools, batch, context, (events, entries)).await;
+        budget.end_calls(run);
+        if !result? {
+            run.on_time_limit();
+        }
+        Ok(())
+    }
+
+    /// Executes the calls of `batch`. Returns `false` if they are cancelled because the time `left`
+    /// has passed.
+    async fn execute_until(
+        &self,
+        left: Option<Duration>,
+        run: &mut Run,
+        tools: ToolList,
+        batch: CallBatch,
+        context: &Arc<RunContext>,
+        sinks: (&EventSink, &Entries),
+    ) -> Result<bool, AgentErrorKind> {
+        if left.is_none() {
+            self.execute_calls(run, tools, batch, context, sinks).await?;
+            return Ok(true);
+        }
+        let cancellation = context.cancellation.child_token();
+        let time_is_up = cancellation.clone();
+        let context = Arc::new(RunContext { cancellation, ..RunContext::clone(context) });
+        let mut calls = pin!(self.execute_calls(run, tools, batch, &context, sinks));
+        if let Some(result) = with_time_limit(left, calls.as_mut()).await? {
+            return result.map(|()| true);
+        }
+        time_is_up.cancel();
+        calls.await?;
+        Ok(false)
+    }
+
+    /// Executes the calls of `batch` in parallel, and reports each outcome to `run`. `tools` are
+    /// the tools of the request that the model replied to. After a cancellation of `context`,
+    /// cancelled calls are not reported, so that `run` closes them.
+    async fn execute_calls(
+        &self,
+        run: &mut Run,
+        tools: ToolList,
+        mut batch: CallBatch,
+        context: &Arc<RunContext>,
         (events, entries): (&EventSink, &Entries),
     ) -> Result<(), AgentErrorKind> {
-        let CallBatch { calls, resumed } = batch;
+        let blocked = if self.0.extensions.has_guardrails(GuardrailPlace::Call) {
+            Box::pin(self.guard_calls(run, &tools, &mut batch, (context, entries))).await?
+        } else {
+            BTreeMap::new()
+        };
+        let CallBatch { mut calls, resumed, mut suspended, failed_attempts, denied } = batch;
         for call in &calls {
             events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
+        if !blocked.is_empty() {
+            let is_left = |call: &&ToolCall| !blocked.contains_key(&call.id);
+            for (position, _) in &mut suspended {
+                *position = calls.iter().take(*position).filter(is_left).count();
+            }
+            calls.retain(|call| is_left(&call));
+        }
+        for (id, result) in blocked {
+            let result = Arc::clone(run.on_result(&id, result)?);
+            events.emit(|| RunEvent::CallFinished { result }).await;
+        }
+        let guarded_tools =
+            self.0.extensions.has_guardrails(GuardrailPlace::CallResult).then(|| tools.clone());
         let has_queue = context.state.get::<QueueHandle>().is_some();
         let queues = has_queue.then(|| CallQueues::new(run, &calls));
         let states =
             queues.as_ref().map(|it| it.host_states(&self.queueable_tools(&tools), self.0.tools.pipeline()));
-        let states = states.unwrap_or_default();
-        let batch = Batch { tools, calls, resumed, run_context: Arc::clone(context), call_states: states };
+        let call_states = states.unwrap_or_default();
+        let run_context = Arc::clone(context);
+        let batch =
+            Batch { tools, calls, resumed, run_context, call_states, suspended, failed_attempts, denied };
         let mut outcomes = pin!(self.0.tools.pipeline().stream_batch(batch));
         loop {
             // `outcome` is dropped before `emit` is awaited. It may be large, and the future would
             // otherwise store it.
-            let event = match outcomes.next().await {
-                Some((_, outcome)) => Self::record_outcome(run, outcome, queues.as_ref())?,
-                None => return Ok(()),
+            let (event, has_ended) = match (outcomes.next().await, &guarded_tools) {
+                (Some((_, outcome)), _) if is_cancelled(&outcome, context) => continue,
+                (Some((_, outcome)), None) => (Self::record_outcome(run, outcome, queues.as_ref())?, false),
+                (Some((_, outcome)), Some(tools)) => {
+                    let guarded = Box::pin(self.guard_result(run, tools, outcome, (context, entries)));
+                    let (outcome, has_ended) = guarded.await?;
+                    (Self::record_outcome(run, outcome, queues.as_ref())?, has_ended)
+                }
+                (None, _) => return Ok(()),
             };
             // Save the entries before the `await`: if the driver is dropped there, the run has both
             // the result and the entries changed by the call.
             save_entries(run, entries);
             events.emit(|| event).await;
+            if has_ended {
+                return Err(run.end_by_guardrail());
+            }
         }
     }
 
@@ -317,6 +486,13 @@ impl ReactAgent {
             }
         })
     }
+}
+
+/// Returns `true` if `outcome` is the outcome of a call that ended because `context` is cancelled.
+fn is_cancelled(outcome: &CallOutcome, context: &RunContext) -> bool {
+    let CallOutcome::Finished(result) = outcome else { return false };
+    result.failure().is_some_and(|failure| failure.kind == FailureKind::Cancelled)
+        && context.cancellation.is_cancelled()
 }
 
 /// The tools whose calls can be pushed to the queue, cached in the original tool list.

@@ -1,13 +1,14 @@
 //! The methods of [`ReactAgentBuilder`] for hooks and extensions.
 
-use std::{future::Future, mem, time::Duration};
+use std::{future::Future, mem, sync::Arc, time::Duration};
 
-use haft_core::call::BoxError;
+use haft_core::{agent::AgentStep, call::BoxError, message::TranscriptView};
 
 use super::ReactAgentBuilder;
 use crate::{
     Output, OutputError,
-    extension::{Extension, StepContext, StepRequest},
+    extension::{ClearToolResults, Extension, Guardrail, StepContext, StepRequest},
+    run::CallReview,
 };
 
 /// Hooks and extensions.
@@ -17,6 +18,27 @@ impl ReactAgentBuilder {
     pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
         self.extensions.push(extension.into());
         self
+    }
+
+    /// Adds a guardrail over the input, the answer, the calls or the results of each run. See
+    /// [`Guardrail`] for an example, and for the order and the effects of guardrails.
+    pub fn guardrail(self, guardrail: Guardrail) -> Self {
+        self.change_own_hooks(|own| own.guardrail(guardrail))
+    }
+
+    /// Adds a history processor: a function that changes the messages of each request, and never
+    /// the transcript. See [`Extension::history_processor`] for its rules and an example.
+    pub fn history_processor(
+        self,
+        name: impl Into<String>,
+        process: impl Fn(TranscriptView, &StepContext) -> Result<TranscriptView, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.change_own_hooks(|own| own.history_processor(name, process))
+    }
+
+    /// Clears the text of old tool results in requests. See [`ClearToolResults`] for an example.
+    pub fn clear_tool_results(self, clear: ClearToolResults) -> Self {
+        self.change_own_hooks(|own| own.clear_tool_results(clear))
     }
 
     /// Applies `change` to the hooks of the builder.
@@ -61,8 +83,58 @@ impl ReactAgentBuilder {
         self.change_own_hooks(|own| own.output_validator(validator))
     }
 
+    /// Adds a hook that decides after the calls of each reply whether the run continues. The hook
+    /// receives the calls with their results, also the failed ones, in call order. The run
+    /// continues, ends with the results, or ends with another answer, as the [`CallReview`]
+    /// specifies. The stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool).
+    ///
+    /// The hook runs after all calls of the reply have results. A reply with a suspended call is
+    /// therefore reviewed after the call was resumed, and calls that were pushed to the queue run
+    /// first. The hook does not run if a [stop tool](Self::stop_on) or a hand-off succeeded, or if
+    /// a limit closed the calls. An answer of the hook passes the output validators. Of several
+    /// hooks, the first one that ends the run decides. An error, a panic or a
+    /// [timeout](Self::hook_timeout) ends the run with
+    /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{tool, Toolset};
+    /// use haft_react::{ReactAgent, run::CallReview};
+    /// use haft_testing::ScriptedModel;
+    ///
+    /// /// Looks up a price.
+    /// #[tool]
+    /// fn price(item: String) -> usize {
+    ///     item.len()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().reply_calls([("a", "price", r#"{"item":"pen"}"#)]);
+    /// let agent = ReactAgent::builder(model)
+    ///     .tools(Toolset::new().with_tool(Price))
+    ///     .review_calls(|calls, _cx| async move {
+    ///         Ok(match calls.iter().find(|call| call.tool_name == "price" && call.result.is_success()) {
+    ///             Some(call) => CallReview::answer(format!("It costs {}.", call.result.model_text())),
+    ///             None => CallReview::Continue,
+    ///         })
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(agent.run("What is the price of a pen?").await?.text()?, "It costs 3.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn review_calls<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(Arc<[AgentStep]>, StepContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<CallReview, BoxError>> + Send + 'static,
+    {
+        self.change_own_hooks(|own| own.review_calls(hook))
+    }
+
     /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
-    /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
+    /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT). Zero is an error of
+    /// [`build`](Self::build).
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
         self.hook_timeout = timeout;
         self

@@ -4,36 +4,37 @@ use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    Message, RunEvent, Schema,
+    Message, RunEvent, Timestamp,
     agent::AgentErrorKind,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError},
 };
 use tracing::{Instrument as _, Span, field};
 
-use super::{ReactAgent, events::EventSink, trace_content};
+use super::{ReactAgent, events::EventSink, reply_events::ReplyEvents, trace_content};
 use crate::{
     Run,
-    dialect::{Reply, ReplyDelta},
+    dialect::{Reply, StreamParser},
     extension::StepInputs,
-    run::{RunState, is_broken_reply},
+    host_panic::{catch_dialect_panic, model_name},
+    run::{RunBudget, RunState, is_broken_reply},
 };
 
 impl ReactAgent {
     /// Sends `request` to the model of this step, emits the events of its reply, and returns the
-    /// reply as parsed by the dialect.
+    /// reply as parsed by the dialect, or the error of the model. Fails if the dialect panics.
     pub(super) async fn chat(
         &self,
         run: &Run,
         inputs: &StepInputs,
         request: &ChatRequest,
-        events: &EventSink,
-    ) -> Result<Reply, ModelError> {
+        (events, budget): (&EventSink, &RunBudget),
+    ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
         let content = self.0.traces_content;
         let span = tracing::info_span!(
             "chat",
             gen_ai.operation.name = "chat",
-            gen_ai.request.model = inputs.model.profile().name,
+            gen_ai.request.model = model_name(&*inputs.model),
             gen_ai.request.temperature = request.settings.temperature,
             gen_ai.request.max_tokens = request.settings.max_tokens,
             gen_ai.system_instructions =
@@ -48,7 +49,12 @@ impl ReactAgent {
         );
         events.emit(|| RunEvent::RequestStarted { request: run.requests() }).await;
         let reply = self.call_model(run, inputs, request, events).instrument(span).await?;
-        events.emit(|| RunEvent::RequestFinished { usage: reply.usage }).await;
+        if let Ok(reply) = &reply {
+            // The enclosing run counts the usage even if this run is dropped by a reader of the
+            // event.
+            budget.report_up_to(run.usage() + reply.usage.counted_as_request());
+            events.emit(|| RunEvent::RequestFinished { usage: reply.usage }).await;
+        }
         Ok(reply)
     }
 
@@ -81,12 +87,19 @@ impl ReactAgent {
         inputs: &StepInputs,
         request: &ChatRequest,
         events: &EventSink,
-    ) -> Result<Reply, ModelError> {
-        let outputs = run.outputs();
-        let response = if events.has_reader() {
-            stream_reply(inputs, outputs, request, events).await?
-        } else {
-            inputs.model.chat(request).await?
+    ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
+        let step = inputs.as_step(Timestamp::default());
+        let mut reply_events = events.has_reader().then(|| ReplyEvents::new(run));
+        let response = match &mut reply_events {
+            Some(reply_events) => {
+                let parser = catch_dialect_panic("Dialect::stream_parser", || run.stream_parser(&step))?;
+                stream_reply(inputs, parser, request, events, reply_events).await?
+            }
+            None => ModelError::catch_panic(async { inputs.model.chat(request).await }).await,
+        };
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => return Ok(Err(error)),
         };
         let span = Span::current();
         span.record("gen_ai.response.model", response.model.as_deref());
@@ -101,33 +114,51 @@ impl ReactAgent {
         }
         span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
         span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
-        Ok(inputs.dialect.parse_reply(response, outputs))
+        let parse = || run.parse_reply(response, &step);
+        let mut reply = catch_dialect_panic("Dialect::parse_reply", parse)?;
+        if let Some(reply_events) = reply_events {
+            for event in reply_events.complete(&mut reply) {
+                events.emit(|| event).await;
+            }
+        }
+        Ok(Ok(reply))
     }
 }
 
+/// Streams the reply to `request`, and emits its deltas. Returns the complete reply, or the error
+/// of the model. Fails if the dialect panics.
 async fn stream_reply(
     inputs: &StepInputs,
-    outputs: Option<&Schema>,
+    mut stream_parser: Box<dyn StreamParser + '_>,
     request: &ChatRequest,
     events: &EventSink,
-) -> Result<ChatResponse, ModelError> {
-    let mut stream_parser = inputs.dialect.stream_parser(outputs);
-    let mut reply = inputs.model.stream(request);
+    reply_events: &mut ReplyEvents<'_>,
+) -> Result<Result<ChatResponse, ModelError>, AgentErrorKind> {
+    let mut reply = match ModelError::catch_panic(async { Ok(inputs.model.stream(request)) }).await {
+        Ok(reply) => reply,
+        Err(error) => return Ok(Err(error)),
+    };
     let mut received = None;
-    while let Some(event) = reply.next().await {
-        let event = event.map_err(|error| to_truncated_error(error, received.take()))?;
+    loop {
+        let event = match ModelError::catch_panic(async { reply.next().await.transpose() }).await {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            Err(error) => return Ok(Err(to_truncated_error(error, received.take()))),
+        };
         let text: &mut String = received.get_or_insert_default();
         if let ChatEvent::TextDelta { text: delta } = &event {
             text.push_str(delta);
         }
-        for delta in stream_parser.push(&event) {
-            events.emit(|| delta.into()).await;
+        for delta in catch_dialect_panic("StreamParser::push", || stream_parser.push(&event))? {
+            if let Some(event) = reply_events.convert(delta) {
+                events.emit(|| event).await;
+            }
         }
         if let ChatEvent::Finished(response) = event {
-            return Ok(*response);
+            return Ok(Ok(*response));
         }
     }
-    Err(truncated_error("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
+    Ok(Err(truncated_error("the stream ended before the reply".to_owned(), received.unwrap_or_default())))
 }
 
 /// Converts a temporary error in the middle of a stream to [`ModelError::Truncated`], so that the
@@ -151,13 +182,4 @@ fn to_truncated_error(error: ModelError, received: Option<String>) -> ModelError
 fn truncated_error(reason: String, received: String) -> ModelError {
     let partial = if received.is_empty() { AssistantMessage::default() } else { received.into() };
     ModelError::Truncated { reason, partial: Box::new(partial) }
-}
-
-impl From<ReplyDelta> for RunEvent {
-    fn from(delta: ReplyDelta) -> Self {
-        match delta {
-            ReplyDelta::Text(text) => Self::TextDelta { text },
-            ReplyDelta::Reasoning(text) => Self::ReasoningDelta { text },
-        }
-    }
 }

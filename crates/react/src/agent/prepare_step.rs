@@ -23,6 +23,12 @@ impl ReactAgent {
     ) -> Result<StepInputs, AgentErrorKind> {
         let (run_id, state) = (context.run_id.clone(), context.state.clone());
         let tools = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
+        let tools = if self.0.handoff_conditions.is_empty() {
+            tools
+        } else {
+            let cx = StepContext::new(run, context, entries);
+            self.without_disabled_handoffs(tools, &cx).await?
+        };
         let mut inputs = StepInputs::new(tools, Arc::clone(&self.0.model), Arc::clone(&self.0.dialect));
         inputs.instructions.clone_from(&self.0.instructions);
         inputs.handoff_tools = Arc::clone(&self.0.handoff_tools);

@@ -1,4 +1,4 @@
-//! Delivery of messages from other tasks to a run in progress.
+//! Control of a run in progress from other tasks: delivery of messages, and the request to stop.
 
 use std::{
     collections::VecDeque,
@@ -13,8 +13,8 @@ use crate::{
     run::{Delivery, RunError, RunState, check_enqueueable},
 };
 
-/// A handle that sends messages to a run in progress, from another task or from a tool. Cheap to
-/// clone.
+/// A handle that sends messages to a run in progress or stops it after a step, from another task or
+/// from a tool. Cheap to clone.
 ///
 /// A handle belongs to the run that it is [bound](Self::bind) to. If a tool of this run is an
 /// agent, the runs of that agent do not receive the messages. Messages are delivered at step
@@ -46,6 +46,8 @@ pub struct RunHandle(Arc<Mutex<HandleState>>);
 struct HandleState {
     messages: VecDeque<(Message, Delivery)>,
     status: HandleStatus,
+    /// `true` if the run must stop after its current step.
+    stops: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,6 +92,64 @@ impl RunHandle {
             return Err(RunError::TooManyMessages(Run::MAX_ENQUEUED));
         }
         mail.messages.push_back((message, delivery));
+        Ok(())
+    }
+
+    /// Stops the run after its current step, as described at [`Run::stop_after_step`]: a model
+    /// request in flight ends, its calls are executed, and the run then fails with
+    /// [`AgentErrorKind::Stopped`]. The error contains the transcript, from which a later run can
+    /// continue. A run that has its answer after the step returns the answer. To stop a run at
+    /// once, cancel its [token](RunContext::cancellation).
+    ///
+    /// A run that has not started yet stops before its first model request. Agents that are called
+    /// as tools in the step run to their end.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RunError::Ended`] if the run has ended, failed or was suspended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use haft_core::{RunEvent, RunInput, Toolset, agent::AgentErrorKind, tool};
+    /// use haft_react::{ReactAgent, RunHandle};
+    /// use haft_testing::ScriptedModel;
+    ///
+    /// /// Looks up a price.
+    /// #[tool]
+    /// fn price(item: String) -> usize {
+    ///     item.len()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().reply_calls([("a", "price", r#"{"item":"pen"}"#)]).reply_text("It costs 3.");
+    /// let agent = ReactAgent::new(model, Toolset::new().with_tool(Price))?;
+    ///
+    /// let handle = RunHandle::new();
+    /// let mut events = agent.stream(handle.bind("What is the price of a pen?"));
+    /// let error = loop {
+    ///     match events.next().await {
+    ///         Some(Ok(RunEvent::CallStarted { .. })) => handle.stop_after_step()?,
+    ///         Some(Ok(_)) => {}
+    ///         Some(Err(error)) => break error,
+    ///         None => unreachable!("the last item is an error"),
+    ///     }
+    /// };
+    /// assert!(matches!(*error.kind, AgentErrorKind::Stopped));
+    /// assert_eq!(error.transcript.messages().last().unwrap().text(), "3");
+    ///
+    /// let output = agent.run(RunInput::new("Go on.").with_history(error.transcript)).await?;
+    /// assert_eq!(output.text()?, "It costs 3.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_after_step(&self) -> Result<(), RunError> {
+        let mut state = self.lock();
+        if state.status == HandleStatus::Closed {
+            return Err(RunError::Ended);
+        }
+        state.stops = true;
         Ok(())
     }
 
@@ -167,10 +227,10 @@ impl Mailbox {
         Self(handle)
     }
 
-    /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
-    /// stays locked until the effect is known, so that it rejects messages as soon as the run is
-    /// [done](Effect::Done). It stays open after [`Effect::Wait`], because the driver may report a
-    /// decision and continue.
+    /// Passes the messages and the request to stop from the handle to `run`, then returns the next
+    /// effect of `run`. The handle stays locked until the effect is known, so that it rejects
+    /// messages as soon as the run is [done](Effect::Done). It stays open after [`Effect::Wait`],
+    /// because the driver may report a decision and continue.
     ///
     /// # Errors
     ///
@@ -178,6 +238,9 @@ impl Mailbox {
     pub fn next_effect(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
+        if mail.stops {
+            run.stop_after_step(true);
+        }
         // If the run rejects a message, the message stays in the handle as undelivered.
         while let Some((message, delivery)) = mail.messages.front().cloned()
             && run.enqueue(message, delivery).is_ok()

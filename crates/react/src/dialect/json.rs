@@ -3,6 +3,7 @@
 
 mod format;
 mod input_schema;
+pub(super) mod key_names;
 mod parser;
 mod stream_parser;
 

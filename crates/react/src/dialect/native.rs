@@ -19,6 +19,13 @@ use crate::dialect::Reply;
 /// request has an additional tool [`FINISH`], and the arguments of a call to it are the answer.
 /// Such a call is never executed. It ends the run, unless the reply also calls other tools. With
 /// [`ToolChoice::Required`], the model request does not contain [`FINISH`].
+///
+/// Small models, and servers without a parser for the format of the model, write calls as text. If
+/// the whole text of a reply consists of calls of offered tools, the run takes them as calls. A
+/// `<think>` block can precede the calls. Each call is recorded as a
+/// [repair](haft_core::schema::RepairKind::WrittenAsText). The formats of the common model families
+/// are read, for example JSON in a code fence, `<tool_call>` tags, `[add(x=1)]` and `[TOOL_CALLS]`.
+/// Any other text stays text, for example an explanation with an example of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
@@ -71,12 +78,16 @@ impl Dialect for NativeCalls {
         reply
     }
 
-    fn stream_parser(&self, _outputs: Option<&Schema>) -> Box<dyn StreamParser> {
-        Box::new(NativeStreamParser)
+    fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+        Box::new(NativeStreamParser { has_outputs: outputs.is_some(), finish: None })
     }
 
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
         outputs.map(|_| FINISH)
+    }
+
+    fn reads_written_calls(&self) -> bool {
+        true
     }
 }
 
@@ -119,13 +130,30 @@ fn finish_tool(outputs: &Schema) -> DynamicTool {
     })
 }
 
-struct NativeStreamParser;
+struct NativeStreamParser {
+    has_outputs: bool,
+    /// The index of the first call to [`FINISH`], whose arguments are the structured answer.
+    finish: Option<usize>,
+}
 
 impl StreamParser for NativeStreamParser {
     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
             ChatEvent::TextDelta { text } => vec![ReplyDelta::Text(text.clone())],
             ChatEvent::ReasoningDelta { text } => vec![ReplyDelta::Reasoning(text.clone())],
+            ChatEvent::ToolCallStarted { index, name, .. } if self.has_outputs && name == FINISH => {
+                self.finish.get_or_insert(*index);
+                Vec::new()
+            }
+            ChatEvent::ToolCallStarted { index, id, name } => {
+                vec![ReplyDelta::CallStarted { index: *index, id: id.clone(), name: name.clone() }]
+            }
+            ChatEvent::ToolCallDelta { index, arguments } if self.finish == Some(*index) => {
+                vec![ReplyDelta::Output(arguments.clone())]
+            }
+            ChatEvent::ToolCallDelta { index, arguments } => {
+                vec![ReplyDelta::CallArguments { index: *index, arguments: arguments.clone() }]
+            }
             _ => Vec::new(),
         }
     }

@@ -22,12 +22,16 @@ pub struct Reply {
     /// is usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// `true` if the model wrote the calls of the message as text, and
+    /// [`Run::parse_reply`](crate::Run::parse_reply) took them as calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_written_calls: bool,
 }
 
 /// Converts a response without parsing its text, as needed for native function calling.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;
-        Self { message, finish_reason, usage, problem: None }
+        Self { message, finish_reason, usage, problem: None, has_written_calls: false }
     }
 }

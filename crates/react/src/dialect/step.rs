@@ -5,16 +5,16 @@ mod examples;
 mod prompt;
 mod render;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,
     content::Content,
     model::{ChatRequest, ChatResponse, FinishReason, ResponseFormat, ToolChoice},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{FINISH, Prompt, take_finish};
+use super::{FINISH, Prompt, take_finish, written_calls::WrittenCall};
 use crate::dialect::Reply;
 pub(super) use delta_buffer::DeltaBuffer;
 use prompt::StepPrompt;
@@ -22,6 +22,21 @@ use prompt::StepPrompt;
 /// The name of the argument that contains the answer in a [`FINISH`] call, if no outputs are
 /// declared.
 pub(super) const ANSWER_KEY: &str = "answer";
+
+/// Returns the output schema of a step whose [`FINISH`] call has no arguments, because the outputs
+/// are requested afterwards.
+pub(crate) fn bare_finish_schema() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+        let empty = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        Schema::new(empty).unwrap_or_else(|_| Schema::object())
+    });
+    &SCHEMA
+}
+
+/// Returns `true` if `outputs` is the [`bare_finish_schema`].
+fn is_bare(outputs: Option<&Schema>) -> bool {
+    outputs.is_some_and(|outputs| outputs == bare_finish_schema())
+}
 
 /// A text format of ReAct steps, such as one JSON object or three lines.
 pub(super) trait StepFormat: Send + Sync + 'static {
@@ -60,6 +75,8 @@ pub(super) struct ParsedStep {
 pub(super) enum StepAction {
     /// A tool call. `arguments` contains the unparsed arguments.
     Call { name: String, arguments: String },
+    /// Several tool calls, which can include calls to [`FINISH`].
+    Calls(Vec<WrittenCall>),
     /// The end of the run with a [`FINISH`] call. The value contains the arguments of the call.
     Finish(Value),
     /// The end of the run with an answer as text.
@@ -94,9 +111,7 @@ pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option
     // Some servers convert a call in the text to a native tool call. The text then contains no step
     // to parse.
     if !reply.message.tool_calls.is_empty() {
-        if let Some(arguments) = take_finish(&mut reply.message) {
-            set_finish_answer::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
-        }
+        take_finish_call::<F>(&mut reply, outputs);
         return reply;
     }
     let is_complete = reply.finish_reason == FinishReason::Stop;
@@ -118,12 +133,35 @@ pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option
             reply.message.content.clear();
             reply.message.tool_calls = vec![ToolCall::new("", name, arguments)];
         }
+        StepAction::Calls(calls) => {
+            reply.message.content.clear();
+            let calls = calls.into_iter().map(|call| ToolCall::new("", call.name, call.arguments));
+            reply.message.tool_calls = calls.collect();
+            take_finish_call::<F>(&mut reply, outputs);
+        }
         StepAction::Finish(arguments) => set_finish_answer::<F>(&mut reply, arguments, outputs),
+        StepAction::Answer(text) if is_bare(outputs) && text.trim().is_empty() => {
+            set_answer::<F>(&mut reply, Some(Content::json(json!({}))));
+        }
         StepAction::Answer(text) => {
             set_answer::<F>(&mut reply, answer_to_text(Value::String(text)).map(Content::text));
         }
     }
     reply
+}
+
+/// Removes the calls to [`FINISH`] from `reply`. If the reply has no other calls, sets its answer.
+fn take_finish_call<F: StepFormat>(reply: &mut Reply, outputs: Option<&Schema>) {
+    let calls = &mut reply.message.tool_calls;
+    if outputs.is_none() && calls.iter().any(|call| call.name != FINISH) {
+        // Without outputs, the run knows no calls to `FINISH`: the model can finish later.
+        calls.retain(|call| call.name != FINISH);
+    } else if outputs.is_none() {
+        calls.truncate(1);
+    }
+    if let Some(arguments) = take_finish(&mut reply.message) {
+        set_finish_answer::<F>(reply, Value::String(arguments.to_string()), outputs);
+    }
 }
 
 /// Sets the answer of `reply` from `arguments`, the arguments of a [`FINISH`] call.
@@ -142,7 +180,7 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
         None => {
-            let example = F::format_step("why", FINISH, &serde_json::json!({ANSWER_KEY: "the answer"}));
+            let example = F::format_step("why", FINISH, &json!({ANSWER_KEY: "the answer"}));
             reply.problem = Some(format!("Your reply has no answer. To end, write it so:\n{example}"));
         }
     }

@@ -2,7 +2,6 @@
 
 mod answer_scanner;
 mod label;
-mod lenient_json;
 mod nesting;
 mod parser;
 mod section_parser;

@@ -2,7 +2,7 @@
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 
-use haft_core::{agent::AgentErrorKind, call::BoxError};
+use haft_core::{agent::AgentErrorKind, call::BoxError, limits, text::panic_text};
 use tokio::{runtime::Handle, task::JoinError, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -16,6 +16,8 @@ pub(super) enum HookError {
     TimedOut(Duration),
     #[error("it panicked")]
     Panicked,
+    #[error("the run was cancelled")]
+    Cancelled,
     #[error("the runtime has no timer: enable it")]
     NoTimer,
 }
@@ -36,11 +38,13 @@ impl HookError {
         extension: &str,
         hook: &'static str,
     ) -> Result<T, AgentErrorKind> {
-        let result = result.map_err(BoxError::from).and_then(|result| result);
-        result.map_err(|source| AgentErrorKind::HookFailed {
-            hook,
-            source: with_extension_name(extension, source),
-        })
+        let source = match result {
+            Ok(Ok(output)) => return Ok(output),
+            Ok(Err(source)) => source,
+            Err(Self::Cancelled) => return Err(AgentErrorKind::Cancelled),
+            Err(error) => error.into(),
+        };
+        Err(AgentErrorKind::HookFailed { hook, source: with_extension_name(extension, source) })
     }
 }
 
@@ -56,6 +60,9 @@ pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) 
 /// Runs `hook` on a separate tokio task, so the driver continues if the hook panics. The task runs
 /// on the runtime for tool calls, if the context has one. A hook that blocks its thread stops the
 /// driver only if the driver needs the same thread.
+///
+/// After the timeout or a cancellation of the run, the task is aborted, and this function waits for
+/// its end, at most for [`limits::ABORT_WAIT`].
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,
@@ -65,21 +72,27 @@ pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     let timer = catch_unwind(|| sleep(timeout)).map_err(|_no_timer| HookError::NoTimer)?;
     let runtime = cx.run.runtime.clone().unwrap_or_else(Handle::current);
     let cx = cx.clone();
-    let task = AbortOnDropHandle::new(runtime.spawn(async move { hook(cx).await }.in_current_span()));
-    tokio::select! {
+    let cancellation = cx.run.cancellation.clone();
+    let hook = async move { hook(cx).await };
+    let mut task = AbortOnDropHandle::new(runtime.spawn(hook.in_current_span()));
+    let error = tokio::select! {
         biased;
-        ended = task => ended.map_err(log_panic),
-        () = timer => Err(HookError::TimedOut(timeout)),
-    }
+        ended = &mut task => return ended.map_err(log_panic),
+        () = cancellation.cancelled() => HookError::Cancelled,
+        () = timer => HookError::TimedOut(timeout),
+    };
+    // The locks and files of the hook are free when the run ends.
+    task.abort();
+    let _ = tokio::time::timeout(limits::ABORT_WAIT, task).await;
+    Err(error)
 }
 
 /// Logs the panic of a hook. The panic message is not part of the returned error, because it may
 /// contain sensitive data.
 fn log_panic(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(panic = text.unwrap_or("(no text)"), "a hook panicked");
+        tracing::error!("a hook panicked");
+        tracing::debug!(panic = panic_text(&*panic), "panic message of the hook");
     }
     HookError::Panicked
 }

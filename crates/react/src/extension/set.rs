@@ -1,10 +1,11 @@
 //! The extensions of an agent, and the execution of their hooks.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, future::Future, sync::Arc, time::Duration};
 
 use haft_core::{
     ChatModel, Message, Toolset,
-    agent::{AgentErrorKind, RunLimits},
+    agent::{AgentErrorKind, AgentStep, GuardrailPlace, RunLimits},
+    call::BoxError,
     limits,
     usage::Usage,
 };
@@ -15,7 +16,7 @@ use super::{
     step_inputs::join_instructions,
     step_request::PreparedListCache,
 };
-use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply};
+use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply, run::CallReview};
 
 /// The extensions of an agent, in order, and the execution of their hooks.
 ///
@@ -25,16 +26,23 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 /// - at construction: [`adapt_tools`](Self::adapt_tools), [`adapt_model`](Self::adapt_model),
 ///   [`instructions`](Self::instructions) and [`configure`](Self::configure)
 /// - for [`Effect::Prepare`](crate::Effect::Prepare): [`prepare`](Self::prepare)
+/// - for [`Effect::CheckInput`](crate::Effect::CheckInput): [`check_input`](Self::check_input),
+///   before [`Run::on_input_check`]
 /// - for [`Effect::Chat`](crate::Effect::Chat): [`after_reply`](Self::after_reply), before
 ///   [`Run::on_chat`]
+/// - for [`Effect::Call`](crate::Effect::Call): [`check_call`](Self::check_call) for each call,
+///   before any of them is executed, and [`check_result`](Self::check_result), before
+///   [`Run::on_result`]
+/// - for [`Effect::Review`](crate::Effect::Review): [`review_calls`](Self::review_calls), before
+///   [`Run::on_review`]
 /// - for [`Effect::Check`](crate::Effect::Check): [`validate`](Self::validate), before
 ///   [`Run::on_check`]
 ///
 /// The driver also creates [`Entries`](super::Entries) for the run and passes them to the tools as
 /// state. It saves changed entries with [`Run::set_extension_entries`].
 ///
-/// `prepare`, `after_reply` and `validate` run each hook on its own tokio task, with a
-/// [timeout](Self::with_hook_timeout). They need a tokio runtime with a timer.
+/// `prepare`, `after_reply`, `review_calls` and `validate` run each hook on its own tokio task,
+/// with a [timeout](Self::with_hook_timeout). They need a tokio runtime with a timer.
 ///
 /// # Examples
 ///
@@ -85,9 +93,9 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ExtensionSet {
-    extensions: Vec<Extension>,
+    pub(super) extensions: Vec<Extension>,
     /// The maximum duration of each call to a hook.
-    hook_timeout: Duration,
+    pub(super) hook_timeout: Duration,
     prepared: PreparedListCache,
 }
 
@@ -108,7 +116,8 @@ impl ExtensionSet {
         Ok(Self { extensions, hook_timeout: limits::HOOK_TIMEOUT, prepared: PreparedListCache::default() })
     }
 
-    /// Sets the maximum duration of each call to a hook. Default: [`limits::HOOK_TIMEOUT`].
+    /// Sets the maximum duration of each call to a hook. It must be positive: with zero, each hook
+    /// that waits fails. Default: [`limits::HOOK_TIMEOUT`].
     #[must_use]
     pub fn with_hook_timeout(mut self, timeout: Duration) -> Self {
         self.hook_timeout = timeout;
@@ -144,13 +153,20 @@ impl ExtensionSet {
     /// Returns `config` with the [limits](Extension::limits) of the extensions. If an extension has
     /// an [output validator](Extension::output_validator), also sets
     /// [`RunConfig::check_outputs`], so that the run returns
-    /// [`Effect::Check`](crate::Effect::Check).
+    /// [`Effect::Check`](crate::Effect::Check). Does the same for answer guardrails, and sets
+    /// [`RunConfig::check_input`] and [`RunConfig::check_input_beside`] for input guardrails. A
+    /// [review](Extension::review_calls) sets [`RunConfig::review_calls`].
     #[must_use]
     pub fn configure(&self, config: RunConfig) -> RunConfig {
         let limits = self.extensions.iter().map(|extension| extension.limits);
         RunConfig {
             limits: limits.fold(config.limits, lowest_limits),
-            check_outputs: config.check_outputs || self.extensions.iter().any(|it| !it.validators.is_empty()),
+            check_outputs: config.check_outputs
+                || self.has_guardrails(GuardrailPlace::Answer)
+                || self.extensions.iter().any(|it| !it.validators.is_empty()),
+            review_calls: config.review_calls || self.extensions.iter().any(|it| !it.reviews.is_empty()),
+            check_input: config.check_input || self.has_input_guardrails(false),
+            check_input_beside: config.check_input_beside || self.has_input_guardrails(true),
             ..config
         }
     }
@@ -264,13 +280,64 @@ impl ExtensionSet {
         Ok(reply)
     }
 
-    /// Runs the [output validators](Extension::output_validator) on `output`. Returns the changed
-    /// output, for [`Run::on_check`].
+    /// Runs `hook`, a function of the host program that belongs to no extension. Like the hooks of
+    /// the extensions, it runs on its own tokio task, with the
+    /// [timeout](Self::with_hook_timeout) of the set. `kind` is the kind of the hook in the error.
     ///
     /// # Errors
     ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if the hook fails, panics or exceeds the timeout.
+    /// Fails with [`AgentErrorKind::Cancelled`] if the run is cancelled.
+    pub async fn run_hook<T, F>(
+        &self,
+        kind: &'static str,
+        cx: &StepContext,
+        hook: impl FnOnce(StepContext) -> F + Send + 'static,
+    ) -> Result<T, AgentErrorKind>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, BoxError>> + Send,
+    {
+        HookError::flatten(run_hook(self.hook_timeout, cx, hook).await, "", kind)
+    }
+
+    /// Runs the [reviews](Extension::review_calls) of `calls`, the calls of one reply. Returns the
+    /// first review that ends the run, for [`Run::on_review`].
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if a hook fails, panics or exceeds the timeout.
+    /// The run remains valid, and returns the effect again.
+    pub async fn review_calls(
+        &self,
+        calls: Vec<AgentStep>,
+        cx: &StepContext,
+    ) -> Result<CallReview, AgentErrorKind> {
+        let calls: Arc<[AgentStep]> = calls.into();
+        for extension in &self.extensions {
+            let cx = cx.for_extension(&extension.name);
+            for hook in &extension.reviews {
+                let (hook, calls) = (Arc::clone(hook), Arc::clone(&calls));
+                let review = run_hook(self.hook_timeout, &cx, move |cx| hook(calls, cx)).await;
+                let review = HookError::flatten(review, &extension.name, "call review")?;
+                if review != CallReview::Continue {
+                    return Ok(review);
+                }
+            }
+        }
+        Ok(CallReview::Continue)
+    }
+
+    /// Runs the [output validators](Extension::output_validator) on `output`, then the answer
+    /// [guardrails](Extension::guardrail). Returns the changed output, for [`Run::on_check`].
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`OutputError::Blocked`] or [`OutputError::Ended`] if a guardrail blocks the
+    /// output or ends the run.
+    ///
     /// Fails with [`OutputError::Retry`] if a validator rejects the output. Fails with
-    /// [`OutputError::Failed`] if a validator fails, panics or exceeds the timeout. Both errors
+    /// [`OutputError::Failed`] if a validator fails, panics or exceeds the timeout. All errors
     /// must also be passed to [`Run::on_check`].
     pub async fn validate(&self, mut output: Output, cx: &StepContext) -> Result<Output, OutputError> {
         for extension in &self.extensions {
@@ -283,11 +350,16 @@ impl ExtensionSet {
                     OutputError::Failed(source) => {
                         OutputError::Failed(with_extension_name(&extension.name, source))
                     }
-                    OutputError::Retry(problem) => OutputError::Retry(problem),
+                    other => other,
                 })?;
             }
         }
-        Ok(output)
+        self.check_answer(output, cx).await
+    }
+
+    fn has_input_guardrails(&self, is_beside: bool) -> bool {
+        let guardrails = self.extensions.iter().flat_map(|extension| &extension.guardrails);
+        guardrails.filter(|it| it.place() == GuardrailPlace::Input).any(|it| it.is_beside == is_beside)
     }
 }
 
@@ -335,6 +407,8 @@ fn lowest_limits(a: RunLimits, b: RunLimits) -> RunLimits {
         total_tokens: min_limit(a.total_tokens, b.total_tokens),
         input_tokens: min_limit(a.input_tokens, b.input_tokens),
         output_tokens: min_limit(a.output_tokens, b.output_tokens),
+        request_input_tokens: min_limit(a.request_input_tokens, b.request_input_tokens),
+        request_output_tokens: min_limit(a.request_output_tokens, b.request_output_tokens),
         cost: min_limit(a.cost, b.cost),
         time: min_limit(a.time, b.time),
     }

@@ -59,6 +59,13 @@ impl StepContext {
         }
     }
 
+    /// Returns a copy of this context with the entries of the agent builder, for a hook that
+    /// belongs to no extension.
+    #[must_use]
+    pub fn for_builder(&self) -> Self {
+        self.for_extension("")
+    }
+
     /// Returns a copy of this context with the entries of the extension named `extension`.
     pub(super) fn for_extension(&self, extension: &str) -> Self {
         Self { entries: self.entries.for_extension(extension), ..self.clone() }

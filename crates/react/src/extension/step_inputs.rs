@@ -9,7 +9,11 @@ use haft_core::{
 };
 
 use super::{StepRequest, step_request::PreparedListCache};
-use crate::{Dialect, Run, Step, dialect::dialect_for};
+use crate::{
+    Dialect, Run, Step,
+    dialect::dialect_for,
+    host_panic::{catch_panic, profile_of},
+};
 
 /// The inputs of a model request. [`ExtensionSet::prepare`](super::ExtensionSet::prepare) passes
 /// them through the hooks.
@@ -96,7 +100,8 @@ impl StepInputs {
         request.check_tool_list(&self.tools)?;
         request.check_handoff_names(&self.tools, &self.handoff_tools)?;
         let tools = request.prepared_tools(&self.tools, cached);
-        let model_dialect = request.model.as_ref().map(|model| dialect_for(model.profile()));
+        let profile = request.model.as_deref().map(profile_of).transpose();
+        let model_dialect = profile.map_err(|panic| panic.to_string())?.map(dialect_for);
         Ok(Self {
             tools,
             instructions: join_instructions(self.instructions, paragraphs),
@@ -113,8 +118,11 @@ impl StepInputs {
     /// built, but a source may have added the tool since then, or a hook may have renamed a tool or
     /// replaced the dialect.
     pub(super) fn reserved_tool_name(&self, run: &Run) -> Option<(&'static str, &'static str)> {
-        let name = self.dialect.reserved_name(run.config().outputs.as_ref())?;
-        self.tools.get(name).is_some().then(|| (self.dialect.name(), name))
+        let outputs = run.config().outputs.as_ref();
+        // A dialect that panics here fails again, with an error, when it builds the request.
+        let names = || Some((self.dialect.name(), self.dialect.reserved_name(outputs)?));
+        let names = catch_panic("Dialect::reserved_name", names).ok()??;
+        self.tools.get(names.1).is_some().then_some(names)
     }
 }
 

@@ -6,11 +6,13 @@ use std::{
 };
 
 use haft_core::{
-    Message, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult, Transcript,
-    call::ToolResponse, export::async_trait, message::MessageBody, tool::ToolPolicy,
+    Message, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult,
+    Transcript, call::ToolResponse, export::async_trait, message::MessageBody, schema::SchemaError,
+    tool::ToolPolicy,
 };
 use serde_json::{Value, json};
 
+use super::settings::{Handoff, HandoffInput};
 use crate::{
     Run,
     router::Route,
@@ -21,18 +23,28 @@ use crate::{
 const HANDOFF_TARGET_KEY: &str = "handed_to";
 
 /// Returns the name of the tool that hands off to `agent`.
-pub(super) fn tool_name(agent: &str) -> ToolName {
-    ToolName::sanitize(&format!("transfer_to_{agent}"))
+pub(super) fn tool_name(agent: &str, handoff: &Handoff) -> ToolName {
+    let default = || ToolName::sanitize(&format!("transfer_to_{agent}"));
+    handoff.custom_tool_name().map_or_else(default, ToolName::sanitize)
+}
+
+/// Returns the typed arguments of the hand-off with this `result`. `None` if the hand-off has no
+/// typed argument.
+pub(super) fn typed_arguments(result: &ToolResult) -> Option<&Value> {
+    result.output()?.structured.as_ref()
 }
 
 /// A tool that hands off the conversation to the agent `to`.
 pub(super) struct TransferTool {
     definition: ToolDefinition,
     to: String,
+    input: Option<HandoffInput>,
 }
 
 impl TransferTool {
-    pub(super) fn new(route: &Route) -> Self {
+    /// Creates the tool that hands off to the agent of `route`. Fails if the type of its argument
+    /// has no usable schema.
+    pub(super) fn new(route: &Route, handoff: &Handoff) -> Result<Self, SchemaError> {
         let schema = json!({
             "type": "object",
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
@@ -43,13 +55,16 @@ impl TransferTool {
         // step.
         let policy = ToolPolicy { sequential: true, idempotent: true, ..ToolPolicy::default() };
         let name = &route.name;
-        let description =
-            format!("Hands the conversation to {name}, who answers in your place. {}", route.description);
-        let definition = ToolDefinition::new(tool_name(name), Schema::object())
-            .with_input_schema(schema)
-            .with_description(description.trim())
-            .with_policy(policy);
-        Self { definition, to: name.clone() }
+        let default =
+            || format!("Hands the conversation to {name}, who answers in your place. {}", route.description);
+        let description = handoff.custom_description().map_or_else(default, str::to_owned);
+        let input = handoff.typed_input()?;
+        let definition = match &input {
+            Some(input) => ToolDefinition::new(tool_name(name, handoff), input.schema.clone()),
+            None => ToolDefinition::new(tool_name(name, handoff), Schema::object()).with_input_schema(schema),
+        };
+        let definition = definition.with_description(description.trim()).with_policy(policy);
+        Ok(Self { definition, to: name.clone(), input })
     }
 }
 
@@ -59,9 +74,16 @@ impl Tool for TransferTool {
         &self.definition
     }
 
-    async fn call(&self, _arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
+        if let Some(input) = &self.input {
+            (input.check)(&arguments)?;
+        }
         cx.state::<HandoffSlot>()?.hand_off_to(&self.to)?;
-        Ok(format!("Handed to {}, who goes on from here.", self.to).into())
+        let mut output = ToolOutput::from(format!("Handed to {}, who goes on from here.", self.to));
+        // The result contains the arguments after their repair, also if the run is resumed by
+        // another process before the hand-off.
+        output.structured = self.input.as_ref().map(|_| arguments);
+        Ok(output.into())
     }
 }
 
@@ -146,10 +168,13 @@ pub(super) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HANDOFF_TARGET_KEY).filter(|_| is_hint(message))?.as_str()
 }
 
-/// Returns a sentence with the name `from` of the previous agent and, if given, its reason for the
-/// hand-off. The reason is an argument of the hand-off call, which is found in `transcript` by the
-/// call id of `result`.
+/// Returns a sentence with the name `from` of the previous agent and, if given, the typed arguments
+/// of the hand-off or its reason. The reason is an argument of the hand-off call, which is found in
+/// `transcript` by the call id of `result`.
 pub(super) fn handoff_reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
+    if let Some(arguments) = typed_arguments(result) {
+        return format!("{from} hands off: {arguments}");
+    }
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);
     let arguments = call.and_then(|call| call.arguments.value().ok());

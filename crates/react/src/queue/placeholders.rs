@@ -77,7 +77,7 @@ impl Resolver for QueueResolver {
             return output;
         }
         output.text = results.resolve_text(&output.text).into_owned();
-        for value in output.outputs.values_mut() {
+        for value in output.outputs.values_mut().chain(&mut output.value) {
             if let Some(resolved) = results.resolve_value(value) {
                 *value = resolved;
             }

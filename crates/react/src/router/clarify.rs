@@ -43,10 +43,12 @@ pub(super) fn clarifying_answer(mut transcript: Transcript, question: String, us
     RunAnswer {
         text: question,
         outputs: Map::new(),
+        value: None,
         steps: Vec::new(),
         usage,
         stop_reason: StopReason::Clarification,
         agent: None,
+        guardrails: Vec::new(),
         transcript,
     }
 }

@@ -4,7 +4,7 @@ use haft_core::{
     ChatModel, Message, Schema, ToolName, Transcript,
     agent::AgentError,
     export::async_trait,
-    model::{ChatRequest, ChatResponse, ResponseFormat},
+    model::{ChatRequest, ChatResponse, ModelError, ResponseFormat},
     schema::{RepairPolicy, repair},
     text::truncate_with_ellipsis,
     usage::Usage,
@@ -53,8 +53,8 @@ impl Classifier for ModelClassifier {
         let mut messages = vec![Message::user(task_prompt(conversation))];
         let mut usage = Usage::default();
         for _ in 0..MAX_REQUESTS {
-            let response = self.0.chat(&self.build_request(table, &schema, messages.clone())).await;
-            let response = response.map_err(|error| {
+            let chat = async { self.0.chat(&self.build_request(table, &schema, messages.clone())).await };
+            let response = ModelError::catch_panic(chat).await.map_err(|error| {
                 AgentError::from(error)
                     .with_transcript_and_usage(Transcript::new(), usage + Usage::failed_request())
             })?;

@@ -4,7 +4,7 @@ use std::{mem, sync::Arc};
 
 use haft_core::{ToolCall, ToolResult, agent::AgentErrorKind, call::FailureKind, limits};
 
-use super::{CallSelection, Resolver, Run, RunError, RunState, message_metadata};
+use super::{CallSelection, Run, RunError, RunState, Step, message_metadata};
 use crate::open_calls::{OpenCalls, failure_result};
 
 impl Run {
@@ -17,8 +17,8 @@ impl Run {
     /// call to a tool in [`stop_on`](super::RunConfig::stop_on) does not end the run.
     ///
     /// The results of a batch are recorded in one message of the transcript, which
-    /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
-    /// the model.
+    /// [`call_results`](super::call_results) reads. Without a [`Resolver`](super::Resolver), this
+    /// message is sent to the model.
     ///
     /// If a tool adds calls, the driver must add them before it reports the result of the tool,
     /// because a run that is saved after the report and before the addition loses the calls.
@@ -29,8 +29,8 @@ impl Run {
     /// would exceed [`QUEUE_CALLS_TOTAL`](limits::QUEUE_CALLS_TOTAL), or if an id is empty or
     /// already used. Fails with [`RunError::ReplyInProgress`] between
     /// [`Effect::Chat`](super::Effect::Chat) and the call to [`next`](Self::next) that applies the
-    /// reply, and during the validation of an output, because the run may then end without another
-    /// step boundary. After an error, none of the calls is added.
+    /// reply, and during a review or the validation of an output, because the run may then end
+    /// without another step boundary. After an error, none of the calls is added.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -38,7 +38,10 @@ impl Run {
         }
         match self.state() {
             RunState::Finishing | RunState::Finished | RunState::Cancelled => return Err(RunError::Ended),
-            state @ (RunState::AwaitingReply | RunState::ReplyReceived | RunState::CheckingOutput) => {
+            state @ (RunState::AwaitingReply
+            | RunState::ReplyReceived
+            | RunState::ReviewingCalls
+            | RunState::CheckingOutput) => {
                 return Err(RunError::ReplyInProgress(state));
             }
             _ => {}
@@ -63,15 +66,12 @@ impl Run {
     /// calls that can never be executed. Returns `false` if the run has no added calls. Returns
     /// `true` if the run was changed and must be advanced again. Fails if a limit forbids the calls
     /// and ends the run.
-    pub(super) fn start_added_calls(
-        &mut self,
-        resolver: Option<&dyn Resolver>,
-    ) -> Result<bool, AgentErrorKind> {
+    pub(super) fn start_added_calls(&mut self, step: &Step<'_>) -> Result<bool, AgentErrorKind> {
         if self.head.added_calls.is_empty() {
             return Ok(false);
         }
         let waiting = mem::take(&mut self.head.added_calls);
-        let selection = match resolver {
+        let selection = match step.resolver {
             Some(resolver) => resolver.select(&self.transcript, waiting),
             None => CallSelection { ready: waiting, ..CallSelection::default() },
         };
@@ -88,7 +88,7 @@ impl Run {
             return Ok(true);
         }
         let purpose = self.head.state.purpose();
-        let limit = self.count_calls(purpose, ready.len());
+        let limit = self.count_calls(purpose, ready.len(), step.budget);
         self.head.state.start_added_calls(OpenCalls::new(ready));
         match limit {
             Some(limit) => self.deny_calls(limit).map(|()| true),

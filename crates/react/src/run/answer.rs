@@ -4,23 +4,28 @@
 use std::mem;
 
 use haft_core::{
-    agent::{AgentErrorKind, RunAnswer, StopReason},
+    agent::{AgentErrorKind, AgentStep, RunAnswer, StopReason},
     content::Content,
     message::{AssistantMessage, MessageBody},
+    model::FinishReason,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Effect, Output, Run, Step, agent_steps,
+    answer_calls::is_answer,
+    output_schema::value_text,
+    parse_answer::parse_answer,
     state::{RequestPurpose, State},
 };
+use crate::dialect::{FINISH, Reply};
 
 impl Run {
     /// Builds the answer from `output`, or from the last message of the transcript if `output` is
     /// `None`.
     pub(super) fn build_answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
         let last = self.transcript.messages().last().map(|message| message.body());
-        let Output { text, outputs, .. } = match (output, last) {
+        let Output { text, outputs, value, .. } = match (output, last) {
             (Some(output), _) => output.clone(),
             (None, Some(MessageBody::Assistant(message))) => self.output_of(message, stop_reason),
             (None, _) => Output::empty(stop_reason),
@@ -28,12 +33,46 @@ impl Run {
         RunAnswer {
             text,
             outputs,
-            steps: agent_steps(self.transcript.messages().get(self.head.first_message..).unwrap_or_default()),
+            value,
+            steps: self.steps(),
             usage: self.head.usage,
             stop_reason,
             agent: None,
+            guardrails: self.head.guardrails.clone(),
             transcript: self.transcript.clone(),
         }
+    }
+
+    /// Returns the structured output that the model wrote as text or as a bare value in `reply`,
+    /// the reply to the request in flight. `None` if the dialect has already parsed the output as
+    /// an object, or if there is no valid output.
+    ///
+    /// The deltas of a [`StreamParser`](crate::dialect::StreamParser) contain this output only as
+    /// text. A driver emits it as [`RunEvent::PartialOutput`](haft_core::RunEvent::PartialOutput)
+    /// when the reply is complete.
+    pub fn written_output(&self, reply: &Reply) -> Option<Value> {
+        let Reply { message, finish_reason, problem, .. } = reply;
+        let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+        let is_answer = message.tool_calls.is_empty() && message.refusal.is_none() && problem.is_none();
+        let is_parsed = match message.content.as_slice() {
+            [] => true,
+            [Content::Json { value }] => value.is_object(),
+            _ => false,
+        };
+        if is_cut || !is_answer || is_parsed {
+            return None;
+        }
+        parse_answer(&self.head.config, self.outputs()?, &message.content).ok()
+    }
+
+    /// Returns the calls of this run with their results, without calls that give the outputs.
+    fn steps(&self) -> Vec<AgentStep> {
+        let own = self.transcript.messages().get(self.head.first_message..).unwrap_or_default();
+        let mut steps = agent_steps(own);
+        if self.head.config.outputs.is_some() {
+            steps.retain(|step| step.tool_name != FINISH);
+        }
+        steps
     }
 
     /// Uses the tool result at the transcript index `index` as the output of the run. If the run
@@ -42,9 +81,16 @@ impl Run {
     pub(super) fn stop_with_result(
         &mut self,
         index: usize,
+        purpose: RequestPurpose,
         step: &Step<'_>,
     ) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.start_added_calls(step.resolver)? {
+        if self.start_added_calls(step)? {
+            return Ok(None);
+        }
+        if let Some(output) = self.output_of_answer_call(index, purpose) {
+            let output = Box::new(self.resolve_output(output, step.resolver));
+            let next = self.end_with_output(output, purpose);
+            self.head.state.stop_with_output(next);
             return Ok(None);
         }
         let message = self.transcript.messages().get(index).map(|message| message.body());
@@ -52,27 +98,52 @@ impl Run {
             Some(MessageBody::Tool(result)) => result.output(),
             _ => None,
         };
-        let data = result.and_then(|result| result.structured.as_ref()).and_then(Value::as_object);
-        let output = Output {
-            text: result.map(|result| result.text().into_owned()).unwrap_or_default(),
-            outputs: data.cloned().unwrap_or_default(),
-            stop_reason: StopReason::Tool,
+        let (value, outputs) = match result.and_then(|result| result.structured.clone()) {
+            Some(Value::Object(outputs)) => (None, outputs),
+            value => (value, Map::new()),
         };
+        let text = result.map(|result| result.text().into_owned()).unwrap_or_default();
+        let output = Output { text, outputs, value, ..Output::empty(StopReason::Tool) };
         // Resolve placeholders before the validation: a placeholder is a string, but the result
         // that replaces it may have another type.
-        let mut output = Box::new(self.resolve_output(output, step.resolver));
-        if let Some(declared) = &self.head.config.outputs {
-            let outputs = Value::Object(mem::take(&mut output.outputs));
-            if let (true, Value::Object(outputs)) = (declared.is_valid(&outputs), outputs) {
-                output.outputs = outputs;
-            }
-        }
-        self.head.state.stop_with_output(if self.head.config.check_outputs {
-            State::CheckingOutput { purpose: RequestPurpose::Step, output, message: None }
-        } else {
-            State::finishing(StopReason::Tool, Some(output))
-        });
+        let output = Box::new(self.resolve_output(output, step.resolver));
+        let next = self.stop_with_output(output);
+        self.head.state.stop_with_output(next);
         Ok(None)
+    }
+
+    /// Returns the state of a run that ends with `output`, the output of tools or of a review.
+    /// Structured data that does not fit the declared schema is removed.
+    pub(super) fn stop_with_output(&self, mut output: Box<Output>) -> State {
+        if self.head.config.outputs.is_some() {
+            (output.value, output.outputs) = self.declared_outputs_of(&mut output);
+        }
+        self.end_with_output(output, RequestPurpose::Step)
+    }
+
+    /// Returns the state of a run that ends with `output`, after a request with this `purpose`.
+    fn end_with_output(&self, output: Box<Output>, purpose: RequestPurpose) -> State {
+        if self.head.config.check_outputs {
+            State::CheckingOutput { purpose, output, message: None }
+        } else {
+            State::finishing(output.stop_reason, Some(output))
+        }
+    }
+
+    /// Returns the output that a call to `finish` gave beside other calls. `index` is the
+    /// transcript index of the result of this call. `None` if the result is the result of another
+    /// tool.
+    fn output_of_answer_call(&self, index: usize, purpose: RequestPurpose) -> Option<Output> {
+        let schema = self.head.config.outputs.as_ref()?;
+        let earlier = self.transcript.messages().get(..=index)?;
+        let MessageBody::Tool(result) = earlier.last()?.body() else { return None };
+        let calls = earlier.iter().rev().flat_map(|message| message.tool_calls());
+        let call = calls.into_iter().find(|call| call.id == result.call_id && is_answer(call))?;
+        let outputs = self.parse_answer_call(schema, call).ok()?;
+        let message =
+            AssistantMessage { content: vec![Content::Json { value: outputs }], ..Default::default() };
+        let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
+        Some(self.output_of(&message, stop_reason))
     }
 
     /// Converts `message` to an output. The output has structured data if the run declares outputs,
@@ -82,10 +153,34 @@ impl Run {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),
             _ => None,
         };
-        Output {
-            text: message.refusal.clone().unwrap_or_else(|| message.text()),
-            outputs: outputs.cloned().unwrap_or_default(),
-            stop_reason,
-        }
+        let (value, outputs) = self.head.config.split_outputs(outputs.cloned().unwrap_or_default());
+        let text = match (&message.refusal, &value) {
+            (Some(refusal), _) => refusal.clone(),
+            (None, Some(value)) => value_text(value),
+            (None, None) => message.text(),
+        };
+        Output { text, outputs, value, ..Output::empty(stop_reason) }
+    }
+
+    /// Takes the structured data of `output`, the result of a stop tool, if it is valid for the
+    /// declared outputs. If the declared output is not an object, the result can also be its text,
+    /// such as `42` for a number.
+    fn declared_outputs_of(&self, output: &mut Output) -> (Option<Value>, Map<String, Value>) {
+        let config = &self.head.config;
+        let is_declared = |outputs: &Value| config.outputs.as_ref().is_some_and(|it| it.is_valid(outputs));
+        let (value, outputs) = (output.value.take(), mem::take(&mut output.outputs));
+        let candidates: Vec<_> = match (&config.output_property, value) {
+            (None, _) => vec![(None, outputs)],
+            (Some(_), Some(value)) => vec![(Some(value), Map::new())],
+            (Some(_), None) if outputs.is_empty() => {
+                let values = [serde_json::from_str(&output.text).ok(), Some(output.text.as_str().into())];
+                values.into_iter().flatten().map(|value| (Some(value), Map::new())).collect()
+            }
+            (Some(_), None) => vec![(Some(Value::Object(outputs)), Map::new())],
+        };
+        let is_valid = |(value, outputs): &(Option<Value>, Map<String, Value>)| {
+            is_declared(&config.join_outputs(value.clone(), outputs.clone()))
+        };
+        candidates.into_iter().find(is_valid).unwrap_or_default()
     }
 }

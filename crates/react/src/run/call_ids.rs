@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_core::{Message, ToolCall, message::MessageBody};
+use haft_core::{Message, ToolCall};
 use serde_json::Value;
 
 use super::{call_results, head::RunData};
@@ -24,10 +24,10 @@ impl CallIds {
 
     /// Inserts the ids of the new `calls`. If the id of a call is empty or already used, the call
     /// gets a new id first.
-    pub(super) fn insert_unique(&mut self, calls: &mut [ToolCall]) {
+    pub(super) fn insert_unique<'c>(&mut self, calls: impl IntoIterator<Item = &'c mut ToolCall>) {
         for call in calls {
             if call.id.is_empty() || !self.0.insert(call.id.clone()) {
-                call.id = self.new_id();
+                call.id = self.unique_id("", &[]);
                 self.0.insert(call.id.clone());
             }
         }
@@ -46,27 +46,20 @@ impl CallIds {
         None
     }
 
-    /// Returns an unused id, such as `call_3`.
-    fn new_id(&self) -> String {
-        let mut number = self.0.len() + 1;
+    /// Returns `id`, or an unused id such as `call_3` if `id` is empty, already used or in
+    /// `reserved`.
+    pub(super) fn unique_id(&self, id: &str, reserved: &[String]) -> String {
+        let is_used = |id: &str| self.0.contains(id) || reserved.iter().any(|reserved| reserved == id);
+        if !id.is_empty() && !is_used(id) {
+            return id.to_owned();
+        }
+        let mut number = self.0.len() + reserved.len() + 1;
         loop {
             let id = format!("call_{number}");
-            if !self.0.contains(&id) {
+            if !is_used(&id) {
                 return id;
             }
             number += 1;
         }
     }
-}
-
-/// Returns the calls in `messages` that have no result.
-pub(super) fn open_calls(messages: &[Arc<Message>]) -> Vec<&ToolCall> {
-    let mut open: Vec<&ToolCall> = Vec::new();
-    for message in messages {
-        match message.body() {
-            MessageBody::Tool(result) => open.retain(|call| call.id != result.call_id),
-            _ => open.extend(message.tool_calls()),
-        }
-    }
-    open
 }

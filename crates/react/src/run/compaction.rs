@@ -13,18 +13,24 @@ impl Run {
     /// such messages, if a summary was already requested since the last reply, or if the limits
     /// allow no further request.
     pub(super) fn begin_compaction(&mut self) -> bool {
-        let range = self.head.context_range;
-        if range.is_summarized || self.reached_limit().is_some() {
-            return false;
-        }
-        let steps = self.steps_from(range.steps);
-        if steps.len() < 2 && range.earlier >= self.head.first_message {
-            return false;
-        }
-        let until = steps.last().map_or(self.transcript.len(), |last| last.start);
+        let Some(until) = self.compaction_end() else { return false };
         self.head.context_range.is_summarized = true;
         self.head.state.start_compaction(until);
         true
+    }
+
+    /// Returns the message index up to which a compaction would summarize the messages. `None` if
+    /// no compaction can start.
+    pub(super) fn compaction_end(&self) -> Option<usize> {
+        let range = self.head.context_range;
+        if range.is_summarized || self.reached_limit().is_some() {
+            return None;
+        }
+        let steps = self.steps_from(range.steps);
+        if steps.len() < 2 && range.earlier >= self.head.first_message {
+            return None;
+        }
+        Some(steps.last().map_or(self.transcript.len(), |last| last.start))
     }
 
     /// Returns [`Effect::Compact`] with the messages to summarize if the run is in the state

@@ -41,12 +41,21 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
     /// The schema of the answer. The schema must describe a JSON object. `None` means that the
-    /// answer is text. Default: `None`.
+    /// answer is text. For any other type, see [`declare_output`](Self::declare_output). Default:
+    /// `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
+    /// The required property of `outputs` that contains the output of the run, if the output is not
+    /// an object. `None` means that the whole object is the output. Default: `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_property: Option<String>,
     /// The model request in which the model returns the declared outputs. Default: the request of
     /// the last step.
     pub output_strategy: OutputStrategy,
+    /// The handling of a reply that gives the declared outputs beside other calls. Default: the
+    /// answer ends the run, and the other calls are not executed.
+    #[serde(skip_serializing_if = "EndStrategy::is_early")]
+    pub end_strategy: EndStrategy,
     /// The tool choice of model requests. After the model has made the required call, later
     /// requests use [`ToolChoice::Auto`]. Default: [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
@@ -59,6 +68,25 @@ pub struct RunConfig {
     /// [validated](super::Effect::Check) it. Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
+    /// `true` if the run repairs calls and results of the earlier conversation that are not paired,
+    /// for example after an import or a crash. The model requests then contain a failure for each
+    /// call without a result, and omit each result without a call and each further result of a
+    /// call. A result that does not directly follow its call is moved there. The transcript stays
+    /// unchanged. `false` means that such a conversation is an error. Default: `false`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub repair_history: bool,
+    /// `true` if the driver [decides](super::Effect::Review) after the calls of each reply whether
+    /// the run continues. Not used if a stop tool succeeded. Default: `false`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub review_calls: bool,
+    /// `true` if the driver [checks](super::Effect::CheckInput) new messages of the user before the
+    /// next model request. Default: `false`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub check_input: bool,
+    /// `true` if the driver checks new messages of the user beside the next model request. The
+    /// reply is not applied before the driver has reported the outcome. Default: `false`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub check_input_beside: bool,
     /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
     /// The selection of messages for model requests. By default, each request contains the whole
@@ -90,6 +118,33 @@ pub enum OutputStrategy {
     Extraction,
 }
 
+/// The handling of a reply that gives the declared outputs with a call to
+/// [`FINISH`](crate::dialect::FINISH) beside other calls.
+///
+/// The first valid answer is the answer of the run. Further answers are not used. An answer that
+/// does not fit the schema gets the error as its result, and if no answer is valid, the other calls
+/// are executed and the run continues. The transcript contains the whole reply, with one result for
+/// each call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EndStrategy {
+    /// The answer ends the run. The other calls are not executed, and their results contain the
+    /// reason. No approvals are requested.
+    #[default]
+    Early,
+    /// The other calls are executed first, also if they fail. If a call needs a decision, the run
+    /// is suspended. The answer then ends the run, also if a stop tool or a hand-off was called.
+    /// The other calls are not executed if a limit forbids them or if the model must answer.
+    Exhaustive,
+}
+
+impl EndStrategy {
+    fn is_early(&self) -> bool {
+        *self == Self::Early
+    }
+}
+
 /// The action of a run when it reaches a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -110,10 +165,16 @@ impl Default for RunConfig {
             limit_action: LimitAction::default(),
             inputs: None,
             outputs: None,
+            output_property: None,
             output_strategy: OutputStrategy::default(),
+            end_strategy: EndStrategy::default(),
             tool_choice: ToolChoice::Auto,
             stop_on: BTreeSet::new(),
             check_outputs: false,
+            repair_history: false,
+            review_calls: false,
+            check_input: false,
+            check_input_beside: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
             max_repeated_calls: Some(limits::REPEATED_CALLS),

@@ -1,12 +1,12 @@
 //! Selection of messages for model requests. The transcript itself always contains all messages.
 
-use std::{ops::Range, sync::Arc};
+use std::{mem, ops::Range, sync::Arc};
 
-use haft_core::{Message, message::TranscriptView};
+use haft_core::{Message, agent::Limit, message::TranscriptView, usage::Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Resolver, Run,
+    Resolver, Run, RunConfig,
     head::{is_false, is_zero},
     message_metadata::{self, unsummarized_count},
     segments,
@@ -79,8 +79,17 @@ pub(super) struct ContextRange {
     /// The number of summaries that this run has requested. They count towards the request limit.
     pub(super) summaries: u32,
     /// The number of tokens in the last request and its reply. Reset to 0 when it exceeds
-    /// [`ContextConfig::tokens`], so that one reply shortens the context only once.
+    /// [`ContextConfig::tokens`] or the limit of one request, so that one reply shortens the
+    /// context only once.
     tokens: u64,
+    /// `true` if the context was shortened since the last reply because of
+    /// [`RunLimits::request_input_tokens`](haft_core::agent::RunLimits::request_input_tokens).
+    #[serde(skip_serializing_if = "is_false")]
+    is_shortened: bool,
+    /// The number of input tokens of the last request, if the context was shortened for this
+    /// request because of the limit of one request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shortened_tokens: Option<u64>,
 }
 
 impl ContextRange {
@@ -128,29 +137,64 @@ impl Run {
         let ranges = ranges
             .flat_map(|range| segments::without_summaries_and_results(messages, range, resolver.is_some()));
         let summary = self.head.context_range.summary.map(|summary| summary..summary + 1);
-        let view = self.transcript.view_ranges(summary.into_iter().chain(ranges));
-        match resolver {
-            Some(resolver) => view.with_replacements(resolver.messages(&self.transcript)),
-            None => view,
+        let ranges = summary.into_iter().chain(ranges);
+        let replaced = match resolver {
+            None => Arc::clone(&self.replaced),
+            Some(resolver) => {
+                let mut resolved = resolver.messages(&self.transcript);
+                if !self.replaced.is_empty() {
+                    let own = self.replaced.iter().map(|(index, it)| (*index, Arc::clone(it)));
+                    Arc::make_mut(&mut resolved).extend(own);
+                }
+                resolved
+            }
+        };
+        if let Some(repairs) = &self.repairs {
+            return repairs.view(messages, ranges, &replaced);
         }
+        let view = self.transcript.view_ranges(ranges);
+        if replaced.is_empty() { view } else { view.with_replacements(replaced) }
     }
 
-    /// Stores the token count of a request and its reply. Also resets the number of omitted turns
-    /// and steps, and allows a new summary.
-    pub(super) fn record_reply_tokens(&mut self, tokens: u64) {
+    /// Stores the token counts in `usage`, the usage of a request and its reply. Also resets the
+    /// number of omitted turns and steps, and allows a new summary.
+    pub(super) fn record_reply_tokens(&mut self, usage: &Usage) {
         let range = &mut self.head.context_range;
-        (range.tokens, range.omissions, range.is_summarized) = (tokens, 0, false);
+        (range.tokens, range.omissions, range.is_summarized) = (usage.total_tokens(), 0, false);
+        range.shortened_tokens = mem::take(&mut range.is_shortened).then_some(usage.input_tokens);
     }
 
-    /// Returns `true` if the last request and its reply exceeded [`ContextConfig::tokens`]. Returns
-    /// `true` only once per reply.
+    /// Returns `true` if the last request and its reply exceeded [`ContextConfig::tokens`] or the
+    /// limit of one request. Returns `true` only once per reply.
     pub(super) fn take_tokens_exceeded(&mut self) -> bool {
-        let limit = self.head.config.context.tokens;
-        let exceeds = limit.is_some_and(|limit| self.head.context_range.tokens > limit);
+        let RunConfig { context, limits, .. } = &self.head.config;
+        let tokens = self.head.context_range.tokens;
+        let is_above = |limit: Option<u64>| limit.is_some_and(|limit| tokens > limit);
+        let is_limited = is_above(limits.request_input_tokens);
+        let exceeds = is_limited || is_above(context.tokens);
         if exceeds {
-            self.head.context_range.tokens = 0;
+            let range = &mut self.head.context_range;
+            (range.tokens, range.is_shortened) = (0, is_limited);
         }
         exceeds
+    }
+
+    /// Returns the limit on the tokens of one request if the next request exceeds it and the
+    /// context cannot be shortened, or if the last request exceeded it with a shortened context.
+    pub(super) fn exceeded_request_limit(&self) -> Option<Limit> {
+        let limit = self.head.config.limits.request_input_tokens?;
+        let ContextRange { tokens, shortened_tokens, .. } = self.head.context_range;
+        let exceeded = |tokens| (tokens > limit).then_some(Limit::RequestInputTokens { limit, tokens });
+        shortened_tokens
+            .and_then(exceeded)
+            .or_else(|| exceeded(tokens).filter(|_| !self.can_shorten_context()))
+    }
+
+    /// Returns `true` if [`shorten_context`](Self::shorten_context) would start a compaction or
+    /// omit a turn or step.
+    fn can_shorten_context(&self) -> bool {
+        let can_compact = self.head.config.context.compaction && self.compaction_end().is_some();
+        can_compact || self.range_without_oldest().is_some()
     }
 
     /// Shortens the context: starts a compaction, or omits the oldest turn or step if compaction is
@@ -163,20 +207,26 @@ impl Run {
     /// or if [`ContextConfig::omissions`] turns and steps were already omitted since the last
     /// reply.
     pub(super) fn omit_oldest(&mut self) -> bool {
-        if self.head.context_range.omissions >= self.head.config.context.omissions {
-            return false;
+        let Some(range) = self.range_without_oldest() else { return false };
+        self.head.context_range = range;
+        tracing::warn!("the context is too long for the model: the oldest turn or step is omitted");
+        true
+    }
+
+    /// Returns the context without its oldest turn or step. `None` if none can be omitted.
+    fn range_without_oldest(&self) -> Option<ContextRange> {
+        let mut range = self.head.context_range;
+        if range.omissions >= self.head.config.context.omissions {
+            return None;
         }
-        let turns = self.turns_from(self.head.context_range.earlier);
-        let steps = self.steps_from(self.head.context_range.steps);
-        let range = &mut self.head.context_range;
+        let (turns, steps) = (self.turns_from(range.earlier), self.steps_from(range.steps));
         match (turns.first(), steps.as_slice()) {
             (Some(oldest), _) => range.earlier = oldest.end,
             (None, [oldest, _, ..]) => range.steps = oldest.end,
-            _ => return false,
+            _ => return None,
         }
         range.omissions += 1;
-        tracing::warn!("the context is too long for the model: the oldest turn or step is omitted");
-        true
+        Some(range)
     }
 
     /// Returns the message indices of the first turn and the first step to send. At most

@@ -6,20 +6,29 @@ use haft_core::{
     usage::Usage,
 };
 
-use super::call_ids;
+use super::history::UnpairedCalls;
 
 /// Appends the messages `new` to a copy of the conversation `earlier`, and checks that a run can
 /// start with the result.
 ///
 /// # Errors
 ///
-/// Fails if the conversation is empty or a call has no result, because providers reject requests
-/// with an empty conversation or an open call. The error contains the conversation without the new
-/// messages.
+/// Fails if the conversation is empty, a call has no result, or a result does not follow its call,
+/// because providers reject requests with an empty conversation or unpaired calls. The error
+/// contains the conversation without the new messages.
 pub fn append_to_conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
+    append(earlier, new, false)
+}
+
+/// Like [`append_to_conversation`]. If `repairs` is `true`, accepts unpaired calls and results.
+pub(super) fn append(
+    earlier: &Transcript,
+    new: Vec<Message>,
+    repairs: bool,
+) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
-    match find_problem(&transcript) {
+    match find_problem(&transcript, repairs) {
         None => Ok(transcript),
         Some(problem) => Err(start_error(AgentErrorKind::InvalidInput(problem), earlier)),
     }
@@ -39,18 +48,9 @@ pub fn set_timestamps(messages: &mut [Message]) {
     }
 }
 
-fn find_problem(transcript: &Transcript) -> Option<String> {
+fn find_problem(transcript: &Transcript, repairs: bool) -> Option<String> {
     if transcript.is_empty() {
         return Some("there is nothing to say".to_owned());
     }
-    let open = call_ids::open_calls(transcript.messages());
-    if open.is_empty() {
-        return None;
-    }
-    let open: Vec<_> = open.iter().map(|call| format!("{:?} ({})", call.id, call.name)).collect();
-    Some(format!(
-        "calls of the conversation are still open: {}; resume the run that waits with `RunInput::resume` and their \
-         answers, or close them with `Run::cancel` and go on with the transcript of that run",
-        open.join(", ")
-    ))
+    if repairs { None } else { UnpairedCalls::find(transcript.messages()).describe() }
 }

@@ -1,16 +1,22 @@
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use haft_core::{
     Message, Timestamp, ToolCall,
-    agent::RunAnswer,
+    agent::{AgentErrorKind, AgentStep, RunAnswer},
     call::{PendingCall, ResumedCalls},
     message::TranscriptView,
     model::{ChatRequest, ChatSettings, ToolChoice},
+    tool::FailedAttempts,
     toolset::ToolList,
 };
 
-use super::{Output, Resolver};
+use super::{InputCheck, Output, Resolver, Run, RunBudget};
 use crate::Dialect;
+
+/// A function that changes the view of the conversation for a request. See
+/// [`Step::history`].
+pub type ViewChange<'a> =
+    dyn Fn(TranscriptView, &Run) -> Result<TranscriptView, AgentErrorKind> + Send + Sync + 'a;
 
 /// The inputs of one step. They are passed to [`Run::next`](super::Run::next) and are not saved
 /// with the run.
@@ -34,15 +40,32 @@ pub struct Step<'a> {
     /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
     /// none.
     pub resolver: Option<&'a dyn Resolver>,
+    /// The budget of the run, if the run can be nested in another run. The run takes its requests
+    /// and calls from the budgets of the enclosing runs. Default: none.
+    pub budget: Option<&'a RunBudget>,
+    /// The change of the conversation's view for the request, such as
+    /// [`ExtensionSet::process_history`](crate::extension::ExtensionSet::process_history). The
+    /// transcript is not changed. Default: none.
+    pub history: Option<&'a ViewChange<'a>>,
     /// The current time. Used as the creation time of new messages, and to measure the elapsed time
     /// of the run.
     pub now: Timestamp,
 }
 
 impl<'a> Step<'a> {
-    /// Creates the inputs of a step without instructions, overrides or a resolver.
+    /// Creates the inputs of a step without instructions, overrides, a resolver or a budget.
     pub fn new(tools: &'a ToolList, dialect: &'a dyn Dialect, now: Timestamp) -> Self {
-        Self { tools, dialect, instructions: None, tool_choice: None, settings: None, resolver: None, now }
+        Self {
+            tools,
+            dialect,
+            instructions: None,
+            tool_choice: None,
+            settings: None,
+            resolver: None,
+            budget: None,
+            history: None,
+            now,
+        }
     }
 }
 
@@ -69,6 +92,12 @@ pub enum Effect {
     /// [state](super::Run::state) is then [`RunState::CallingTools`](super::RunState::CallingTools)
     /// instead of [`RunState::Preparing`](super::RunState::Preparing).
     Prepare,
+    /// Check the input of the run with the input guardrails, and report the outcome with
+    /// [`Run::on_input_check`](super::Run::on_input_check). Returned only if
+    /// [`RunConfig::check_input`](super::RunConfig::check_input) or
+    /// [`RunConfig::check_input_beside`](super::RunConfig::check_input_beside) is set. The run
+    /// returns no [`Call`](Self::Call) and no answer before the outcome is reported.
+    CheckInput(InputCheck),
     /// Send this request to the model, and report the reply with
     /// [`Run::on_chat`](super::Run::on_chat).
     Chat(Box<ChatRequest>),
@@ -81,6 +110,10 @@ pub enum Effect {
     Compact(TranscriptView),
     /// Validate this output, and report the result with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
+    /// Decide about the next action after these calls of one reply, and report it with
+    /// [`Run::on_review`](super::Run::on_review). All calls have results, which may be failures.
+    /// Returned only if [`RunConfig::review_calls`](super::RunConfig::review_calls) is set.
+    Review(Vec<AgentStep>),
     /// Wait for a decision about at least one of these calls. Report each decision with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
@@ -88,11 +121,25 @@ pub enum Effect {
     Done(Box<RunAnswer>),
 }
 
-/// A batch of calls that can be executed in parallel.
+/// A batch of calls to execute. Calls that do not [conflict](haft_core::tool::TouchFn) can be
+/// executed in parallel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallBatch {
     /// The calls to execute, in the order in which they were made.
     pub calls: Vec<ToolCall>,
     /// The decisions for previously suspended calls of this batch, by call id.
     pub resumed: ResumedCalls,
+    /// The failed attempts of the called tools since their last success, by tool name. Pass them to
+    /// the [`Batch`](haft_core::pipeline::Batch), so that the tools can read the number of the
+    /// [attempt](haft_core::ToolContext::attempt).
+    pub failed_attempts: BTreeMap<String, FailedAttempts>,
+    /// The calls beyond the [maximum number](haft_core::tool::ToolPolicy::max_calls) of calls to
+    /// their tool, with the reason, by call id. Pass them to the
+    /// [`Batch`](haft_core::pipeline::Batch), which denies them. A driver without a batch reports a
+    /// failure with this reason, and does not execute the call.
+    pub denied: BTreeMap<String, String>,
+    /// The calls of the same reply that still wait for a decision. Do not execute them. Pass them
+    /// to [`Batch::suspended`](haft_core::pipeline::Batch::suspended), which postpones the calls
+    /// that conflict with them.
+    pub suspended: Vec<(usize, ToolCall)>,
 }

@@ -125,11 +125,12 @@ impl Run {
         }
     }
 
-    /// Returns `true` if enqueued messages continue a run that already has an answer. If a limit
-    /// allows no further request, returns `false`, so that the run finishes with its answer and not
-    /// with an error.
+    /// Returns `true` if enqueued messages continue a run that already has an answer. If the run
+    /// stops after this step, or a limit allows no further request, returns `false`, so that the
+    /// run finishes with its answer and not with an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
+            && !self.is_stopping()
             && stop_reason != StopReason::LimitReached
             && self.reached_limit().is_none()
     }

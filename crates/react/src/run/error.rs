@@ -24,6 +24,14 @@ pub enum RunError {
     /// `on_check` was called, but the last effect was not [`Effect::Check`](super::Effect::Check).
     #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
     NoCheckInProgress,
+    /// `on_review` was called, but the last effect was not
+    /// [`Effect::Review`](super::Effect::Review).
+    #[error("`on_review` was called, but the last effect was not `Effect::Review`")]
+    NoReviewInProgress,
+    /// `on_input_check` was called with a check that is not the current
+    /// [check](super::Run::input_check) of the run.
+    #[error("`on_input_check` was called, but this check is not in progress")]
+    NoInputCheckInProgress,
     /// A [`RunHead`](super::RunHead) was combined with a transcript of a different length, for
     /// example the transcript of another run.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]

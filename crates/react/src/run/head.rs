@@ -5,11 +5,19 @@ use std::{
     sync::Arc,
 };
 
-use haft_core::{Message, Timestamp, ToolCall, model::ToolChoice, usage::Usage};
+use haft_core::{
+    Message, Timestamp, ToolCall,
+    agent::{GuardrailReport, Limit},
+    call::ApprovalRule,
+    model::ToolChoice,
+    tool::FailedAttempts,
+    usage::Usage,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    RunConfig, context::ContextRange, enqueue::EnqueuedMessage, limits::RunClock, state::StateMachine,
+    RunConfig, context::ContextRange, enqueue::EnqueuedMessage, guardrail::InputProgress, limits::RunClock,
+    state::StateMachine,
 };
 use crate::extension::SavedEntries;
 
@@ -31,13 +39,27 @@ pub(super) struct RunData {
     pub(super) usage: Usage,
     pub(super) requests: u32,
     pub(super) tool_calls: u32,
+    /// The number of model requests of nested runs, such as the runs of agents used as tools. The
+    /// calls of nested runs are included in `tool_calls`.
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub(super) nested_requests: u32,
+    /// The limit of this run that has forbidden the calls of a nested run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nested_limit: Option<Limit>,
+    /// `true` if the run uses the [fallback](crate::Dialect::fallback) of its dialect.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) uses_fallback_dialect: bool,
     /// The number of consecutive rejected replies.
     pub(super) rejected_replies: u32,
     /// The number of times in a row that the model has made its latest call, or its latest cycle of
     /// calls such as A, B, A, B. 1 means that no call is repeated.
     pub(super) repeated_calls: u32,
-    /// The number of consecutive retries that each tool requested, by tool name.
-    pub(super) tool_retries: BTreeMap<String, u32>,
+    /// The failed attempts of each tool since its last success, by tool name.
+    pub(super) failed_attempts: BTreeMap<String, FailedAttempts>,
+    /// The number of finished calls to each tool with a
+    /// [maximum](haft_core::tool::ToolPolicy::max_calls), by tool name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) limited_calls: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
     pub(super) context_range: ContextRange,
     /// Added calls that have not been returned for execution yet.
@@ -49,9 +71,25 @@ pub(super) struct RunData {
     /// Enqueued messages that are not delivered yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enqueued: Vec<EnqueuedMessage>,
+    /// The progress of the input guardrails.
+    #[serde(default, skip_serializing_if = "InputProgress::is_default")]
+    pub(super) input: InputProgress,
+    /// The reports of guardrails so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) guardrails: Vec<GuardrailReport>,
     /// The saved entries of extensions, by extension name.
     #[serde(default, skip_serializing_if = "SavedEntries::is_empty")]
     pub(super) entries: SavedEntries,
+    /// `true` if the run ends before its next model request. Not saved: the request to stop belongs
+    /// to the driver.
+    #[serde(skip)]
+    pub(super) is_stopping: bool,
+    /// The id of the principal that the run acts for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) principal: Option<String>,
+    /// The remembered decisions of this run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) approvals: Vec<ApprovalRule>,
 }
 
 /// Settings from the [`RunInput`](haft_core::RunInput), which override the configuration of a run.
@@ -91,14 +129,23 @@ impl RunData {
             usage: Usage::default(),
             requests: 0,
             tool_calls: 0,
+            nested_requests: 0,
+            nested_limit: None,
+            uses_fallback_dialect: false,
             rejected_replies: 0,
             repeated_calls: 0,
-            tool_retries: BTreeMap::new(),
+            failed_attempts: BTreeMap::new(),
+            limited_calls: BTreeMap::new(),
             context_range: ContextRange::at_start(messages, first_message),
             added_calls: Vec::new(),
             added_total: 0,
             enqueued: Vec::new(),
+            input: InputProgress::default(),
+            guardrails: Vec::new(),
             entries: SavedEntries::new(),
+            is_stopping: false,
+            principal: None,
+            approvals: Vec::new(),
         }
     }
 
@@ -127,6 +174,11 @@ impl RunData {
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(super) fn is_zero(value: &usize) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero_u32(value: &u32) -> bool {
     *value == 0
 }
 

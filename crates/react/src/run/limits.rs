@@ -1,10 +1,11 @@
 //! The limits and the clock of a run.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use haft_core::{
     Timestamp,
     agent::{AgentErrorKind, Limit, RunLimits},
+    model::ChatSettings,
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -59,20 +60,34 @@ impl RunClock {
 impl Run {
     /// Returns the limit that forbids a further model request, or `None` if a request is allowed.
     pub(super) fn reached_limit(&self) -> Option<Limit> {
-        let RunData { config, requests, usage, context_range, clock, .. } = &self.head;
-        let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
-        let requests = requests.saturating_add(context_range.summaries);
-        let tokens = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
-        let reached = [
-            config.limits.requests.filter(|limit| requests >= *limit).map(Limit::Requests),
-            tokens(total_tokens, usage.total_tokens()).map(Limit::TotalTokens),
-            tokens(input_tokens, usage.input_tokens).map(Limit::InputTokens),
-            tokens(output_tokens, usage.output_tokens).map(Limit::OutputTokens),
-            cost.filter(|limit| usage.cost >= *limit).map(Limit::Cost),
-            cost.filter(|_| !usage.is_priced()).map(|_| Limit::UnknownCost),
-            time.filter(|time| clock.elapsed() >= *time).map(Limit::Time),
-        ];
-        reached.into_iter().flatten().next()
+        let RunData { config, usage, clock, nested_limit, .. } = &self.head;
+        let limits = &config.limits;
+        let time = || limits.time.filter(|time| clock.elapsed() >= *time).map(Limit::Time);
+        reached_usage_limit(limits, self.counted_requests(), usage).or(*nested_limit).or_else(time)
+    }
+
+    /// Returns the limit that forbids the next model request, because of the resources of the run
+    /// or the size of the request. `None` if the request is allowed.
+    pub(super) fn next_request_limit(&self) -> Option<Limit> {
+        self.reached_limit().or_else(|| self.exceeded_request_limit())
+    }
+
+    /// Returns `settings` with [`RunLimits::request_output_tokens`] as the upper bound of
+    /// [`ChatSettings::max_tokens`].
+    pub(super) fn limited_settings<'a>(&self, settings: &'a ChatSettings) -> Cow<'a, ChatSettings> {
+        match self.head.config.limits.request_output_tokens {
+            Some(limit) if settings.max_tokens.is_none_or(|max| max > limit) => {
+                Cow::Owned(ChatSettings { max_tokens: Some(limit), ..settings.clone() })
+            }
+            _ => Cow::Borrowed(settings),
+        }
+    }
+
+    /// Returns the number of requests that count towards the request limit: the requests of this
+    /// run, its requests for summaries, and the requests of nested runs.
+    pub(super) fn counted_requests(&self) -> u32 {
+        let RunData { requests, context_range, nested_requests, .. } = &self.head;
+        requests.saturating_add(context_range.summaries).saturating_add(*nested_requests)
     }
 
     /// Returns the remaining time of the run. `None` if the run has no time limit. Also `None`
@@ -117,10 +132,12 @@ impl Run {
     }
 
     /// Adds `usage` to the usage of the run. Call this method for additional usage, such as the
-    /// usage of an agent called as a tool. The run counts the usage of its own model requests
-    /// itself.
+    /// usage of an agent called as a tool. Its requests count towards the limits. The run counts
+    /// the usage of its own model requests itself.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
+        let requests = u32::try_from(usage.requests).unwrap_or(u32::MAX);
+        self.head.nested_requests = self.head.nested_requests.saturating_add(requests);
     }
 
     /// Sets the current time to `now`. If the clock is running, adds the time since the last step
@@ -173,4 +190,20 @@ impl Run {
         let too_many = config.limits.tool_calls.filter(|limit| total > *limit);
         purpose.limit().or(repeats.map(Limit::RepeatedCalls)).or(too_many.map(Limit::ToolCalls))
     }
+}
+
+/// Returns the limit on requests, tokens or cost that forbids a further model request. `None` if a
+/// request is allowed.
+pub(super) fn reached_usage_limit(limits: &RunLimits, requests: u32, usage: &Usage) -> Option<Limit> {
+    let RunLimits { input_tokens, output_tokens, total_tokens, cost, .. } = *limits;
+    let tokens = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
+    let reached = [
+        limits.requests.filter(|limit| requests >= *limit).map(Limit::Requests),
+        tokens(total_tokens, usage.total_tokens()).map(Limit::TotalTokens),
+        tokens(input_tokens, usage.input_tokens).map(Limit::InputTokens),
+        tokens(output_tokens, usage.output_tokens).map(Limit::OutputTokens),
+        cost.filter(|limit| usage.cost >= *limit).map(Limit::Cost),
+        cost.filter(|_| !usage.is_priced()).map(|_| Limit::UnknownCost),
+    ];
+    reached.into_iter().flatten().next()
 }

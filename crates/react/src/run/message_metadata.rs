@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{Message, ToolResult};
+use haft_core::{Message, ToolResult, content::Content, message::MessageBody};
 use serde_json::{Map, Value, json};
 
 /// The metadata key that marks hints: messages from the run itself to the model, with the user
@@ -21,9 +21,17 @@ const ENQUEUED_KEY: &str = "enqueued";
 /// The metadata key of summaries. The value is the number of messages directly before the summary
 /// that were not summarized.
 const SUMMARY_KEY: &str = "summary";
+/// The metadata key of replacement notes. The value is the distance from the replaced message to
+/// the note.
+const REPLACES_KEY: &str = "replaces";
 /// The metadata key of messages with the results of added calls. The value is a JSON object that
 /// maps each call id to its result.
 const CALL_RESULTS_KEY: &str = "queued";
+
+/// The metadata key that marks replies whose calls the model wrote as text.
+const WRITTEN_CALLS_KEY: &str = "written_calls";
+/// The metadata key that marks outputs from a separate request after the last step.
+const EXTRACTED_KEY: &str = "extracted";
 
 /// Creates a hint: a message from the run to the model, for example about a problem with the last
 /// reply. [`is_hint`] recognizes hints.
@@ -53,6 +61,20 @@ pub(super) fn summary_message(text: impl Into<String>, kept: usize) -> Message {
 pub fn unsummarized_count(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY_KEY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
+}
+
+/// Creates a replacement note: later requests contain `content` in place of the content of the
+/// message `offset` positions before the note. The note itself is not sent.
+pub(super) fn replacement_message(content: Vec<Content>, offset: usize) -> Message {
+    let note = mark(Message::new(MessageBody::User { content }), HINT_KEY);
+    with_metadata_entry(note, REPLACES_KEY, Value::from(offset))
+}
+
+/// Returns the distance from the replaced message to `message`. `None` if `message` is not a
+/// replacement note.
+pub(super) fn replaced_offset(message: &Message) -> Option<usize> {
+    let offset = message.metadata_value(REPLACES_KEY).filter(|_| is_hint(message));
+    offset?.as_u64()?.try_into().ok()
 }
 
 /// Creates a message with the results of added calls. `text` is sent to the model. `results` is the
@@ -93,6 +115,16 @@ pub(super) fn mark_rejected(reply: Message) -> Message {
     mark(mark(reply, UNUSABLE_KEY), REJECTED_KEY)
 }
 
+/// Marks `reply` as a reply with [written calls](has_written_calls).
+pub(super) fn mark_written_calls(reply: Message) -> Message {
+    mark(reply, WRITTEN_CALLS_KEY)
+}
+
+/// Marks `reply` as [extracted](is_extracted).
+pub(super) fn mark_extracted(reply: Message) -> Message {
+    mark(reply, EXTRACTED_KEY)
+}
+
 /// Marks `message` as [enqueued](is_enqueued).
 pub(super) fn mark_enqueued(message: Message) -> Message {
     mark(message, ENQUEUED_KEY)
@@ -102,6 +134,18 @@ pub(super) fn mark_enqueued(message: Message) -> Message {
 /// finish because the run was cancelled or failed.
 pub fn is_rejected(message: &Message) -> bool {
     is_marked(message, REJECTED_KEY)
+}
+
+/// Returns `true` for a reply whose calls the model wrote as text, see
+/// [`NativeCalls`](crate::NativeCalls).
+pub fn has_written_calls(message: &Message) -> bool {
+    is_marked(message, WRITTEN_CALLS_KEY)
+}
+
+/// Returns `true` for outputs that the model returned in a separate request after the last step,
+/// see [`OutputStrategy::Extraction`](super::OutputStrategy::Extraction).
+pub fn is_extracted(message: &Message) -> bool {
+    is_marked(message, EXTRACTED_KEY)
 }
 
 /// Returns `true` for a message that was [enqueued](super::Run::enqueue) during a run.

@@ -2,13 +2,14 @@
 
 use haft_core::{
     Message,
-    agent::{AgentErrorKind, StopReason},
+    agent::{AgentErrorKind, GuardrailReport, StopReason},
     call::BoxError,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Run, RunError, message_metadata, state::State};
+use super::{Run, RunError, message_metadata, output_schema::value_text, state::State};
+use crate::extension::GuardrailFailure;
 
 /// The text and the structured outputs of an answer, as passed to output validators. Unlike a
 /// [`RunOutput`](haft_core::RunOutput), an `Output` is never a suspended run.
@@ -22,8 +23,15 @@ pub struct Output {
     /// stop tool can be structured even if the run declares no outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
+    /// The structured output if it is not an object, such as a number or a list. `None` if the
+    /// output is an object or only text.
+    #[serde(default, deserialize_with = "deserialize_some", skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
     /// The stop reason of the run if the output is accepted.
     pub stop_reason: StopReason,
+    /// The reports of the answer guardrails that have checked the output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guardrails: Vec<GuardrailReport>,
 }
 
 impl Output {
@@ -47,7 +55,7 @@ impl Output {
     }
 
     pub(super) fn empty(stop_reason: StopReason) -> Self {
-        Self { text: String::new(), outputs: Map::new(), stop_reason }
+        Self { text: String::new(), outputs: Map::new(), value: None, stop_reason, guardrails: Vec::new() }
     }
 }
 
@@ -62,6 +70,22 @@ pub enum OutputError {
     /// The validation failed. The run ends with this error, which is not sent to the model.
     #[error("the validation of the answer failed")]
     Failed(#[source] BoxError),
+    /// A guardrail blocked the output. The answer of the run is `text`, with the stop reason
+    /// [`StopReason::Blocked`] and without structured data. Later requests contain `text` in place
+    /// of the output.
+    #[error("a guardrail blocked the answer")]
+    Blocked {
+        /// The text that the user reads.
+        text: String,
+        /// The reports of the guardrails. The last is from the guardrail that blocked the output.
+        reports: Vec<GuardrailReport>,
+    },
+    /// A guardrail ended the run. The run fails with [`AgentErrorKind::Guardrail`].
+    #[error("a guardrail ended the run")]
+    Ended {
+        /// The reports of the guardrails. The last is from the guardrail that ended the run.
+        reports: Vec<GuardrailReport>,
+    },
 }
 
 impl OutputError {
@@ -89,18 +113,21 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if no output is being validated, if too many replies in a row were rejected, or if the
-    /// answer to the final request is rejected. Fails with [`AgentErrorKind::HookFailed`] if the
-    /// validation failed, if the changed structured data does not fit the schema, or if structured
-    /// data was added to a text answer although the run declares no outputs. After a `HookFailed`
-    /// error, another result can be reported.
+    /// Fails with [`AgentErrorKind::Guardrail`] if a guardrail ended the run. The output can then
+    /// be checked again. Fails if no output is being validated, if too many replies in a row were
+    /// rejected, or if the answer to the final request is rejected. Fails with
+    /// [`AgentErrorKind::HookFailed`] if the validation failed, if the changed structured data does
+    /// not fit the schema, or if structured data was added to a text answer although the run
+    /// declares no outputs. After a `HookFailed` error, another result can be reported.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
             return Err(RunError::NoCheckInProgress.into());
         };
         match checked {
-            Ok(changed) => {
+            Ok(mut changed) => {
+                let reports = std::mem::take(&mut changed.guardrails);
                 let output = self.check_changed_output(output, changed).map_err(failed)?;
+                self.record_guardrails(reports);
                 self.accept_output(output);
                 Ok(())
             }
@@ -116,15 +143,25 @@ impl Run {
                 result
             }
             Err(OutputError::Failed(source)) => Err(failed(source)),
+            Err(OutputError::Blocked { text, reports }) => {
+                self.record_guardrails(reports);
+                self.block_output(text);
+                Ok(())
+            }
+            Err(OutputError::Ended { reports }) => {
+                self.record_guardrails(reports);
+                Err(self.guardrail_error())
+            }
         }
     }
 
     fn accept_output(&mut self, output: Output) {
-        let Some((_, _, message)) = self.head.state.take_output() else { return };
+        let Some((purpose, _, message)) = self.head.state.take_output() else { return };
         let stop_reason = output.stop_reason;
         let is_message = message.as_ref().is_some_and(|it| self.output_of(it, stop_reason) == output);
         if let Some(message) = message {
-            self.push(Message::assistant(message));
+            let message = self.answer_message(purpose, message);
+            self.push(message);
         }
         let output = (!is_message).then(|| Box::new(output));
         self.head.state.finish_check(State::finishing(stop_reason, output));
@@ -136,11 +173,12 @@ impl Run {
     /// structured data.
     fn check_changed_output(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
-        if changed.outputs == output.outputs {
+        if changed.outputs == output.outputs && changed.value == output.value {
             return Ok(changed);
         }
-        let outputs = Value::Object(changed.outputs);
-        match &self.head.config.outputs {
+        let config = &self.head.config;
+        let outputs = config.join_outputs(changed.value.clone(), changed.outputs.clone());
+        match &config.outputs {
             Some(schema) => {
                 schema
                     .validate(&outputs)
@@ -150,10 +188,9 @@ impl Run {
             None => return Err("there are outputs now, and none were declared".into()),
         }
         if changed.text == output.text {
-            changed.text = outputs.to_string();
+            changed.text = changed.value.as_ref().map_or_else(|| outputs.to_string(), value_text);
         }
-        let outputs = if let Value::Object(outputs) = outputs { outputs } else { Map::new() };
-        Ok(Output { outputs, ..changed })
+        Ok(changed)
     }
 
     /// Stops the validation of an output, if any. The message with the output is recorded as
@@ -167,6 +204,12 @@ impl Run {
     }
 }
 
+/// Deserializes a value that is present. `null` becomes `Some(Value::Null)`.
+fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 fn failed(source: BoxError) -> AgentErrorKind {
-    AgentErrorKind::HookFailed { hook: "output validator", source }
+    let hook = if source.is::<GuardrailFailure>() { "answer guardrail" } else { "output validator" };
+    AgentErrorKind::HookFailed { hook, source }
 }

@@ -1,31 +1,88 @@
 //! Parsing of structured answers.
 
+use std::iter;
+
 use haft_core::{
     Schema,
     content::Content,
     schema::{RepairPolicy, repair},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::RunConfig;
 use crate::dialect::find_json_object;
 
+/// Normalizes `content`, the arguments of a call to `finish` that is followed by an extraction of
+/// the outputs. Arguments without a value become `{}`. A string becomes the JSON object that it
+/// contains, or text.
+pub(super) fn finish_arguments(content: Vec<Content>) -> Vec<Content> {
+    let empty = || vec![Content::json(Value::Object(Map::new()))];
+    match content.as_slice() {
+        [Content::Json { value: Value::Null }] => empty(),
+        [Content::Json { value: Value::String(text) }] if text.trim().is_empty() => empty(),
+        [Content::Json { value: Value::String(text) }] => match serde_json::from_str(text) {
+            Ok(object @ Value::Object(_)) => vec![Content::json(object)],
+            _ => vec![Content::text(text)],
+        },
+        _ => content,
+    }
+}
+
 /// Parses `content`, an answer of the model, as a JSON object, repairs common mistakes, and
-/// validates the object against `schema`. The error text is sent to the model.
-pub(super) fn parse_answer(schema: &Schema, content: &[Content]) -> Result<Value, String> {
-    let value = match content {
-        [Content::Json { value }] => value.clone(),
-        pieces => {
-            let text: Vec<_> = pieces.iter().map(Content::as_text).collect();
-            find_json_object(&text.join("\n"), |_| true).map(Value::Object).ok_or_else(|| {
-                format!("The answer must be one JSON object of this schema: {}", schema.as_value())
-            })?
-        }
+/// validates the object against `schema`, the outputs of `config`. The error text is sent to the
+/// model.
+pub(super) fn parse_answer(
+    config: &RunConfig,
+    schema: &Schema,
+    content: &[Content],
+) -> Result<Value, String> {
+    let text = || content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
+    let value = match (content, &config.output_property) {
+        ([Content::Json { value }], _) => Ok(value.clone()),
+        (_, None) => find_json_object(&text(), |_| true).map(Value::Object).ok_or_else(String::new),
+        (_, Some(_)) => Err(text()),
     };
-    let (value, _repairs) = repair(schema, value, RepairPolicy::Default);
-    match schema.validate(&value) {
-        Ok(()) => Ok(value),
-        Err(violations) => {
-            Err(format!("The answer does not have the form that it must have:\n{violations}\nGive it again."))
+    if let Some(property) = &config.output_property {
+        let written = value.clone().unwrap_or_else(Value::String);
+        if let Some(outputs) = candidates(property, written).find_map(|it| repaired(schema, it).ok()) {
+            return Ok(outputs);
         }
     }
+    let value = value.or_else(|text| find_json_object(&text, |_| true).map(Value::Object).ok_or(text));
+    let Ok(value) = value else {
+        return Err(format!("The answer must be one JSON object of this schema: {}", schema.as_value()));
+    };
+    repaired(schema, value).map_err(|violations| {
+        format!("The answer does not have the form that it must have:\n{violations}\nGive it again.")
+    })
+}
+
+/// Repairs and validates `value`. The error is the list of violations.
+fn repaired(schema: &Schema, value: Value) -> Result<Value, String> {
+    let (value, _repairs) = repair(schema, value, RepairPolicy::Default);
+    schema.validate(&value).map_err(|violations| violations.to_string())?;
+    Ok(value)
+}
+
+/// Returns the possible meanings of `written`, an answer that should be an object with the member
+/// `property`, in order of preference. Models often omit the object, use another key such as
+/// `answer`, or write the answer as text.
+fn candidates(property: &str, written: Value) -> impl Iterator<Item = Value> {
+    let spelled = written.as_str().and_then(|text| {
+        let text = strip_fence(text.trim());
+        serde_json::from_str(text).ok().or_else(|| find_json_object(text, |_| true).map(Value::Object))
+    });
+    let wrap = |value| Value::Object(Map::from_iter([(property.to_owned(), value)]));
+    spelled.into_iter().chain([written]).flat_map(move |value| {
+        let renamed = value.as_object().filter(|members| members.len() == 1);
+        let renamed = renamed.and_then(|members| members.values().next()).cloned().map(wrap);
+        let object = Some(value.clone()).filter(Value::is_object);
+        object.into_iter().chain(iter::once(wrap(value))).chain(renamed)
+    })
+}
+
+/// Removes a code fence around `text`.
+fn strip_fence(text: &str) -> &str {
+    let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
+    fenced.and_then(|text| text.split_once('\n')).map_or(text, |(_language, text)| text.trim())
 }

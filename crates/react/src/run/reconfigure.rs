@@ -15,7 +15,7 @@ impl Run {
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };
         head.overrides.apply(&mut head.config);
         head.rejected_replies = 0;
-        head.tool_retries.clear();
+        head.failed_attempts.clear();
         head.context_range =
             head.context_range.restarted(self.transcript.messages(), head.first_message, head.first_step);
         head.state.discard_inputs();

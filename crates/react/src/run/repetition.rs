@@ -11,6 +11,7 @@ use std::{
 use haft_core::{
     Message, ToolCall, ToolResult,
     call::{FailureKind, Outcome},
+    tool::FailedAttempts,
 };
 
 /// The maximum length of a detected cycle of calls. For example, the calls A, B, A, B repeat a
@@ -109,27 +110,43 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     }
 }
 
-/// Updates `retries`, the number of consecutive retries of each tool, from the `results` of one
-/// reply. A reply adds at most 1 per tool. If a tool succeeded and requested no retry, its number
-/// is reset to 0.
-pub(super) fn count_retries<'a>(
+/// Updates `attempts`, the failed attempts of each tool since its last success, from the `results`
+/// of one reply. A reply adds at most 1 per tool. If a tool succeeded and requested no retry, its
+/// attempts are removed.
+pub(super) fn count_attempts<'a>(
     results: impl Iterator<Item = &'a Arc<ToolResult>>,
-    retries: &mut BTreeMap<String, u32>,
+    attempts: &mut BTreeMap<String, FailedAttempts>,
 ) {
-    let mut requests = BTreeMap::new();
+    let mut replies = BTreeMap::new();
     for result in results {
-        let retry = requests.entry(&result.name).or_insert(None);
-        match &result.outcome {
-            Outcome::Done(_) => *retry = retry.or(Some(false)),
-            Outcome::Failed(failure) if failure.kind == FailureKind::Retry => *retry = Some(true),
-            Outcome::Failed(_) => {}
+        let reply = replies.entry(&result.name).or_insert(ReplyAttempts::default());
+        match result.failure().map(|failure| failure.kind) {
+            None => reply.has_success = true,
+            Some(FailureKind::Retry) => reply.has_retry = true,
+            Some(
+                FailureKind::InvalidArguments
+                | FailureKind::Failed
+                | FailureKind::TimedOut
+                | FailureKind::Unconfirmed,
+            ) => reply.has_failure = true,
+            Some(_) => {}
         }
     }
-    for (tool, retry) in requests {
-        match retry {
-            Some(true) => *retries.entry(tool.clone()).or_default() += 1,
-            Some(false) => drop(retries.remove(tool)),
-            None => {}
+    for (tool, reply) in replies {
+        if reply.has_success && !reply.has_retry {
+            attempts.remove(tool);
+        } else if reply.has_retry || reply.has_failure {
+            let failed = attempts.entry(tool.clone()).or_default();
+            failed.total += 1;
+            failed.retries += u32::from(reply.has_retry);
         }
     }
+}
+
+/// The outcomes of the calls to a tool in one reply.
+#[derive(Default)]
+struct ReplyAttempts {
+    has_success: bool,
+    has_retry: bool,
+    has_failure: bool,
 }

@@ -5,11 +5,11 @@ use haft_core::{
     agent::{AgentErrorKind, Limit, StopReason},
     content::Content,
     message::AssistantMessage,
-    model::{FinishReason, ModelError},
+    model::{FinishReason, ModelError, ToolChoice},
 };
 
 use super::{
-    Resolver, Run,
+    OutputStrategy, Resolver, Run, RunBudget, Step,
     limits::Transition,
     message_metadata, parse_answer,
     state::{RequestPurpose, SentRequest, State},
@@ -19,20 +19,25 @@ use crate::{dialect::Reply, open_calls::OpenCalls};
 impl Run {
     /// Applies the received reply, if there is one: starts its calls, accepts it as the answer, or
     /// rejects it.
-    pub(super) fn apply_reply(&mut self, resolver: Option<&dyn Resolver>) -> Result<(), AgentErrorKind> {
-        let Some((request, reply)) = self.head.state.take_reply() else { return Ok(()) };
-        let (next, result) = self.read_reply(&request, reply, resolver);
+    ///
+    /// Without a `step`, calls in the text of the reply are not taken.
+    pub(super) fn apply_reply(&mut self, step: Option<&Step<'_>>) -> Result<(), AgentErrorKind> {
+        let Some((request, mut reply)) = self.head.state.take_reply() else { return Ok(()) };
+        if let Some(step) = step {
+            // Drivers that parse the reply by the dialect alone have not taken written calls yet.
+            reply = self.read_written_calls(reply, &request, step);
+        }
+        if reply.has_written_calls {
+            self.move_after_written_calls(&request);
+        }
+        let (next, result) = self.read_reply(&request, reply, step);
         self.head.state.finish_reply(next);
         result
     }
 
-    fn read_reply(
-        &mut self,
-        request: &SentRequest,
-        reply: Reply,
-        resolver: Option<&dyn Resolver>,
-    ) -> Transition {
+    fn read_reply(&mut self, request: &SentRequest, reply: Reply, step: Option<&Step<'_>>) -> Transition {
         let purpose = request.purpose;
+        let is_written = reply.has_written_calls;
         let message = reply.message;
         match reply.finish_reason {
             // The error contains the truncated reply, and the transcript does not contain it.
@@ -51,29 +56,42 @@ impl Run {
             self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
             return (State::finishing(StopReason::Refusal, None), Ok(()));
         }
-        if let Some(problem) = Self::tool_choice_problem(request, &message) {
+        let has_answer = self.has_answer_call(purpose, &message);
+        let can_answer = has_answer && request.tool_choice == ToolChoice::None;
+        if let Some(problem) = Self::tool_choice_problem(request, &message).filter(|_| !can_answer) {
             return self.reject_reply(purpose, message, problem);
         }
+        if has_answer {
+            return self.read_answer_calls(request, message, is_written, step.and_then(|step| step.budget));
+        }
         if message.tool_calls.is_empty() {
-            self.read_answer(purpose, message, resolver)
+            self.read_answer(purpose, message, step.and_then(|step| step.resolver))
         } else if let RequestPurpose::Outputs { .. } = purpose {
             self.reject_reply(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
         } else {
-            self.start_calls(purpose, message)
+            self.start_calls(purpose, message, is_written, step.and_then(|step| step.budget))
         }
     }
 
     /// Records `message`, a reply with calls, and starts its calls unless a limit forbids them.
-    fn start_calls(&mut self, purpose: RequestPurpose, mut message: AssistantMessage) -> Transition {
+    /// `is_written` is `true` if the model wrote the calls as text.
+    fn start_calls(
+        &mut self,
+        purpose: RequestPurpose,
+        mut message: AssistantMessage,
+        is_written: bool,
+        budget: Option<&RunBudget>,
+    ) -> Transition {
         self.head.reset_tool_choice(&message.tool_calls);
         self.ids.insert_unique(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
-        self.push(Message::assistant(message));
+        let message = Message::assistant(message);
+        self.push(if is_written { message_metadata::mark_written_calls(message) } else { message });
         self.head.repeated_calls = self.count_repetitions(calls.len());
-        let limit = self.count_calls(purpose, calls.len());
+        let limit = self.count_calls(purpose, calls.len(), budget);
         let calls = OpenCalls::new(calls);
         match limit {
-            None => (State::calling(calls), Ok(())),
+            None => (State::calling(calls, is_written), Ok(())),
             Some(limit) => {
                 self.record_denied(calls, limit);
                 self.apply_limit_action(purpose, limit)
@@ -92,13 +110,14 @@ impl Run {
     ) -> Transition {
         let message = match self.outputs_of(purpose) {
             None => message,
-            Some(schema) => match parse_answer::parse_answer(schema, &message.content) {
+            Some(schema) => match parse_answer::parse_answer(&self.head.config, schema, &message.content) {
                 Ok(outputs) => AssistantMessage { content: vec![Content::json(outputs)], ..message },
                 Err(problem) => return self.reject_reply(purpose, message, problem),
             },
         };
         if self.head.config.outputs.is_some() && self.outputs_of(purpose).is_none() {
-            self.push(Message::assistant(message));
+            let content = parse_answer::finish_arguments(message.content);
+            self.push(Message::assistant(AssistantMessage { content, ..message }));
             self.head.rejected_replies = 0;
             self.push(message_metadata::hint_message("Now give the outputs, from what was said and found."));
             return repeat_request(RequestPurpose::Outputs { limit: None }, Ok(()));
@@ -109,15 +128,26 @@ impl Run {
             let output = Box::new(self.resolve_output(output, resolver));
             return (State::CheckingOutput { purpose, output, message: Some(Box::new(message)) }, Ok(()));
         }
-        self.push(Message::assistant(message));
+        let message = self.answer_message(purpose, message);
+        self.push(message);
         (State::finishing(stop_reason, None), Ok(()))
+    }
+
+    /// Returns the transcript message of an accepted answer.
+    pub(super) fn answer_message(&self, purpose: RequestPurpose, message: AssistantMessage) -> Message {
+        let config = &self.head.config;
+        let is_extracted = config.outputs.is_some()
+            && config.output_strategy == OutputStrategy::Extraction
+            && purpose.must_answer();
+        let message = Message::assistant(message);
+        if is_extracted { message_metadata::mark_extracted(message) } else { message }
     }
 
     /// Records `message` without its calls as [unusable](super::is_unusable), and requests a
     /// corrected reply from the model. `problem` is the error text for the model. Fails if too many
     /// replies in a row were rejected, or if `message` is the reply to the final request after a
     /// limit.
-    fn reject_reply(
+    pub(super) fn reject_reply(
         &mut self,
         purpose: RequestPurpose,
         message: AssistantMessage,
@@ -157,7 +187,7 @@ impl Run {
     ///
     /// A single reply can repeat a call more often than permitted. The result is then capped at the
     /// limit, so that the model is warned before the run is stopped.
-    fn count_repetitions(&mut self, latest: usize) -> u32 {
+    pub(super) fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);
         self.history.update(own.unwrap_or_default());

@@ -8,18 +8,25 @@ use haft_core::{
     usage::Usage,
 };
 
-use super::{Effect, LimitAction, Run, RunError, RunState, Step, limits::Transition, state::State};
-use crate::dialect::{Prompt, Reply};
+use super::{
+    Effect, LimitAction, Run, RunBudget, RunError, RunState, Step,
+    limits::Transition,
+    state::{SentRequest, State},
+};
+use crate::{
+    dialect::{Prompt, Reply},
+    host_panic::catch_dialect_panic,
+};
 
 impl Run {
     /// If the run has added calls, starts them and returns `None`. If it has none, delivers the
     /// messages enqueued for the next request and returns [`Effect::Prepare`]. The messages stay
     /// enqueued if a limit ends the run before this request.
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.start_added_calls(step.resolver)? {
+        if self.start_added_calls(step)? {
             return Ok(None);
         }
-        if !self.head.enqueued.is_empty() && !self.fails_at_next_request() {
+        if !self.head.enqueued.is_empty() && !self.is_stopping() && !self.fails_at_next_request() {
             self.deliver_next();
         }
         self.head.state.prepare();
@@ -30,18 +37,19 @@ impl Run {
     fn fails_at_next_request(&self) -> bool {
         self.head.config.limit_action == LimitAction::Fail
             && self.head.state.purpose().limit().is_none()
-            && self.reached_limit().is_some()
+            && self.next_request_limit().is_some()
     }
 
     /// Returns the next model request as an effect, or a compaction if the context is too long.
     /// `None` if added calls must be executed first.
     pub(super) fn build_request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         // Calls and messages may have arrived while the inputs were prepared.
-        if self.start_added_calls(step.resolver)? {
+        if self.start_added_calls(step)? {
             return Ok(None);
         }
+        self.check_stop()?;
         let purpose = self.head.state.purpose();
-        if let (None, Some(limit)) = (purpose.limit(), self.reached_limit()) {
+        if let (None, Some(limit)) = (purpose.limit(), self.next_request_limit()) {
             let (next, result) = self.apply_limit_action(purpose, limit);
             if result.is_err() {
                 self.head.state.discard_inputs();
@@ -50,23 +58,44 @@ impl Run {
             }
             result?;
         }
+        if let Err(limit) = take_nested_request(step) {
+            self.head.state.discard_inputs();
+            return Err(limit);
+        }
         self.deliver_next();
+        if let Some(check) = self.check_before_request() {
+            return Ok(Some(Effect::CheckInput(check)));
+        }
         let purpose = self.head.state.purpose();
         if self.take_tokens_exceeded() && self.shorten_context() && self.state() == RunState::Compacting {
             return Ok(self.compact_effect(step.resolver));
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
-        let request = step.dialect.build_request(&Prompt {
-            messages: self.view(step.resolver),
+        let dialect = self.dialect(step);
+        let outputs = self.outputs_of(purpose);
+        let has_bare_finish =
+            outputs.is_none() && self.head.config.outputs.is_some() && dialect.reserved_name(None).is_some();
+        let sent =
+            SentRequest { purpose, tool_choice, has_bare_finish, has_fallback: dialect.fallback().is_some() };
+        let view = self.view(step.resolver);
+        let messages = match step.history {
+            Some(change) => change(view, self)?,
+            None => view,
+        };
+        let settings = self.limited_settings(step.settings.unwrap_or(&self.head.config.settings));
+        let prompt = Prompt {
+            messages,
             tools: step.tools,
             instructions: step.instructions,
-            outputs: self.outputs(),
+            outputs: self.outputs_in(&sent),
             must_answer: purpose.must_answer(),
-            tool_choice: &tool_choice,
-            settings: step.settings.unwrap_or(&self.head.config.settings),
-        });
+            tool_choice: &sent.tool_choice,
+            settings: &settings,
+        };
+        let request = catch_dialect_panic("Dialect::build_request", || dialect.build_request(&prompt))?;
+        drop(prompt);
         self.head.requests += 1;
-        self.head.state.await_reply(tool_choice);
+        self.head.state.await_reply(sent);
         Ok(Some(Effect::Chat(Box::new(request))))
     }
 
@@ -95,7 +124,7 @@ impl Run {
             Ok(reply) => {
                 let usage = reply.usage.counted_as_request();
                 self.head.usage += usage;
-                self.record_reply_tokens(usage.total_tokens());
+                self.record_reply_tokens(&usage);
                 if is_empty(&reply) {
                     let purpose = self.head.state.purpose();
                     let (next, result) =
@@ -132,6 +161,10 @@ impl Run {
     }
 
     fn handle_request_failure(&mut self, error: ModelError) -> Result<(), AgentErrorKind> {
+        if self.moves_after_error(&error) {
+            self.head.state.request_again();
+            return Ok(());
+        }
         let purpose = self.head.state.purpose();
         let (next, result): Transition = match last_model_error(&error) {
             ModelError::ContextTooLong(_) => {
@@ -156,6 +189,13 @@ impl Run {
     }
 }
 
+/// Takes a request from the budgets of the enclosing runs. Fails if a limit of one of them is
+/// reached.
+pub(super) fn take_nested_request(step: &Step<'_>) -> Result<(), AgentErrorKind> {
+    let taken = step.budget.map_or(Ok(()), RunBudget::take_request);
+    taken.map_err(AgentErrorKind::LimitReached)
+}
+
 /// Returns `true` if `reply` has no text, calls, refusal or problem, and was not cut off.
 fn is_empty(reply: &Reply) -> bool {
     let is_cut = matches!(reply.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
@@ -171,7 +211,7 @@ pub fn is_broken_reply(error: &ModelError) -> bool {
 
 /// Returns the error of the last model if `error` is from a fallback that tried several models.
 /// Returns other errors unchanged.
-fn last_model_error(error: &ModelError) -> &ModelError {
+pub(super) fn last_model_error(error: &ModelError) -> &ModelError {
     match error {
         ModelError::AllFailed { failures } => {
             failures.last().map_or(error, |last| last_model_error(&last.error))

@@ -89,9 +89,10 @@ impl Run {
 
     pub(super) fn resolve_answer(&self, mut answer: RunAnswer, resolver: Option<&dyn Resolver>) -> RunAnswer {
         let Some(resolver) = resolver else { return answer };
-        let RunAnswer { text, outputs, stop_reason, .. } = answer;
-        let output = resolver.output(&self.transcript, Output { text, outputs, stop_reason });
-        (answer.text, answer.outputs) = (output.text, output.outputs);
+        let RunAnswer { text, outputs, value, stop_reason, .. } = answer;
+        let output = Output { text, outputs, value, ..Output::empty(stop_reason) };
+        let output = resolver.output(&self.transcript, output);
+        (answer.text, answer.outputs, answer.value) = (output.text, output.outputs, output.value);
         if self.transcript.messages().iter().any(|message| super::call_results(message).is_some()) {
             let steps = answer.steps.iter().map(|step| {
                 let result = resolver.result(&self.transcript, &step.result);

@@ -8,15 +8,16 @@ mod tests;
 
 use std::mem;
 
-use haft_core::{
-    agent::{Limit, StopReason},
-    message::AssistantMessage,
-    model::ToolChoice,
-};
+use haft_core::{agent::StopReason, message::AssistantMessage, model::ToolChoice};
 use serde::{Deserialize, Serialize};
 
-use super::{Output, head::is_auto};
+use super::{
+    Output,
+    head::{is_auto, is_false},
+};
 use crate::{dialect::Reply, open_calls::OpenCalls};
+
+pub(super) use super::request_purpose::RequestPurpose;
 
 /// A state of a run, with the data that this state needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,9 +50,21 @@ pub(super) enum State {
     /// The run waits for decisions about the open calls of the batch. The next call to `next`
     /// resumes the calls that have a decision.
     Suspended(Batch),
-    /// A call to a tool in `stop_on` succeeded, and its result is the answer. `result` is the
-    /// transcript index of this result.
-    StoppedByTool { result: usize },
+    /// The driver decides about the next action after the calls of a reply. `results` is the
+    /// transcript index of the first result. `output` is the answer if the review ends the run.
+    ReviewingCalls {
+        results: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Box<Output>>,
+    },
+    /// A call to a tool in `stop_on` succeeded, and its result is the answer. Or a call to `finish`
+    /// gave the answer beside other calls. `result` is the transcript index of the result of the
+    /// call, and `purpose` is the purpose of the request.
+    StoppedByTool {
+        result: usize,
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+        purpose: RequestPurpose,
+    },
     /// An output is being validated by the driver.
     CheckingOutput {
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
@@ -73,23 +86,6 @@ pub(super) enum State {
     Cancelled,
 }
 
-/// The purpose of a model request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RequestPurpose {
-    /// A normal step: the model makes tool calls or answers.
-    #[default]
-    Step,
-    /// A separate request after the last step, in which the model returns the declared outputs
-    /// ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
-    Outputs {
-        /// The reached limit that makes this request the final one. `None` if no limit was reached.
-        limit: Option<Limit>,
-    },
-    /// A final request after `limit` was reached, in which the model must answer.
-    FinalAnswer { limit: Limit },
-}
-
 /// The data of a sent model request that is needed to process its reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct SentRequest {
@@ -97,6 +93,13 @@ pub(super) struct SentRequest {
     pub(super) purpose: RequestPurpose,
     #[serde(default, skip_serializing_if = "is_auto")]
     pub(super) tool_choice: ToolChoice,
+    /// `true` if a call to `finish` ends the steps without arguments, because the outputs are
+    /// requested afterwards.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) has_bare_finish: bool,
+    /// `true` if the dialect of the request has a [fallback](crate::Dialect::fallback).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) has_fallback: bool,
 }
 
 /// A batch of open calls, made by the model or added by the host program.
@@ -105,6 +108,12 @@ pub(super) struct Batch {
     pub(super) calls: OpenCalls,
     #[serde(default, skip_serializing_if = "CallSource::is_reply")]
     pub(super) source: CallSource,
+    /// The purpose of the request that the model replied to.
+    #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+    pub(super) purpose: RequestPurpose,
+    /// `true` if the model wrote the calls as text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_written: bool,
 }
 
 /// The source of a batch of calls: the model or the host program.
@@ -125,8 +134,15 @@ pub(super) enum CallSource {
 pub(super) enum AfterCalls {
     /// The run sends a model request with this purpose.
     Request(RequestPurpose),
-    /// The run ends. Its answer is the tool result at the index `result` of the transcript.
-    Stop { result: usize },
+    /// The driver reviews the results that start at the index `results` of the transcript.
+    Review { results: usize },
+    /// The run ends. Its answer is the tool result at the index `result` of the transcript, or the
+    /// answer in the call of this result.
+    Stop {
+        result: usize,
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
+        purpose: RequestPurpose,
+    },
 }
 
 /// The answer of a run, before it is converted to a `RunAnswer`.
@@ -160,7 +176,10 @@ pub enum RunState {
     CallingTools,
     /// The run waits for decisions about its open tool calls, such as approvals.
     Suspended,
-    /// The result of a tool in [`stop_on`](super::RunConfig::stop_on) ends the run.
+    /// The driver [reviews](super::Effect::Review) the calls of a reply.
+    ReviewingCalls,
+    /// The result of a tool in [`stop_on`](super::RunConfig::stop_on) ends the run, or an answer
+    /// that was given beside other calls.
     StoppedByTool,
     /// An output is being validated.
     CheckingOutput,
@@ -184,6 +203,7 @@ pub(super) const ALLOWED_TRANSITIONS: &[(RunState, RunState)] = {
         // Transitions up to the reply.
         (ReadyToRequest, Preparing),
         (ReadyToRequest, CallingTools),
+        (ReadyToRequest, Finishing),
         (Preparing, ReadyToRequest),
         (Preparing, CallingTools),
         (Preparing, AwaitingReply),
@@ -203,10 +223,15 @@ pub(super) const ALLOWED_TRANSITIONS: &[(RunState, RunState)] = {
         // Transitions during and after calls.
         (CallingTools, ReadyToRequest),
         (CallingTools, Suspended),
+        (CallingTools, ReviewingCalls),
         (CallingTools, StoppedByTool),
         (Suspended, CallingTools),
         (Suspended, ReadyToRequest),
         (Suspended, StoppedByTool),
+        (ReviewingCalls, CallingTools),
+        (ReviewingCalls, ReadyToRequest),
+        (ReviewingCalls, CheckingOutput),
+        (ReviewingCalls, Finishing),
         (StoppedByTool, CallingTools),
         (StoppedByTool, CheckingOutput),
         (StoppedByTool, Finishing),
@@ -258,6 +283,14 @@ impl StateMachine {
         }
     }
 
+    /// Returns the request whose reply is not applied yet. `None` if there is no such request.
+    pub(super) fn sent_request(&self) -> Option<&SentRequest> {
+        match &self.state {
+            State::AwaitingReply(request) | State::ReplyReceived { request, .. } => Some(request),
+            _ => None,
+        }
+    }
+
     /// Returns the purpose of the current or next model request.
     pub(super) fn purpose(&self) -> RequestPurpose {
         match &self.state {
@@ -301,14 +334,20 @@ impl StateMachine {
     }
 
     /// `Preparing → AwaitingReply`: a request is sent.
-    pub(super) fn await_reply(&mut self, tool_choice: ToolChoice) {
-        self.enter(State::AwaitingReply(SentRequest { purpose: self.purpose(), tool_choice }));
+    pub(super) fn await_reply(&mut self, request: SentRequest) {
+        self.enter(State::AwaitingReply(request));
     }
 
     /// `Preparing | AwaitingReply → Compacting`: the context is too long, so the messages before
     /// index `until` are summarized.
     pub(super) fn start_compaction(&mut self, until: usize) {
         self.enter(State::Compacting { purpose: self.purpose(), until });
+    }
+
+    /// `ReadyToRequest → Finishing`: an input guardrail blocked the input. The answer is the last
+    /// message of the transcript.
+    pub(super) fn block_input(&mut self) {
+        self.enter(State::finishing(StopReason::Blocked, None));
     }
 
     /// `AwaitingReply | Compacting → ReadyToRequest`: the model request must be repeated, or the
@@ -348,13 +387,19 @@ impl StateMachine {
         self.enter(next);
     }
 
-    /// `ReadyToRequest | Preparing | StoppedByTool → CallingTools`: added calls are executed.
+    /// `ReadyToRequest | Preparing | ReviewingCalls | StoppedByTool → CallingTools`: added calls
+    /// are executed.
     pub(super) fn start_added_calls(&mut self, calls: OpenCalls) {
         let then = match &self.state {
-            State::StoppedByTool { result } => AfterCalls::Stop { result: *result },
+            State::ReviewingCalls { results, .. } => AfterCalls::Review { results: *results },
+            State::StoppedByTool { result, purpose } => {
+                AfterCalls::Stop { result: *result, purpose: *purpose }
+            }
             _ => AfterCalls::Request(self.purpose()),
         };
-        self.enter(State::CallingTools(Batch { calls, source: CallSource::Added { then } }));
+        let purpose = RequestPurpose::Step;
+        let source = CallSource::Added { then };
+        self.enter(State::CallingTools(Batch { calls, source, purpose, is_written: false }));
     }
 
     /// `CallingTools → Suspended`: all calls without a result wait for decisions.
@@ -383,15 +428,30 @@ impl StateMachine {
         }
     }
 
-    /// `CallingTools | Suspended → ReadyToRequest | StoppedByTool`: all calls have a result.
+    /// `CallingTools | Suspended → ReadyToRequest | ReviewingCalls | StoppedByTool`: all calls have
+    /// a result.
     pub(super) fn finish_calls(&mut self, next: AfterCalls) {
         self.enter(match next {
             AfterCalls::Request(purpose) => State::ReadyToRequest { purpose },
-            AfterCalls::Stop { result } => State::StoppedByTool { result },
+            AfterCalls::Review { results } => State::ReviewingCalls { results, output: None },
+            AfterCalls::Stop { result, purpose } => State::StoppedByTool { result, purpose },
         });
     }
 
-    /// `StoppedByTool → CheckingOutput | Finishing`: the result of the tool is the output.
+    /// Stores `answer`, with which the review ends the run, until the next call to `next`.
+    pub(super) fn store_review(&mut self, answer: Output) {
+        if let State::ReviewingCalls { output, .. } = &mut self.state {
+            *output = Some(Box::new(answer));
+        }
+    }
+
+    /// `ReviewingCalls → ReadyToRequest`: the review continues the run.
+    pub(super) fn continue_after_review(&mut self) {
+        self.enter(State::ReadyToRequest { purpose: RequestPurpose::Step });
+    }
+
+    /// `ReviewingCalls | StoppedByTool → CheckingOutput | Finishing`: the run ends with the output
+    /// of tools or of a review.
     pub(super) fn stop_with_output(&mut self, next: State) {
         self.enter(next);
     }
@@ -501,6 +561,7 @@ impl State {
             Self::ReplyReceived { .. } => RunState::ReplyReceived,
             Self::CallingTools(_) => RunState::CallingTools,
             Self::Suspended(_) => RunState::Suspended,
+            Self::ReviewingCalls { .. } => RunState::ReviewingCalls,
             Self::StoppedByTool { .. } => RunState::StoppedByTool,
             Self::CheckingOutput { .. } => RunState::CheckingOutput,
             Self::LimitReached { .. } => RunState::LimitReached,
@@ -511,8 +572,9 @@ impl State {
     }
 
     /// Creates the state in which the calls of a reply are executed.
-    pub(super) fn calling(calls: OpenCalls) -> Self {
-        Self::CallingTools(Batch { calls, source: CallSource::Reply })
+    pub(super) fn calling(calls: OpenCalls, is_written: bool) -> Self {
+        let purpose = RequestPurpose::Step;
+        Self::CallingTools(Batch { calls, source: CallSource::Reply, purpose, is_written })
     }
 
     /// Creates the state of a run that has an answer. The answer is `output`, or the last message
@@ -522,44 +584,10 @@ impl State {
     }
 }
 
-impl RequestPurpose {
-    fn is_step(&self) -> bool {
-        matches!(self, Self::Step)
-    }
-
-    /// Returns `true` if the model must answer without tool calls.
-    pub(super) fn must_answer(self) -> bool {
-        !matches!(self, Self::Step)
-    }
-
-    /// Returns the reached limit that makes the request the final one. `None` if no limit was
-    /// reached.
-    pub(super) fn limit(self) -> Option<Limit> {
-        match self {
-            Self::Step => None,
-            Self::Outputs { limit } => limit,
-            Self::FinalAnswer { limit } => Some(limit),
-        }
-    }
-
-    pub(super) fn with_limit(self, limit: Limit) -> Self {
-        match self {
-            Self::Outputs { .. } => Self::Outputs { limit: Some(limit) },
-            Self::Step | Self::FinalAnswer { .. } => Self::FinalAnswer { limit },
-        }
-    }
-
-    fn without_limit(self) -> Self {
-        match self {
-            Self::Outputs { .. } => Self::Outputs { limit: None },
-            Self::Step | Self::FinalAnswer { .. } => Self::Step,
-        }
-    }
-}
-
 impl Batch {
     fn take(&mut self) -> Self {
-        Self { calls: mem::take(&mut self.calls), source: self.source }
+        let Self { source, purpose, is_written, .. } = *self;
+        Self { calls: mem::take(&mut self.calls), source, purpose, is_written }
     }
 }
 

@@ -6,14 +6,15 @@ use haft_core::{
     Message, ToolCall, ToolResult,
     agent::{AgentErrorKind, Limit},
     call::{Decision, FailureKind, PendingCall},
+    schema::Repair,
     toolset::ToolList,
 };
 
 use super::{
-    Effect, LimitAction, Run, RunError, repetition,
+    Effect, LimitAction, Run, RunBudget, RunError, call_counts, repetition,
     state::{AfterCalls, Batch, CallSource, RequestPurpose, State},
 };
-use crate::open_calls::OpenCalls;
+use crate::{dialect::FINISH, open_calls::OpenCalls};
 
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
@@ -25,7 +26,7 @@ impl Run {
     ///
     /// Fails if no call with this id is in progress.
     pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
-        let Some(Batch { calls, source }) = self.head.state.batch_mut() else {
+        let Some(Batch { calls, source, is_written, .. }) = self.head.state.batch_mut() else {
             return Err(RunError::NotInProgress(id.to_owned()));
         };
         let (call, budget) = calls.find_in_progress(id)?;
@@ -33,16 +34,21 @@ impl Run {
         if (&result.call_id, &result.name) != (&call.id, &call.name) {
             result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
         }
-        let used = self.head.tool_retries.get(&call.name).copied().unwrap_or_default();
+        let used = self.head.failed_attempts.get(&call.name).map_or(0, |failed| failed.retries);
         repetition::limit_retries(&mut result, used, budget);
         let is_last = self.head.config.max_repeated_calls == Some(self.head.repeated_calls);
         if is_last && *source == CallSource::Reply {
             repetition::warn_of_repetition(&mut result, self.head.repeated_calls);
         }
+        if *is_written {
+            result.repairs.insert(0, Repair::written_as_text());
+        }
         calls.finish(id, result)
     }
 
-    /// Reports that the call in `pending` is suspended until a decision is made.
+    /// Reports that the call in `pending` is suspended until a decision is made. If it is
+    /// [postponed](haft_core::call::PendingKind::Postponed), it is returned for execution again
+    /// after the next decision about another call of the batch.
     ///
     /// # Errors
     ///
@@ -64,10 +70,13 @@ impl Run {
     /// Fails if no call with this id waits for a decision, or if the decision does not fit the
     /// call.
     pub fn on_decision(&mut self, id: &str, decision: Decision) -> Result<(), RunError> {
+        let rules = self.rules_of(id, &decision);
         match self.head.state.batch_mut() {
-            Some(batch) => batch.calls.decide(id, decision),
-            None => Err(RunError::CallNotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
+            Some(batch) => batch.calls.decide(id, decision)?,
+            None => return Err(RunError::CallNotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
         }
+        self.remember(rules);
+        Ok(())
     }
 
     /// Returns the calls that wait for a decision.
@@ -102,8 +111,19 @@ impl Run {
             self.deny_calls(limit)?;
             return Ok(None);
         }
-        let batch = calls.take_ready(tools);
+        // Only added calls can precede the check: a reply is applied after it.
+        if calls.has_ready()
+            && let Some(check) = self.input_check()
+        {
+            return Ok(Some(Effect::CheckInput(check)));
+        }
+        let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
+        let (mut batch, has_maximum) = calls.take_ready(tools);
         if !batch.calls.is_empty() {
+            self.add_failed_attempts(&mut batch);
+            if has_maximum {
+                self.deny_calls_beyond_maximum(&mut batch, tools);
+            }
             return Ok(Some(Effect::Call(batch)));
         }
         let pending = calls.pending_calls();
@@ -117,16 +137,22 @@ impl Run {
     }
 
     /// Records the results of the current batch after all its calls are finished, and ends the run
-    /// if a tool in `stop_on` succeeded.
+    /// if a tool in `stop_on` succeeded or the reply contains the answer.
     fn finish_calls(&mut self) {
-        let Some(batch) = self.head.state.take_calls() else { return };
-        let next = self.action_after(&batch);
+        let now = self.head.now();
+        let Some(mut batch) = self.head.state.take_calls() else { return };
+        batch.calls.accept_answer(now);
+        let mut next = self.action_after(&batch);
         if batch.source == CallSource::Reply {
-            repetition::count_retries(batch.calls.results(), &mut self.head.tool_retries);
-            // `rejected_replies` is not reset by the answer of a stop tool: a validator may reject
-            // this answer, which counts as one more rejection in a row.
+            repetition::count_attempts(batch.calls.results(), &mut self.head.failed_attempts);
+            // `rejected_replies` is not reset by the answer of a stop tool or a review: a validator
+            // may reject this answer, which counts as one more rejection in a row.
             if let AfterCalls::Request(_) = next {
-                self.head.rejected_replies = 0;
+                if self.head.config.review_calls {
+                    next = AfterCalls::Review { results: self.transcript.len() };
+                } else {
+                    self.head.rejected_replies = 0;
+                }
             }
         }
         self.record_results(batch, FailureKind::Cancelled, "cancelled");
@@ -135,9 +161,13 @@ impl Run {
 
     /// Closes the current batch of calls. Each call without a result gets a failure with the kind
     /// `kind` and the message `why`. The result of a stop tool that succeeded is still the answer.
+    /// The calls are not reviewed.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
-        let next = self.action_after(&batch);
+        let next = match self.action_after(&batch) {
+            AfterCalls::Review { .. } => AfterCalls::Request(RequestPurpose::Step),
+            next => next,
+        };
         self.record_results(batch, kind, why);
         self.head.state.finish_calls(next);
     }
@@ -146,10 +176,17 @@ impl Run {
     fn action_after(&self, batch: &Batch) -> AfterCalls {
         match batch.source {
             CallSource::Added { then } => then,
-            CallSource::Reply => match batch.calls.position_of_success(&self.head.config.stop_on) {
-                Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
-                None => AfterCalls::Request(RequestPurpose::Step),
-            },
+            CallSource::Reply => {
+                let config = &self.head.config;
+                let answer = config.outputs.as_ref().and_then(|_| batch.calls.position_of_success(is_finish));
+                let stop = || batch.calls.position_of_success(|tool| config.stop_on.contains(tool));
+                match answer.or_else(stop) {
+                    Some(position) => {
+                        AfterCalls::Stop { result: self.transcript.len() + position, purpose: batch.purpose }
+                    }
+                    None => AfterCalls::Request(RequestPurpose::Step),
+                }
+            }
         }
     }
 
@@ -158,6 +195,7 @@ impl Run {
     /// appended as a single message, since the calls belong to no reply.
     fn record_results(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
+        call_counts::count_calls(batch.calls.results(), &mut self.head.limited_calls);
         let results = batch.calls.into_results(kind, why, now);
         match batch.source {
             CallSource::Added { .. } => self.record_added_results(results.collect()),
@@ -172,13 +210,19 @@ impl Run {
     /// that was not executed yet. The message of each failure contains `limit`.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
-        self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
+        let (source, purpose) = (CallSource::Reply, RequestPurpose::Step);
+        let batch = Batch { calls, source, purpose, is_written: false };
+        self.record_results(batch, FailureKind::Denied, &why);
         self.close_added_calls(FailureKind::Denied, &why);
     }
 
     /// Closes each open call with a failure whose message contains `limit`, then applies
     /// [`LimitAction`].
     pub(super) fn deny_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
+        let now = self.head.now();
+        if let Some(batch) = self.head.state.batch_mut() {
+            batch.calls.accept_answer(now);
+        }
         let why = format!("not run: {limit}");
         self.close_calls(FailureKind::Denied, &why);
         self.close_added_calls(FailureKind::Denied, &why);
@@ -187,7 +231,8 @@ impl Run {
 
     /// Applies [`LimitAction`] after all calls were closed because of `limit`. If the next request
     /// is already the final request, the run still makes this request, and the model receives the
-    /// failures of the closed calls. If a stop tool has succeeded, the run ends with its result.
+    /// failures of the closed calls. If a stop tool has succeeded, or an answer was given beside
+    /// the calls, the run ends with it.
     pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let answers = self.head.config.limit_action == LimitAction::Answer;
         match self.head.state.state() {
@@ -204,15 +249,27 @@ impl Run {
         }
     }
 
-    /// Adds `calls`, the number of new calls, to the tool call count of the run. If a limit forbids
-    /// the calls, returns this limit and adds nothing. `None` if the calls are allowed.
-    pub(super) fn count_calls(&mut self, purpose: RequestPurpose, calls: usize) -> Option<Limit> {
+    /// Adds `calls`, the number of new calls, to the tool call count of the run and of the
+    /// enclosing runs. If a limit forbids the calls, returns this limit and adds nothing. `None` if
+    /// the calls are allowed.
+    pub(super) fn count_calls(
+        &mut self,
+        purpose: RequestPurpose,
+        calls: usize,
+        budget: Option<&RunBudget>,
+    ) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);
         let limit = self.reached_call_limit(purpose, total);
+        let limit = limit.or_else(|| budget?.take_calls(calls).err());
         if limit.is_none() {
             self.head.tool_calls = total;
         }
         limit
     }
+}
+
+/// Returns `true` if a call to `tool` gives the outputs.
+fn is_finish(tool: &str) -> bool {
+    tool == FINISH
 }

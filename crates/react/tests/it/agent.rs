@@ -72,6 +72,8 @@ async fn events_are_in_order() {
 
     expect![[r#"
         request_started
+        call_announced
+        arguments_delta
         request_finished
         call_started
         call_progress
@@ -255,7 +257,7 @@ fn agent_outside_a_runtime_is_an_error() {
 /// run ends, although the abandoned call still reports progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constant_progress_does_not_delay_a_timeout() {
-    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(Duration::from_millis(50)), ..ToolPolicy::default() };
     let definition =
         ToolDefinition::new(ToolName::new("flood").unwrap(), Schema::object()).with_policy(policy);
     let over = Arc::new(AtomicBool::new(false));

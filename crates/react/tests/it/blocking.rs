@@ -226,8 +226,8 @@ fn blocked_tool_times_out() {
     let (release, released) = mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
     let definition = tool_without_parameters("block", || async {}).definition().clone();
-    let definition =
-        definition.with_policy(ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() });
+    let definition = definition
+        .with_policy(ToolPolicy { timeout: Some(Duration::from_millis(20)), ..ToolPolicy::default() });
     let block = DynamicTool::new(definition, move |_, _| {
         let _ = released.lock().unwrap().recv();
         async { Err::<(), _>(ToolError::failed("too late")) }
@@ -251,8 +251,8 @@ fn tools_that_block_all_threads_time_out() {
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(std::sync::Mutex::new(released));
     let definition = tool_without_parameters("block", || async {}).definition().clone();
-    let definition =
-        definition.with_policy(ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() });
+    let definition = definition
+        .with_policy(ToolPolicy { timeout: Some(Duration::from_millis(20)), ..ToolPolicy::default() });
     let block = DynamicTool::new(definition, move |_, _| {
         let _ = released.lock().unwrap().recv();
         async {}

@@ -148,7 +148,7 @@ async fn dropped_stream_aborts_its_calls() {
 /// can be cancelled or driven again.
 #[tokio::test(start_paused = true)]
 async fn run_of_the_caller_survives_a_dropped_stream() {
-    let idempotent = ToolPolicy { idempotent: true, timeout: HOUR, ..ToolPolicy::default() };
+    let idempotent = ToolPolicy { idempotent: true, timeout: Some(HOUR), ..ToolPolicy::default() };
     let look =
         tool_without_parameters("look", || async { "seen" }).with_definition(|it| it.with_policy(idempotent));
     let model = ScriptedModel::new()

@@ -71,7 +71,7 @@ async fn events_are_the_same_in_every_dialect() {
         let agent = agent.build().unwrap();
 
         let (first, output) = event_types(&agent, "Go.".into()).await;
-        expect![[r#"request_started reasoning_delta request_finished call_started call_progress call_finished request_started reasoning_delta request_finished call_started call_pending done"#]].assert_eq(&first);
+        expect![[r#"request_started reasoning_delta call_announced arguments_delta request_finished call_started call_progress call_finished request_started reasoning_delta call_announced arguments_delta request_finished call_started call_pending done"#]].assert_eq(&first);
         let Err(suspended) = output.into_answer() else { panic!("the run is not suspended") };
         let decisions = Decisions::from([(suspended.pending[0].call.id.clone(), Decision::approved())]);
         let (second, output) = event_types(&agent, RunInput::resume(suspended, decisions)).await;

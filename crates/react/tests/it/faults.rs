@@ -31,7 +31,7 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     let malformed = [r#"{"x":1"#, "not json", "[1]", "null"];
     let model = malformed
         .iter()
-        .fold(ScriptedModel::new(), |model, arguments| model.reply_calls([("", "add", arguments)]));
+        .fold(ScriptedModel::new(), |model, arguments| model.reply_calls([("", "add", *arguments)]));
     let model = model.reply_text("I give up.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(add)).unwrap();
 
@@ -97,7 +97,7 @@ async fn call_that_blocks_its_thread_times_out() {
         let block = std::sync::Arc::clone(&block);
         async move { block() }
     });
-    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(Duration::from_millis(50)), ..ToolPolicy::default() };
     let tools = calculator().with_tool(blocks.with_definition(|it| it.with_policy(policy)));
     let model = ScriptedModel::new()
         .reply_calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])

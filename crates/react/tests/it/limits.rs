@@ -320,7 +320,7 @@ async fn usage_of_a_child_is_counted_once() {
     let hangs =
         ReactAgent::new(hangs, Toolset::new().with_tool(tool_without_parameters("add", pending::<()>)))
             .unwrap();
-    let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
+    let policy = ToolPolicy { timeout: Some(Duration::from_secs(1)), ..ToolPolicy::default() };
     let hangs = hangs.into_tool("hangs", "Hangs.").with_definition(|it| it.with_policy(policy));
     let calls = [("a", "waits", r#"{"task":"Add."}"#), ("b", "hangs", r#"{"task":"Add."}"#)];
     let model = ScriptedModel::new().reply_calls(calls).reply_text("2");

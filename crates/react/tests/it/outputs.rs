@@ -57,13 +57,14 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::from_transcript(&answer.transcript)).unwrap());
 }
 
-/// Behaviour C23: with native calls, the arguments of a `finish` call are the outputs. A `finish`
-/// call is ignored if the same reply contains other calls.
+/// Behaviour C23: with native calls, the arguments of a `finish` call are the outputs.
 #[tokio::test]
 async fn native_outputs_are_a_call_of_finish() {
-    let model = ScriptedModel::new()
-        .reply_calls([("a", "add", r#"{"x":17,"y":25}"#), ("b", "finish", r#"{"sum":0}"#)])
-        .reply_calls([("c", "finish", r#"{"sum":42}"#)]);
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":17,"y":25}"#)]).reply_calls([(
+        "c",
+        "finish",
+        r#"{"sum":42}"#,
+    )]);
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).outputs(sum()).build().unwrap();
 
     let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();

@@ -79,7 +79,7 @@ fn invalid_run_is_rejected_with_its_path() {
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
         at `head.requests`: invalid value: integer `-1`, expected u32
         at `head.config.limits.cost`: invalid type: string "much", expected f64
-        at `head.state.name`: unknown variant `dancing`, expected one of `ready_to_request`, `preparing`, `compacting`, `awaiting_reply`, `reply_received`, `calling_tools`, `suspended`, `stopped_by_tool`, `checking_output`, `limit_reached`, `finishing`, `finished`, `cancelled`
+        at `head.state.name`: unknown variant `dancing`, expected one of `ready_to_request`, `preparing`, `compacting`, `awaiting_reply`, `reply_received`, `calling_tools`, `suspended`, `reviewing_calls`, `stopped_by_tool`, `checking_output`, `limit_reached`, `finishing`, `finished`, `cancelled`
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
         at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
         at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&errors.join("\n"));

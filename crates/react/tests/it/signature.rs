@@ -3,14 +3,15 @@
 use expect_test::expect;
 use haft_core::{
     Message, RunInput, Schema, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset,
-    agent::{AgentErrorKind, Limit, RunLimits, RunStart, StopReason},
+    agent::{AgentErrorKind, Limit, RunAnswer, RunLimits, RunStart, StopReason},
     content::Content,
     model::{ChatResponse, ModelProfile},
     tool::DynamicTool,
     usage::Usage,
 };
 use haft_react::{
-    AgentBuildError, LimitAction, OutputStrategy, ReactAgent, ReactAgentBuilder, Trajectory, run::is_hint,
+    AgentBuildError, JsonReact, LimitAction, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact,
+    Trajectory, run::is_hint,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -151,6 +152,132 @@ async fn outputs_are_extracted_from_the_transcript() {
         Give it again.
     "#]]
     .assert_eq(&message_lines(&requests[4]));
+}
+
+/// Returns the trajectory of `answer` as JSON.
+fn trajectory_of(answer: &RunAnswer) -> serde_json::Value {
+    serde_json::to_value(Trajectory::from_transcript(&answer.transcript)).unwrap()
+}
+
+/// Behaviour C110: with the strategy `Extraction`, a call of `finish` without arguments ends the
+/// steps. The trajectory ends with the thought of this call.
+#[tokio::test]
+async fn extraction_follows_a_finish_without_arguments() {
+    let json = |thought: &str, name: &str, arguments: &str| {
+        format!(r#"{{"thought":"{thought}","tool_name":"{name}","tool_args":{arguments}}}"#)
+    };
+    let text = |thought: &str, name: &str, arguments: &str| {
+        format!("Thought: {thought}\nAction: {name}\nArguments: {arguments}")
+    };
+    let finishes = [
+        json("I know it.", "finish", "{}"),
+        json("I know it.", "finish", "null"),
+        r#"{"thought":"I know it.","tool_name":"finish"}"#.to_owned(),
+        text("I know it.", "finish", "{}"),
+        "Thought: I know it.\nAction: finish".to_owned(),
+        "Thought: I know it.\nAction: finish()".to_owned(),
+    ];
+    for finish in finishes {
+        let is_json = finish.starts_with('{');
+        let step: &dyn Fn(&str, &str, &str) -> String = if is_json { &json } else { &text };
+        let model = ScriptedModel::new()
+            .reply_text(step("I add them.", "add", r#"{"x":17,"y":25}"#))
+            .reply_text(&*finish)
+            .reply_text(step("From the steps.", "finish", r#"{"sum":42}"#));
+        let builder = builder(&model).output_strategy(OutputStrategy::Extraction);
+        let agent = if is_json { builder.dialect(JsonReact::new()) } else { builder.dialect(TextReact) };
+
+        let answer = agent.build().unwrap().run(ask()).await.unwrap().into_answer().unwrap();
+
+        assert_eq!(answer.outputs["sum"], 42, "{finish}");
+        assert_eq!(
+            trajectory_of(&answer),
+            json!({
+                "thought_0": "I add them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
+                "thought_1": "I know it.", "tool_name_1": "finish", "tool_args_1": {}, "observation_1": "Completed.",
+            })
+        );
+        let instructions = model.requests()[0].instructions.as_ref().unwrap().text();
+        let example = ["\"finish\",\"tool_args\":{}", "Action: finish\nArguments: {}"];
+        assert!(example.iter().any(|it| instructions.contains(it)), "{instructions}");
+        // The model reads its own step, and then the request for the outputs.
+        let messages = message_lines(&model.requests()[2]);
+        assert!(
+            messages.contains("I know it.") && messages.ends_with("from what was said and found.\n"),
+            "{messages}"
+        );
+    }
+}
+
+/// A call of `finish` with arguments also ends the steps. The trajectory contains the arguments.
+#[tokio::test]
+async fn arguments_of_finish_before_an_extraction_are_kept() {
+    let model = ScriptedModel::new()
+        .reply_text(r#"{"thought":"I know it.","tool_name":"finish","tool_args":{"answer":"42"}}"#)
+        .reply_text(r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#);
+    let agent = builder(&model)
+        .output_strategy(OutputStrategy::Extraction)
+        .dialect(JsonReact::new())
+        .build()
+        .unwrap();
+    let answer = agent.run(ask()).await.unwrap().into_answer().unwrap();
+    assert_eq!(
+        trajectory_of(&answer),
+        json!({
+            "thought_0": "I know it.", "tool_name_0": "finish", "tool_args_0": {"answer": "42"},
+            "observation_0": "Completed.",
+        })
+    );
+}
+
+/// With native calls, the last text of the model is the thought of the last step. The outputs and
+/// rejected outputs are no steps.
+#[tokio::test]
+async fn trajectory_of_a_native_extraction_ends_with_the_last_text() {
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "add", r#"{"x":17,"y":25}"#)])
+        .reply_text("That is all.")
+        .reply_calls([("b", "finish", r#"{"sum":"many"}"#)])
+        .reply_calls([("c", "finish", r#"{"sum":42}"#)])
+        .reply_text("Known.")
+        .reply_calls([("d", "finish", r#"{"sum":43}"#)]);
+    let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
+    let first = agent.run(ask()).await.unwrap().into_answer().unwrap();
+    assert_eq!(
+        trajectory_of(&first),
+        json!({
+            "thought_0": "", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
+            "thought_1": "That is all.", "tool_name_1": "finish", "tool_args_1": {}, "observation_1": "Completed.",
+        })
+    );
+    // The next turn has its own trajectory.
+    let second = agent.run(ask().with_history(first.transcript)).await.unwrap().into_answer().unwrap();
+    assert_eq!(
+        trajectory_of(&second),
+        json!({
+            "thought_0": "Known.", "tool_name_0": "finish", "tool_args_0": {}, "observation_0": "Completed.",
+        })
+    );
+}
+
+/// Without a call of `finish`, because a limit ended the steps, the trajectory has no last step.
+#[tokio::test]
+async fn trajectory_of_an_extraction_at_a_limit_has_only_calls() {
+    let finish = r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#;
+    for (requests, steps) in [(0, 0), (1, 1)] {
+        let model = (0..requests).fold(ScriptedModel::new(), |model, _| {
+            model.reply_text(r#"{"thought":"I add.","tool_name":"add","tool_args":{"x":17,"y":25}}"#)
+        });
+        let agent = builder(&model.reply_text(finish))
+            .output_strategy(OutputStrategy::Extraction)
+            .limit_action(LimitAction::Answer)
+            .dialect(JsonReact::new())
+            .build()
+            .unwrap();
+        let answer =
+            agent.run(ask().with_limits(max_requests(requests))).await.unwrap().into_answer().unwrap();
+        assert_eq!(Trajectory::from_transcript(&answer.transcript).steps.len(), steps);
+    }
 }
 
 /// Behaviour C25: the outputs are extracted even if every tool call failed.

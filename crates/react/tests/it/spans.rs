@@ -98,7 +98,7 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
     let model = ScriptedModel::new()
         .fail(ModelError::InvalidResponse(canary.to_owned()))
         .reply_calls([("a", "echo", &arguments(false)), ("b", "echo", &arguments(true))])
-        .reply_calls([("c", "echo", &format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
+        .reply_calls([("c", "echo", &*format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
         .reply_text(canary)
         .reply_text(canary);
     ReactAgent::builder(model)

@@ -385,7 +385,7 @@ async fn new_prompt_while_calls_are_open_is_an_error() {
 
     let open = RunInput::new("Never mind.").with_history(run.transcript().clone());
     let error = agent.run(open).await.unwrap_err().to_string();
-    expect![[r#"the run cannot begin: calls of the conversation are still open: "a" (draw); resume the run that waits with `RunInput::resume` and their answers, or close them with `Run::cancel` and go on with the transcript of that run"#]]
+    expect![[r#"the run cannot begin: calls of the conversation are still open: "a" (draw); resume the run that waits with `RunInput::resume` and their answers, or close them with `Run::cancel` and go on with the transcript of that run; or repair the conversation with `RunConfig::repair_history`"#]]
         .assert_eq(&error);
 
     run.cancel();

@@ -66,7 +66,7 @@ pub(crate) fn waiting_tool() -> DynamicTool {
 /// Creates the tool `hang()`, which never returns. Its calls time out after `timeout`.
 pub(crate) fn hanging_tool(timeout: Duration) -> impl Tool + 'static {
     tool_without_parameters("hang", pending::<()>)
-        .with_definition(|it| it.with_policy(ToolPolicy { timeout, ..ToolPolicy::default() }))
+        .with_definition(|it| it.with_policy(ToolPolicy { timeout: Some(timeout), ..ToolPolicy::default() }))
 }
 
 /// Creates the tool `panic()`, which panics with a secret in the message.

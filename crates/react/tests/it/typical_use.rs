@@ -13,7 +13,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AgentBuildError, HandoffGroup, ReactAgent, Router,
+    HandoffGroup, ReactAgent, Router,
     router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
@@ -100,12 +100,6 @@ async fn parse_error_names_the_field() {
     let answer = plain_agent(model).run("Hi").await.unwrap().into_answer().unwrap();
     expect!["the answer is no Person: missing field `name`"]
         .assert_eq(&answer.parse::<Person>().unwrap_err().to_string());
-}
-
-#[test]
-fn output_type_must_be_an_object() {
-    let builder = ReactAgent::builder(ScriptedModel::new()).output::<u8>();
-    assert!(matches!(builder.build(), Err(AgentBuildError::InvalidOutputs(_))));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 mod agents;
 mod models;
+mod run_and_stream;
 mod sources;
 mod tools;
 

@@ -2,10 +2,11 @@ use futures::{FutureExt as _, StreamExt as _};
 
 use super::ScriptedModel;
 use haft_core::{
-    ChatModel as _, Message,
+    ChatModel as _, Message, ToolCall,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError},
     usage::Usage,
 };
+use serde_json::json;
 
 #[tokio::test]
 async fn chunks_are_streamed_as_given_and_count_as_one_request() {
@@ -23,6 +24,35 @@ async fn chunks_are_streamed_as_given_and_count_as_one_request() {
     assert_eq!((&**first, &**second, &*whole.message.text()), ("It ", "is 42.", "It is 42."));
     assert_eq!(whole.usage.requests, 1);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "Yes.");
+}
+
+/// Behaviour B91: a scripted reply has calls from an array, a vector or an iterator, with borrowed
+/// or owned text and with JSON values, and text beside them.
+#[tokio::test]
+async fn calls_are_scripted_from_any_iterator() {
+    let owned = vec![("c".to_owned(), String::from("add"), json!({"x": 1}))];
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "add", "{}")])
+        .reply_calls(owned)
+        .reply_calls((1..=2).map(|n| ToolCall::new(format!("d{n}"), "add", "oops")))
+        .reply_calls(Vec::<ToolCall>::new())
+        .reply_text_and_calls("I add.", [("e", "add", json!({"x": 2}))]);
+    let request = ChatRequest::new([Message::user("?")]);
+    let mut lines = Vec::new();
+    for _ in 0..5 {
+        let reply = model.chat(&request).await.unwrap();
+        let calls =
+            reply.message.tool_calls.iter().map(|it| format!("{} {} {}", it.id, it.name, it.arguments));
+        lines.push(format!("{:?} {}", reply.message.text(), calls.collect::<Vec<_>>().join("; ")));
+    }
+    let expected = [
+        r#""" a add {}"#,
+        r#""" c add {"x":1}"#,
+        r#""" d1 add oops; d2 add oops"#,
+        r#""" "#,
+        r#""I add." e add {"x":2}"#,
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[tokio::test]

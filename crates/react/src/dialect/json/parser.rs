@@ -7,8 +7,9 @@ use super::{
     super::{
         FINISH,
         step::{ANSWER_KEY, ParsedStep, StepAction},
+        written_calls::{self, WrittenCall, WrittenCalls},
     },
-    key,
+    key, key_names,
 };
 
 type JsonObject = Map<String, Value>;
@@ -16,47 +17,64 @@ type JsonObject = Map<String, Value>;
 /// The maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_OBJECT_STARTS: usize = 64;
 
-/// The accepted keys of the thought in a step. The instructions for the model specify the first
-/// key. The other keys are accepted because some models use them nevertheless.
-const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
-/// The accepted keys of the tool name in a step. The instructions specify the first key.
-const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
-/// The accepted keys of the arguments in a step. The instructions specify the first key.
-const TOOL_ARGS_KEYS: [&str; 6] =
-    [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
 /// Keys whose value can be the whole step, as in `{"tool_call": {…}}`.
 const WRAPPER_KEYS: [&str; 3] = ["function", "tool_call", "step"];
 
 /// Parses the first step in `text`, or returns `None` if there is none. A bare JSON object that is
-/// valid for the schema `outputs` is accepted as the answer.
+/// valid for the schema `outputs` is accepted as the answer. [Written calls](written_calls) in
+/// other formats are also accepted.
 pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
+    if let Some(answer) = bare_list(text, outputs) {
+        return Some(ParsedStep { thought: None, action: StepAction::Finish(answer) });
+    }
+    let parse_written = || written_calls::find_calls(text).map(step_of_calls);
+    if text.trim_start().starts_with('{') || find_json_object(text, |it| is_answer(it, outputs)).is_some() {
+        return parse_object(text, outputs).or_else(parse_written);
+    }
+    // The written calls come first. An object within them can be an argument.
+    parse_written().or_else(|| parse_object(text, outputs))
+}
+
+fn parse_object(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut step = find_json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
         return Some(ParsedStep { thought: None, action: StepAction::Finish(Value::Object(step)) });
     }
-    let thought = match remove_any_key(&mut step, &THOUGHT_KEYS) {
+    let thought = match remove_any_key(&mut step, &key_names::THOUGHT) {
         Some(Value::String(thought)) => Some(thought),
         _ => None,
     };
-    let action = match remove_any_key(&mut step, &TOOL_NAME_KEYS) {
+    let action = match remove_any_key(&mut step, &key_names::TOOL_NAME) {
         Some(Value::String(name)) if name != FINISH => {
-            let arguments = match remove_any_key(&mut step, &TOOL_ARGS_KEYS) {
+            let arguments = match remove_any_key(&mut step, &key_names::TOOL_ARGS) {
                 None | Some(Value::Null) => "{}".to_owned(),
                 Some(Value::String(text)) => text,
                 Some(arguments) => arguments.to_string(),
             };
             StepAction::Call { name, arguments }
         }
-        _finish => {
-            StepAction::Finish(remove_any_key(&mut step, &TOOL_ARGS_KEYS).unwrap_or(Value::Object(step)))
-        }
+        _finish => StepAction::Finish(
+            remove_any_key(&mut step, &key_names::TOOL_ARGS).unwrap_or(Value::Object(step)),
+        ),
     };
     Some(ParsedStep { thought, action })
 }
 
+fn step_of_calls(found: WrittenCalls) -> ParsedStep {
+    let WrittenCalls { thought, calls } = found;
+    let action = match <[WrittenCall; 1]>::try_from(calls) {
+        Ok([WrittenCall { name, arguments }]) if name == FINISH => {
+            StepAction::Finish(serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)))
+        }
+        Ok([WrittenCall { name, arguments }]) => StepAction::Call { name, arguments },
+        Err(calls) => StepAction::Calls(calls),
+    };
+    ParsedStep { thought, action }
+}
+
 fn is_step(object: &JsonObject, outputs: Option<&Schema>) -> bool {
     object.contains_key(ANSWER_KEY)
-        || TOOL_NAME_KEYS.iter().any(|name| object.get(*name).is_some_and(Value::is_string))
+        || key_names::TOOL_NAME.iter().any(|name| object.get(*name).is_some_and(Value::is_string))
         || is_answer(object, outputs)
 }
 
@@ -64,6 +82,18 @@ fn is_step(object: &JsonObject, outputs: Option<&Schema>) -> bool {
 fn is_answer(object: &JsonObject, outputs: Option<&Schema>) -> bool {
     !object.contains_key(key::TOOL_NAME)
         && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
+}
+
+/// Returns the list in `text` if it is a valid value of the only property of `outputs`, without an
+/// object around it. Its elements may look like steps, for example if they have a `name`.
+fn bare_list(text: &str, outputs: Option<&Schema>) -> Option<Value> {
+    let outputs = outputs?;
+    let text = text.trim().trim_start_matches("```json").trim_matches('`').trim();
+    let list: Value = serde_json::from_str(Some(text).filter(|text| text.starts_with('['))?).ok()?;
+    let mut properties = outputs.properties();
+    let (Some(only), None) = (properties.next(), properties.next()) else { return None };
+    let object = Value::Object(Map::from_iter([(only.name.to_owned(), list.clone())]));
+    outputs.is_valid(&object).then_some(list)
 }
 
 fn remove_any_key(object: &mut JsonObject, keys: &[&str]) -> Option<Value> {

@@ -19,8 +19,12 @@ pub(super) struct JsonStreamParser {
     strings: StringScanner,
     tool_name: String,
     deltas: DeltaBuffer,
-    /// The schema of the answer, or `None` if the answer is plain text. A structured answer is not
-    /// streamed.
+    /// `true` if the scanner is inside the object or list of the arguments.
+    is_in_arguments: bool,
+    /// The received arguments that were not emitted yet, as JSON text.
+    arguments: String,
+    has_call: bool,
+    /// The schema of the answer, or `None` if the answer is plain text.
     outputs: Option<Schema>,
 }
 
@@ -30,13 +34,19 @@ impl JsonStreamParser {
             strings: StringScanner::default(),
             tool_name: String::new(),
             deltas: DeltaBuffer::default(),
+            is_in_arguments: false,
+            arguments: String::new(),
+            has_call: false,
             outputs: outputs.cloned(),
         }
     }
 
     fn push_text(&mut self, text: &str) {
         for character in text.chars() {
-            let Some((path, decoded)) = self.strings.push(character) else { continue };
+            let decoded = self.strings.push(character).map(|(_, decoded)| decoded);
+            self.push_argument(character);
+            let Some(decoded) = decoded else { continue };
+            let path = self.strings.path();
             let is_finish = self.tool_name == FINISH && self.outputs.is_none();
             match path {
                 [top] if top == key::THOUGHT => self.deltas.push_thought(decoded.encode_utf8(&mut [0; 4])),
@@ -45,6 +55,36 @@ impl JsonStreamParser {
                     self.deltas.push_answer(decoded.encode_utf8(&mut [0; 4]));
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Adds `character` to the text of the arguments if it is part of them. The arguments are
+    /// streamed if they are an object or a list after the name of the tool.
+    fn push_argument(&mut self, character: char) {
+        let path = self.strings.path();
+        let begins = !self.is_in_arguments
+            && matches!(path, [top, _] if top == key::TOOL_ARGS)
+            && matches!(character, '{' | '[')
+            && !self.tool_name.is_empty();
+        if begins || self.is_in_arguments {
+            self.arguments.push(character);
+            self.is_in_arguments = path.len() > 1;
+        }
+    }
+
+    /// Removes and returns the deltas for the new text of the arguments.
+    fn take_arguments(&mut self) -> Vec<ReplyDelta> {
+        let arguments = std::mem::take(&mut self.arguments);
+        match (self.tool_name == FINISH, &self.outputs) {
+            _ if arguments.is_empty() => Vec::new(),
+            (true, Some(_)) => vec![ReplyDelta::Output(arguments)],
+            (true, None) => Vec::new(),
+            (false, _) => {
+                let started = (!std::mem::replace(&mut self.has_call, true)).then(|| {
+                    ReplyDelta::CallStarted { index: 0, id: String::new(), name: self.tool_name.clone() }
+                });
+                started.into_iter().chain([ReplyDelta::CallArguments { index: 0, arguments }]).collect()
             }
         }
     }
@@ -60,6 +100,8 @@ impl StreamParser for JsonStreamParser {
             }
             _ => {}
         }
-        self.deltas.take()
+        let mut deltas = self.deltas.take();
+        deltas.extend(self.take_arguments());
+        deltas
     }
 }

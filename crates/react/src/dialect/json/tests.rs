@@ -196,6 +196,7 @@ fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
             match delta {
                 ReplyDelta::Reasoning(more) => thought += &more,
                 ReplyDelta::Text(more) => text += &more,
+                _ => {}
             }
         }
     }
@@ -258,6 +259,7 @@ fn unusual_step_is_emitted_at_the_end_of_the_reply() {
                 match delta {
                     ReplyDelta::Reasoning(more) => thought += &more,
                     ReplyDelta::Text(more) => answer += &more,
+                    _ => {}
                 }
             }
         }

@@ -6,16 +6,17 @@
 //! With these examples it made the right call and then answered. The wording of the last thought
 //! matters: after a shorter thought, the model repeats the thought as the answer.
 
+use haft_core::Schema;
 use serde_json::json;
 
-use super::{super::FINISH, ANSWER_KEY, StepFormat, render::observation_text};
+use super::{super::FINISH, ANSWER_KEY, StepFormat, is_bare, render::observation_text};
 
 /// Returns the few-shot examples in the format `F`. They follow the list of tools in the system
 /// message.
 ///
-/// If `has_outputs` is `true`, the examples do not show the arguments of the final answer, because
-/// real answers must match the declared output schema.
-pub(super) fn format_examples<F: StepFormat>(has_outputs: bool) -> String {
+/// With `outputs`, the examples do not show the arguments of the final answer, because real answers
+/// must match the declared output schema.
+pub(super) fn format_examples<F: StepFormat>(outputs: Option<&Schema>) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"
             .to_owned(),
@@ -24,7 +25,7 @@ pub(super) fn format_examples<F: StepFormat>(has_outputs: bool) -> String {
         format_finish_step::<F>(
             "The observation answers the question.",
             "About 123 million people live in Japan.",
-            has_outputs,
+            outputs,
         ),
         "The question \"What does piedra mean, and how many people live in Chile?\" takes three:".to_owned(),
         F::format_step("I look up piedra first.", "look_up_word", &json!({"word": "piedra"})),
@@ -34,20 +35,23 @@ pub(super) fn format_examples<F: StepFormat>(has_outputs: bool) -> String {
         format_finish_step::<F>(
             "The observations answer both parts.",
             "Piedra means stone, and about 19.6 million people live in Chile.",
-            has_outputs,
+            outputs,
         ),
         "The question \"Who painted the Mona Lisa?\" takes one:".to_owned(),
         format_finish_step::<F>(
             "I know this without a tool.",
             "Leonardo da Vinci painted the Mona Lisa.",
-            has_outputs,
+            outputs,
         ),
     ];
     lines.join("\n")
 }
 
-fn format_finish_step<F: StepFormat>(thought: &str, answer: &str, has_outputs: bool) -> String {
-    if has_outputs {
+fn format_finish_step<F: StepFormat>(thought: &str, answer: &str, outputs: Option<&Schema>) -> String {
+    if is_bare(outputs) {
+        return F::format_step(thought, FINISH, &json!({}));
+    }
+    if outputs.is_some() {
         return F::format_step(thought, FINISH, &json!({})).replace("{}", "{its arguments}");
     }
     F::format_step(thought, FINISH, &json!({ANSWER_KEY: answer}))

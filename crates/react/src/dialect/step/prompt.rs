@@ -16,6 +16,7 @@ use super::{
     super::{FINISH, Prompt},
     ANSWER_KEY, StepFormat,
     examples::format_examples,
+    is_bare,
 };
 
 /// The parts shared by model requests with the same tools and outputs. They are cached with the
@@ -146,9 +147,12 @@ fn finish_tool(outputs: Option<&Schema>) -> ToolDefinition {
         }))
         .unwrap_or_else(|_| Schema::object()),
     };
-    ToolDefinition::new(ToolName::sanitize(FINISH), schema).with_description(
-        "Gives the final answer and ends. Use it as soon as the observations answer the question.",
-    )
+    let description = if is_bare(outputs) {
+        "Ends the steps. Use it as soon as the observations answer the question. The answer is given afterwards."
+    } else {
+        "Gives the final answer and ends. Use it as soon as the observations answer the question."
+    };
+    ToolDefinition::new(ToolName::sanitize(FINISH), schema).with_description(description)
 }
 
 fn write_rules<F: StepFormat>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
@@ -162,5 +166,5 @@ fn write_rules<F: StepFormat>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) 
     for (number, definition) in (1..).zip(offered) {
         text += &format!("\n{number}. {definition}");
     }
-    text + "\n\n" + &format_examples::<F>(prompt.outputs.is_some())
+    text + "\n\n" + &format_examples::<F>(prompt.outputs)
 }

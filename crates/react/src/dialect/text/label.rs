@@ -22,7 +22,7 @@ pub(super) enum Section {
 
 /// The known labels in lower case, with the section that they start. Spaces and hyphens in a label
 /// are replaced by underscores.
-const LABEL_SECTIONS: [(&str, Section); 28] = [
+const LABEL_SECTIONS: [(&str, Section); 29] = [
     ("thought", Section::Thought),
     ("thoughts", Section::Thought),
     ("next_thought", Section::Thought),
@@ -32,6 +32,7 @@ const LABEL_SECTIONS: [(&str, Section); 28] = [
     ("tool", Section::Action),
     ("tool_name", Section::Action),
     ("tool_call", Section::Action),
+    ("tool_calls", Section::Action),
     ("next_tool_name", Section::Action),
     ("function", Section::Action),
     ("arguments", Section::Arguments),

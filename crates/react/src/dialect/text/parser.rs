@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::{
     super::{
         FINISH, json,
+        lenient_json::{self, JsonObject},
         step::{ANSWER_KEY, ParsedStep, StepAction, answer_to_text},
     },
-    lenient_json::{self, JsonObject},
     section_parser::{SectionParser, StepSections},
 };
 
@@ -51,15 +51,15 @@ fn skip_think_block(text: &str) -> &str {
     }
 }
 
-/// Returns the rest of `text` from the first line that starts with `{` or a code fence, or `None`
-/// if there is no such line.
+/// Returns the rest of `text` from the first line that starts with `{`, `[`, `<` or a code fence,
+/// or `None` if there is no such line.
 fn skip_to_object(text: &str) -> Option<&str> {
     let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
         let start = *end;
         *end += line.len();
         Some((start, line))
     });
-    let (start, _) = lines.find(|(_, line)| line.trim_start().starts_with(['{', '`']))?;
+    let (start, _) = lines.find(|(_, line)| line.trim_start().starts_with(['{', '`', '[', '<']))?;
     text.get(start..)
 }
 

@@ -20,8 +20,9 @@ pub(super) struct TextStreamParser {
     /// The length of the emitted part of the answer section, in bytes.
     answer_len: usize,
     answer_scanner: AnswerScanner,
-    /// The schema of the answer, or `None` if the answer is plain text. A structured answer is not
-    /// streamed.
+    /// The text of a structured answer that was not emitted yet.
+    output: String,
+    /// The schema of the answer, or `None` if the answer is plain text.
     outputs: Option<Schema>,
 }
 
@@ -33,6 +34,7 @@ impl TextStreamParser {
             thought_len: 0,
             answer_len: 0,
             answer_scanner: AnswerScanner::default(),
+            output: String::new(),
             outputs: outputs.cloned(),
         }
     }
@@ -41,6 +43,11 @@ impl TextStreamParser {
         let sections = self.section_parser.sections();
         self.deltas.push_thought(take_new_text(&sections.thought, &mut self.thought_len));
         if self.outputs.is_some() {
+            if let [action] = sections.actions.as_slice()
+                && is_finish(action)
+            {
+                self.output.push_str(take_new_text(&sections.arguments, &mut self.answer_len));
+            }
             return;
         }
         match sections.actions.as_slice() {
@@ -71,7 +78,11 @@ impl StreamParser for TextStreamParser {
             }
             _ => {}
         }
-        self.deltas.take()
+        let mut deltas = self.deltas.take();
+        if !self.output.is_empty() {
+            deltas.push(ReplyDelta::Output(std::mem::take(&mut self.output)));
+        }
+        deltas
     }
 }
 

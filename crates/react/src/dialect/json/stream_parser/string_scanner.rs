@@ -52,6 +52,12 @@ impl StringScanner {
         None
     }
 
+    /// Returns the keys on the path to the current value. An array element has an empty key. The
+    /// path is empty outside the object.
+    pub(in super::super::super) fn path(&self) -> &[String] {
+        &self.path
+    }
+
     fn scan_between(&mut self, character: char, expects_key: bool) {
         match character {
             '"' if expects_key => {

@@ -24,6 +24,7 @@ fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
             match delta {
                 ReplyDelta::Reasoning(more) => thought += &more,
                 ReplyDelta::Text(more) => answer += &more,
+                _ => {}
             }
         }
     }
@@ -82,6 +83,7 @@ fn reasoning_precedes_the_thought() {
             match delta {
                 ReplyDelta::Reasoning(more) => thought += &more,
                 ReplyDelta::Text(more) => panic!("{more}"),
+                _ => {}
             }
         }
         assert_eq!(thought, "I search.\n\nI look.", "{text}");

@@ -1,0 +1,134 @@
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, future::BoxFuture};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{CallDetails, Pipeline, arguments, deadline};
+use crate::{
+    call::{ResumedCall, ToolCall, ToolError},
+    limits,
+    tool::{ToolContext, ToolDefinition},
+};
+
+/// A hook of the host program that repairs the arguments of a call, for example by a request to a
+/// model.
+///
+/// The pipeline calls the hook if the arguments are malformed or violate the input schema, and its
+/// own [repairs](crate::schema::RepairPolicy) do not make them valid. The returned arguments are
+/// validated again. If they are valid, the call runs with them, and the result lists a
+/// [`RepairKind::Replaced`](crate::schema::RepairKind::Replaced). In all other cases, the call
+/// fails with the original error: if the hook returns `None` or invalid arguments, panics, or takes
+/// longer than [`limits::HOOK_TIMEOUT`] or the timeout of the call.
+///
+/// Arguments of more than [`limits::ARGUMENT_BYTES`], and calls to unknown tools, are not repaired.
+/// If a repaired call is suspended, it resumes with the same arguments, and the hook is not called
+/// again.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Pipeline, ToolCall, Toolset, export::async_trait, tool};
+/// use haft_core::pipeline::{InvalidCall, RepairHook};
+/// use serde_json::{Value, json};
+///
+/// #[tool]
+/// fn double(n: i64) -> i64 {
+///     2 * n
+/// }
+///
+/// /// Reads number words.
+/// struct NumberWords;
+///
+/// #[async_trait]
+/// impl RepairHook for NumberWords {
+///     async fn repair(&self, call: &InvalidCall<'_>) -> Option<Value> {
+///         call.call.arguments.contains("twenty-one").then(|| json!({"n": 21}))
+///     }
+/// }
+///
+/// # futures::executor::block_on(async {
+/// let pipeline = Pipeline::new().with_repair_hook(NumberWords);
+/// let tools = Toolset::new().with_tool(Double).with_pipeline(pipeline);
+/// let result = tools.run(&ToolCall::new("call_1", "double", r#"{"n": "twenty-one"}"#)).await;
+/// assert_eq!(result.model_text(), "42");
+/// assert_eq!(result.repairs[0].to_string(), "/: the host program replaced the arguments");
+/// # });
+/// ```
+#[async_trait]
+pub trait RepairHook: Send + Sync {
+    /// Returns valid arguments for `call`, or `None` if the hook cannot repair them.
+    async fn repair(&self, call: &InvalidCall<'_>) -> Option<Value>;
+}
+
+#[async_trait]
+impl<H: RepairHook + ?Sized> RepairHook for Arc<H> {
+    async fn repair(&self, call: &InvalidCall<'_>) -> Option<Value> {
+        (**self).repair(call).await
+    }
+}
+
+/// A call with malformed or invalid arguments, as passed to a [`RepairHook`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct InvalidCall<'a> {
+    /// The call with its arguments as received.
+    pub call: &'a ToolCall,
+    /// The definition of the tool, with the input schema.
+    pub definition: &'a ToolDefinition,
+    /// The error that describes the problems of the arguments.
+    pub error: &'a ToolError,
+    /// The context of the call.
+    pub context: &'a ToolContext,
+}
+
+impl Pipeline {
+    /// Returns the arguments of `invalid` as repaired by a hook, or as repaired before the call was
+    /// suspended. `None` if no hook returns valid arguments. The time limit of a hook is measured
+    /// from `started`, the start of the call.
+    ///
+    /// The future is boxed, because it would enlarge the future of each call.
+    pub(super) fn repair_by_hook<'a>(
+        &'a self,
+        invalid: InvalidCall<'a>,
+        started: Instant,
+    ) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(self.try_repair_hooks(invalid, started))
+    }
+
+    async fn try_repair_hooks(&self, invalid: InvalidCall<'_>, started: Instant) -> Option<Value> {
+        let InvalidCall { definition, context: cx, .. } = invalid;
+        let earlier = cx.resumed().map(ResumedCall::pending).and_then(|pending| pending.repaired.clone());
+        if let Some(earlier) = earlier.filter(|earlier| definition.input_schema().is_valid(earlier)) {
+            return Some(earlier);
+        }
+        let time = limits::HOOK_TIMEOUT.min(self.timeout_of(definition));
+        let deadline = started.checked_add(time).into_iter().chain(cx.deadline()).min();
+        for hook in &self.0.repair_hooks {
+            let repair = Box::pin(async {
+                let repair = AssertUnwindSafe(async { hook.repair(&invalid).await }).catch_unwind().await;
+                repair.unwrap_or_else(|_panic| {
+                    tracing::error!(call = invalid.call.id, "a repair hook panicked");
+                    None
+                })
+            });
+            let repaired = deadline::timeout_at(deadline, cx.cancellation(), repair, |_| None).await;
+            let Some(repaired) = repaired else { continue };
+            let mut own_repairs = CallDetails::default();
+            let repaired = arguments::repair_and_validate(
+                definition,
+                Cow::Owned(repaired),
+                self.0.repair,
+                &mut own_repairs,
+            );
+            if let Ok(repaired) = repaired {
+                return Some(repaired.into_owned());
+            }
+        }
+        None
+    }
+}
+
+/// The hooks of a pipeline.
+pub(super) type RepairHooks = Vec<Arc<dyn RepairHook>>;

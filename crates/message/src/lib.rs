@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+pub mod call;
+pub mod content;
+pub mod message;
+mod timestamp;
+pub mod usage;
+
+pub use call::{ToolCall, ToolError, ToolOutput, ToolResult};
+pub use message::{Message, Transcript};
+pub use timestamp::Timestamp;

@@ -1,0 +1,327 @@
+//! Tests of message histories in the JSON of the three APIs.
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use haft_core::{
+    Message, ToolCall, ToolOutput, ToolResult, Transcript,
+    call::{Failure, FailureKind, Outcome},
+    content::{Content, ResourceBody},
+    message::{AssistantMessage, MessageBody},
+};
+use haft_openai::{encode_messages, history, history::History, responses};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn chat(json: &Value) -> History {
+    history::from_chat_completions(json).unwrap()
+}
+
+fn omitted(history: &History) -> Vec<String> {
+    history.omitted.iter().map(ToString::to_string).collect()
+}
+
+/// Checks that the history is complete, and that `json` is written back unchanged.
+fn check_unchanged(history: &History, written: &Value, json: &Value) {
+    assert_eq!(omitted(history), Vec::<String>::new());
+    assert_eq!(written, json);
+}
+
+/// Behaviour C116: a history of the Chat Completions API is read and written back with media,
+/// calls, results, reasoning, refusals and names.
+#[test]
+fn chat_history_is_read_and_written_back() {
+    let json = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+            {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
+        ], "name": "ann"},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"x\": 1}"}},
+            {"id": "c2", "type": "function", "function": {"name": "look", "arguments": "broken"}},
+        ], "reasoning_content": "I look."},
+        {"role": "tool", "tool_call_id": "c1", "content": "A cat."},
+        {"role": "tool", "tool_call_id": "c2", "content": "invalid arguments"},
+        {"role": "assistant", "content": null, "refusal": "I cannot say."},
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "Because.", "name": "bob"},
+    ]);
+    let history = chat(&json);
+    check_unchanged(&history, &json!(history::to_chat_completions(messages(&history))), &json);
+    let result = &history.messages[3];
+    assert!(
+        matches!(result.body(), MessageBody::Tool(result) if result.name == "look" && result.is_success())
+    );
+    assert_eq!(history.messages[1].metadata_value(history::NAME_KEY), Some(&json!("ann")));
+    assert_eq!(history.messages[2].tool_calls()[1].arguments.to_string(), "broken");
+}
+
+fn messages(history: &History) -> Vec<Arc<Message>> {
+    history.clone().into_transcript().messages().to_vec()
+}
+
+/// The deprecated form, content as parts, and the whole request are accepted. Unknown parts and
+/// fields are listed.
+#[test]
+fn older_and_unknown_forms_of_chat_are_accepted() {
+    let history = chat(&json!({"model": "m", "messages": [
+        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "video", "x": 1}, {"type": "file", "file": {"file_id": "f"}}, "Hi"]},
+        {"role": "assistant", "content": "", "function_call": {"name": "add", "arguments": "{}"}, "audio": {"id": "a"}},
+        {"role": "function", "name": "add", "content": "42"},
+        {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "refusal", "refusal": "No."}]},
+    ]}));
+    expect![[r#"
+        [
+            "messages/1/content/0: the part `video` is not supported",
+            "messages/1/content/1: the part `file` is not supported",
+            "messages/2/audio: the field is not supported",
+        ]
+    "#]]
+    .assert_debug_eq(&omitted(&history));
+    let [system, user, call, result, last] = history.messages.as_slice() else { panic!("{history:?}") };
+    assert!(matches!(system.body(), MessageBody::System { .. }));
+    assert_eq!(user.text(), "Hi");
+    let id = &call.tool_calls()[0].id;
+    assert!(
+        matches!(result.body(), MessageBody::Tool(result) if result.call_id == *id && result.name == "add")
+    );
+    let MessageBody::Assistant(last) = last.body() else { panic!("{last:?}") };
+    assert_eq!((last.content.len(), last.refusal.as_deref()), (2, Some("No.")));
+}
+
+/// Behaviour C116: an error in a history names its place.
+#[test]
+fn errors_name_the_place() {
+    let error = |json: Value, read: fn(&Value) -> Result<History, history::HistoryError>| {
+        read(&json).unwrap_err().to_string()
+    };
+    let chat = |json| error(json, history::from_chat_completions);
+    let items = |json| error(json, history::from_responses);
+    let claude = |json| error(json, history::from_anthropic);
+    expect!["messages: expected a list of messages"].assert_eq(&chat(json!({})));
+    expect!["messages/0: the string `role` is missing"].assert_eq(&chat(json!([{"content": "x"}])));
+    expect!["messages/0: the role `bot` is unknown"].assert_eq(&chat(json!([{"role": "bot"}])));
+    expect!["messages/0/content: expected a string or a list of parts"]
+        .assert_eq(&chat(json!([{"role": "user", "content": 1}])));
+    expect!["messages/1/tool_calls/0: the string `name` is missing"].assert_eq(&chat(json!([
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "tool_calls": [{"id": "a", "function": {}}]},
+    ])));
+    expect!["messages/0: the string `tool_call_id` is missing"]
+        .assert_eq(&chat(json!([{"role": "tool", "content": "x"}])));
+    expect!["messages/0/content/0: the data is not base64: Invalid symbol 33, offset 0."].assert_eq(&chat(json!([
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,!!!!"}}]},
+    ])));
+    expect!["input/1: the string `call_id` is missing"].assert_eq(&items(json!({"input": [
+        {"role": "user", "content": "x"},
+        {"type": "function_call", "name": "add", "arguments": "{}"},
+    ]})));
+    expect!["input/0: the role `bot` is unknown"].assert_eq(&items(json!([{"role": "bot", "content": "x"}])));
+    expect!["messages/0/content/0: the string `id` is missing"].assert_eq(&claude(json!([
+        {"role": "assistant", "content": [{"type": "tool_use", "name": "add"}]},
+    ])));
+    expect!["messages/0/content/0: the string `tool_use_id` is missing"].assert_eq(&claude(json!([
+        {"role": "user", "content": [{"type": "tool_result", "content": "x"}]},
+    ])));
+}
+
+/// Behaviour C116: a history of the Responses API is read and written back, with encrypted
+/// reasoning and the items of built-in tools in their order.
+#[test]
+fn responses_history_is_read_and_written_back() {
+    let json = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [
+            {"type": "input_text", "text": "What is this?"},
+            {"type": "input_image", "image_url": "data:image/png;base64,iVBORw=="},
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"},
+        ]},
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "I look."}], "encrypted_content": "x"},
+        {"type": "web_search_call", "id": "ws_1", "action": {"query": "cat"}},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{\"x\": 1}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "A cat."},
+        {"role": "assistant", "content": "A cat."},
+        {"role": "user", "content": "Sure?"},
+        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+    ]);
+    let history = history::from_responses(&json).unwrap();
+    check_unchanged(&history, &json!(history::to_responses(messages(&history))), &json);
+    let MessageBody::Assistant(reply) = history.messages[2].body() else { panic!("{history:?}") };
+    assert_eq!((reply.reasoning.as_deref(), reply.tool_calls.len()), (Some("I look."), 1));
+    // The same data is sent with a request, and not to other APIs.
+    let messages = messages(&history);
+    assert_eq!(responses::encode_input(&messages[2..3]), json.as_array().unwrap()[2..5]);
+    assert!(!json!(encode_messages(&messages)).to_string().contains("encrypted"));
+    assert!(!history::to_anthropic(&messages).to_string().contains("encrypted"));
+}
+
+#[test]
+fn other_forms_of_responses_are_accepted() {
+    let history = history::from_responses(&json!({"instructions": "Be brief.", "input": "Hi"})).unwrap();
+    assert_eq!(history.messages, [Message::system("Be brief."), Message::user("Hi")]);
+    let history = history::from_responses(&json!({"id": "resp_1", "status": "completed", "output": [
+        {"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": "Hi.", "annotations": [{"type": "url_citation"}]},
+        ]},
+        {"type": "item_reference", "id": "x"},
+    ]}))
+    .unwrap();
+    assert_eq!(history.messages[0].text(), "Hi.");
+    expect![[r#"
+        [
+            "output/0/content/0/annotations: the field is not supported",
+            "output/1: the item is only referenced by its id",
+        ]
+    "#]]
+    .assert_debug_eq(&omitted(&history));
+}
+
+/// Behaviour C116: a history of Anthropic's API is read and written back, with signed thinking in
+/// its place and the error flag of results.
+#[test]
+fn anthropic_history_is_read_and_written_back() {
+    let json = json!({
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}},
+                {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}, "title": "a"},
+                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "A note."}},
+            ]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "I look.", "signature": "s1"},
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "tool_use", "id": "t1", "name": "look", "input": {"x": 1}},
+                {"type": "thinking", "thinking": "Twice.", "signature": "s2"},
+                {"type": "tool_use", "id": "t2", "name": "look", "input": {}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "A cat."},
+                {"type": "tool_result", "tool_use_id": "t2", "content": "no such image", "is_error": true},
+                {"type": "text", "text": "Go on."},
+            ]},
+            {"role": "assistant", "content": [
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "cat"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+                {"type": "text", "text": "A cat.", "citations": [{"type": "page"}]},
+            ]},
+            {"role": "user", "content": "Thanks."},
+            {"role": "assistant", "content": "Bye."},
+        ],
+    });
+    let history = history::from_anthropic(&json).unwrap();
+    check_unchanged(&history, &history::to_anthropic(messages(&history)), &json);
+    let MessageBody::Assistant(reply) = history.messages[2].body() else { panic!("{history:?}") };
+    assert_eq!(reply.reasoning.as_deref(), Some("I look.\n\nTwice."));
+    let MessageBody::Tool(result) = history.messages[4].body() else { panic!("{history:?}") };
+    let failure = Failure { kind: FailureKind::Failed, message: "no such image".to_owned() };
+    assert_eq!((result.name.as_str(), &result.outcome), ("look", &Outcome::Failed(failure)));
+    // A signature is not sent to other APIs.
+    assert!(!json!(history::to_chat_completions(messages(&history))).to_string().contains("s1\""));
+}
+
+/// After a change, the thoughts before the first call remain, and later ones are omitted.
+#[test]
+fn changed_reply_keeps_its_first_thoughts() {
+    let history = history::from_anthropic(&json!([{"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "a", "signature": "s1"},
+        {"type": "text", "text": "Hello"},
+        {"type": "thinking", "thinking": "b", "signature": "s2"},
+        {"type": "tool_use", "id": "t1", "name": "look", "input": {}},
+    ]}]))
+    .unwrap();
+    let MessageBody::Assistant(reply) = history.messages[0].body().clone() else { panic!("{history:?}") };
+    let changed = AssistantMessage { tool_calls: Vec::new(), ..reply };
+    let written = history::to_anthropic([Arc::new(Message::assistant(changed))]);
+    assert_eq!(
+        written["messages"][0]["content"],
+        json!([{"type": "thinking", "thinking": "a", "signature": "s1"}, {"type": "text", "text": "Hello"}])
+    );
+}
+
+/// The part of a transcript that every format can express.
+fn any_message(media: bool) -> impl Strategy<Value = Vec<Message>> {
+    let text = || "[a-z é\n\"🌍]{1,8}";
+    let image = Just(Content::from_bytes(*b"\x89PNG", "image/png"));
+    let file = Just(Content::Resource {
+        uri: "a.pdf".to_owned(),
+        media_type: Some("application/pdf".to_owned()),
+        body: ResourceBody::Blob(b"%PDF".as_slice().into()),
+    });
+    let piece = prop_oneof![text().prop_map(Content::text), image, file];
+    let user = proptest::collection::vec(piece, 1..4)
+        .prop_map(|content| vec![Message::new(MessageBody::User { content })]);
+    let user = prop_oneof![text().prop_map(|text| vec![Message::user(text.as_str())]), user];
+    let reply = text().prop_map(|text| vec![Message::assistant(text.as_str())]);
+    let call = (text(), proptest::option::of(text()), any::<i8>(), any::<bool>());
+    let call = call.prop_map(move |(result, said, x, fails)| {
+        let message = AssistantMessage {
+            content: said.into_iter().map(Content::text).collect(),
+            tool_calls: vec![ToolCall::new("ID", "look", json!({"x": x}).to_string())],
+            ..AssistantMessage::default()
+        };
+        let result = ToolResult::done("ID", "look", ToolOutput::from(result));
+        let failure = Failure { kind: FailureKind::Failed, message: result.model_text().into_owned() };
+        let outcome = if fails && media { Outcome::Failed(failure) } else { result.outcome.clone() };
+        vec![Message::assistant(message), Message::tool(ToolResult { outcome, ..result })]
+    });
+    prop_oneof![user, reply, call]
+}
+
+/// Joins `groups` to a transcript with unique call ids and without times. Adjacent replies are
+/// separated, because the Responses API joins them.
+fn transcript(groups: Vec<Vec<Message>>) -> Transcript {
+    let mut transcript = Transcript::new();
+    transcript.push(Message::system("Be brief."));
+    for (number, group) in groups.into_iter().enumerate() {
+        let id = format!("call_{number}");
+        transcript.push(Message::user(format!("{number}")));
+        for message in group {
+            let body = match message.body().clone() {
+                MessageBody::Assistant(mut reply) => {
+                    reply.tool_calls.iter_mut().for_each(|call| call.id.clone_from(&id));
+                    MessageBody::Assistant(reply)
+                }
+                MessageBody::Tool(result) => {
+                    let (call_id, started_at) = (id.clone(), haft_core::Timestamp::default());
+                    let result = ToolResult { call_id, started_at, ..ToolResult::clone(&result) };
+                    MessageBody::Tool(result.into())
+                }
+                body => body,
+            };
+            transcript.push(Message::new(body));
+        }
+    }
+    transcript
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Behaviour C116: a written history is read as the same transcript.
+    #[test]
+    fn written_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(false), 0..6)) {
+        let transcript = transcript(groups);
+        let messages = transcript.messages();
+        let chat = history::from_chat_completions(&json!(history::to_chat_completions(messages)));
+        prop_assert_eq!(chat.unwrap().into_transcript(), transcript.clone());
+        let items = history::from_responses(&json!(history::to_responses(messages)));
+        prop_assert_eq!(items.unwrap().into_transcript(), transcript.clone());
+    }
+
+    /// Behaviour C116: Anthropic's format also keeps failures.
+    #[test]
+    fn written_anthropic_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(true), 0..6)) {
+        let transcript = transcript(groups);
+        let history = history::from_anthropic(&history::to_anthropic(transcript.messages())).unwrap();
+        prop_assert!(history.omitted.is_empty());
+        prop_assert_eq!(history.into_transcript(), transcript);
+    }
+}

@@ -1,0 +1,108 @@
+//! The dialect for servers whose support of native calls is unknown.
+
+use haft_core::{
+    Schema,
+    model::{ChatRequest, ChatResponse, ModelProfile},
+};
+
+use super::{Dialect, JsonReact, NativeCalls, Prompt, Reply, StreamParser};
+
+/// A dialect for models and servers whose support of native calls is unknown, such as small models
+/// on llama.cpp, Ollama or LM Studio.
+///
+/// A run starts with [`NativeCalls`]. It moves to [`JsonReact`], whose replies are constrained to a
+/// schema, in these cases:
+///
+/// - The model writes a call [as text](NativeCalls). This call is still executed.
+/// - The server rejects the request because it does not support tools, for example Ollama for some
+///   models, and llama.cpp without `--jinja`.
+///
+/// The move is permanent for the run and part of its saved state. Another agent that takes over the
+/// run with the same dialect also uses [`JsonReact`]. A new run starts with [`NativeCalls`] again.
+/// A tool named [`FINISH`](super::FINISH) is withheld after the move.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Toolset, tool};
+/// use haft_react::{ReactAgent, dialect::AutoDialect};
+/// use haft_testing::ScriptedModel;
+///
+/// /// Multiplies two numbers.
+/// #[tool]
+/// fn multiply(x: i64, y: i64) -> i64 {
+///     x * y
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let model = ScriptedModel::new()
+///     .reply_text("```json\n{\"name\": \"multiply\", \"arguments\": {\"x\": 17, \"y\": 25}}\n```")
+///     .reply_text(r#"{"thought": "Done.", "tool_name": "finish", "tool_args": {"answer": "425"}}"#);
+/// let tools = Toolset::new().with_tool(Multiply);
+/// let agent = ReactAgent::builder(model).tools(tools).dialect(AutoDialect::new()).build()?;
+/// assert_eq!(agent.run("What is 17 times 25?").await?.text()?, "425");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AutoDialect {
+    is_native: bool,
+    fallback: JsonReact,
+}
+
+/// The default is [`AutoDialect::new`].
+impl Default for AutoDialect {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AutoDialect {
+    /// Creates a dialect for a model that may support tools, and supports JSON schemas.
+    pub fn new() -> Self {
+        Self { is_native: true, fallback: JsonReact::new() }
+    }
+
+    /// Creates a dialect for a model with this `profile`. If the model does not support tools, runs
+    /// start with [`JsonReact`]. If it does not support JSON schemas, replies in [`JsonReact`] are
+    /// not constrained.
+    pub fn for_profile(profile: &ModelProfile) -> Self {
+        let fallback =
+            if profile.supports_json_schema { JsonReact::new() } else { JsonReact::unconstrained() };
+        Self { is_native: profile.supports_native_tools, fallback }
+    }
+
+    fn first(&self) -> &dyn Dialect {
+        if self.is_native { &NativeCalls } else { &self.fallback }
+    }
+}
+
+impl Dialect for AutoDialect {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+        self.first().build_request(prompt)
+    }
+
+    fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+        self.first().parse_reply(response, outputs)
+    }
+
+    fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+        self.first().stream_parser(outputs)
+    }
+
+    fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
+        self.first().reserved_name(outputs)
+    }
+
+    fn reads_written_calls(&self) -> bool {
+        self.first().reads_written_calls()
+    }
+
+    fn fallback(&self) -> Option<&dyn Dialect> {
+        if self.is_native { Some(&self.fallback) } else { None }
+    }
+}

@@ -1,0 +1,284 @@
+use haft_core::{
+    Schema, ToolDefinition, ToolName,
+    model::{ChatEvent, ChatResponse},
+    tool::DynamicTool,
+    toolset::ToolList,
+};
+use proptest::{collection::vec, prelude::*, sample::select};
+use serde_json::json;
+
+use super::{super::NativeCalls, *};
+use crate::dialect::{Dialect as _, ReplyDelta, StreamParser as _};
+
+fn tools() -> ToolList {
+    let tool = |name: &str| {
+        let schema = json!({
+            "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}, "text": {"type": "string"}},
+            "additionalProperties": false,
+        });
+        let schema = Schema::for_arguments(schema).unwrap();
+        DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), schema), |_, _| async {})
+    };
+    ToolList::new("test", [tool("add"), tool("look_up")])
+}
+
+fn parse(text: &str) -> Option<Vec<String>> {
+    let tools = tools();
+    let found = parse_calls(text, CallableNames::Offered { tools: Some(&tools), finish: None })?;
+    Some(found.calls.into_iter().map(|call| call.name + &call.arguments).collect())
+}
+
+/// The shapes that models write, each with a call of `add` with `x` = 1.
+const SHAPES: [&str; 44] = [
+    r#"{"name": "add", "arguments": {"x": 1}}"#,
+    r#"{"name": "add", "arguments": "{\"x\":1}"}"#,
+    r#"{"name": "add", "args": {"x": 1}}"#,
+    r#"{"name": "add", "parameters": {"x": 1}}"#,
+    r#"{"name": "functions.add", "input": {"x": 1}}"#,
+    r#"{"tool": "add", "args": {"x": 1}}"#,
+    r#"{"thought": "so", "tool_name": "add", "tool_args": {"x": 1}}"#,
+    r#"{"action": "add", "action_input": {"x": 1}}"#,
+    r#"{"type": "function", "function": {"name": "add", "arguments": {"x": 1}}}"#,
+    r#"{"type": "function", "function": {"name": "add", "arguments": "{\"x\":1}"}}"#,
+    r#"{"type": "function", "name": "add", "parameters": {"x": 1}}"#,
+    r#"{"type": "tool_use", "id": "a", "name": "add", "input": {"x": 1}}"#,
+    r#"[{"name": "add", "arguments": {"x": 1}}]"#,
+    r#"{"tool_calls": [{"name": "add", "args": {"x": 1}}]}"#,
+    r#"{"tool_calls": [{"id": "a", "type": "function", "function": {"name": "add", "arguments": "{\"x\":1}"}}]}"#,
+    r#"{"role": "assistant", "content": null, "tool_calls": [{"name": "add", "arguments": {"x": 1}}]}"#,
+    r#"{"function_call": {"name": "add", "arguments": {"x": 1}}}"#,
+    r#"{"add": {"x": 1}}"#,
+    "```json\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}\n```",
+    "```\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}",
+    "```tool_call\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}\n```<|im_end|>",
+    "```tool_code\nprint(default_api.add(x=1))\n```",
+    "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}\n</tool_call>",
+    "<tool_call>\n{'name': 'add', 'arguments': {'x': 1}}",
+    "<tool_call>add\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+    "<tool_call>\n<function=add>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>",
+    "<function=add>{\"x\": 1}</function>",
+    "<function=add><parameter=x>1</parameter></function>",
+    "<function_calls><invoke name=\"add\"><parameter name=\"x\">1</parameter></invoke></function_calls>",
+    "<antml:function_calls>\n<antml:invoke name=\"add\">\n<antml:parameter name=\"x\">1</antml:parameter>\n</antml:invoke>\n</antml:function_calls>",
+    "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"add\">\n<｜DSML｜parameter name=\"x\" string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    "<minimax:tool_call><invoke name=\"add\"><parameter name=\"x\">1</parameter></invoke></minimax:tool_call>",
+    "[TOOL_CALLS] [{\"name\": \"add\", \"arguments\": {\"x\": 1}}]</s>",
+    "[TOOL_CALLS]add[ARGS]{\"x\": 1}",
+    "[TOOL_CALLS]add[CALL_ID]a1[ARGS]{\"x\": 1}",
+    "[add(x=1)]",
+    "<|python_tag|>add.call(x=1)<|eom_id|>",
+    "<|python_tag|>{\"type\": \"function\", \"name\": \"add\", \"parameters\": {\"x\": 1}}",
+    "<|tool_call_start|>[add(x=1)]<|tool_call_end|>",
+    "functools[{\"name\": \"add\", \"arguments\": {\"x\": 1}}]",
+    "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"add\", \"parameters\": {\"x\": 1}}]<|END_ACTION|>",
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{\"x\": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{\"x\": 1}<|tool_call_end|><|tool_calls_section_end|>",
+    "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"x\": 1}<|call|>",
+];
+
+#[test]
+fn all_shapes_are_read() {
+    for text in SHAPES {
+        let calls = parse(text).unwrap_or_else(|| panic!("{text}"));
+        let is_call = calls == [r#"add{"x":1}"#] || calls == [r#"add{"x":"1"}"#];
+        assert!(is_call, "{text}: {calls:?}");
+    }
+}
+
+/// Behaviour C107: the dialects with written steps read a call in all shapes.
+#[test]
+fn step_dialects_read_all_shapes() {
+    for text in SHAPES.into_iter().filter(|text| *text != r#"{"add": {"x": 1}}"#) {
+        for dialect in
+            [&super::super::JsonReact::new() as &dyn super::super::Dialect, &super::super::TextReact]
+        {
+            let reply = dialect.parse_reply(ChatResponse::new(text), None);
+            let [call] = reply.message.tool_calls.as_slice() else {
+                panic!("{}: {text}: {reply:?}", dialect.name())
+            };
+            assert!(call.name.ends_with("add"), "{}: {text}: {call:?}", dialect.name());
+            let arguments = call.arguments.value().unwrap();
+            assert!(*arguments == json!({"x": 1}) || *arguments == json!({"x": "1"}), "{text}: {arguments}");
+        }
+    }
+}
+
+#[test]
+fn several_calls_are_read_in_order() {
+    let both = [r#"add{"x":1}"#, r#"look_up{"text":"a, b"}"#];
+    for text in [
+        r#"[{"name": "add", "args": {"x": 1}}, {"name": "look_up", "args": {"text": "a, b"}}]"#,
+        r#"{"tool_calls": [{"name": "add", "args": {"x": 1}}, {"name": "look_up", "args": {"text": "a, b"}}]}"#,
+        "{\"name\": \"add\", \"args\": {\"x\": 1}}\n{\"name\": \"look_up\", \"args\": {\"text\": \"a, b\"}}",
+        "<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 1}}</tool_call>\n<tool_call>{\"name\": \"look_up\", \"arguments\": {\"text\": \"a, b\"}}</tool_call>",
+        "```json\n{\"name\": \"add\", \"args\": {\"x\": 1}}\n```\n```json\n{\"name\": \"look_up\", \"args\": {\"text\": \"a, b\"}}\n```",
+        "[add(x=1), look_up(text='a, b')]",
+        "```tool_code\nadd(x=1)\nlook_up(text=\"a, b\")\n```",
+        "[TOOL_CALLS]add[ARGS]{\"x\": 1}[TOOL_CALLS]look_up[ARGS]{\"text\": \"a, b\"}",
+    ] {
+        assert_eq!(parse(text).as_deref(), Some(&both.map(str::to_owned)[..]), "{text}");
+    }
+}
+
+#[test]
+fn other_text_is_not_a_call() {
+    for text in [
+        "",
+        "add",
+        "I could call add(x=1).",
+        "add(x=1)",
+        "Use this:\n```json\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}\n```",
+        "```json\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}\n```\nThis calls the tool.",
+        "<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 1}}</tool_call> is how it is done.",
+        // Not offered.
+        r#"{"name": "rm", "arguments": {"x": 1}}"#,
+        r#"[{"name": "add", "arguments": {"x": 1}}, {"name": "rm", "arguments": {}}]"#,
+        "[rm(x=1)]",
+        // Data.
+        r#"{"name": "add"}"#,
+        r#"{"name": "add", "arguments": {"x": 1}, "result": 2}"#,
+        r#"{"add": {"sum": 42}}"#,
+        r#"{"add": 1}"#,
+        r#"[1, 2]"#,
+        "[add](https://example.com)",
+        r#"{"name": "add", "description": "Adds.", "parameters": {"type": "object", "properties": {"x": {}}}}"#,
+        r#"{"name": "add", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}"#,
+        "```python\nadd(x=1)\n```",
+        // Incomplete.
+        r#"{"name": "add", "arguments": {"x": 1}"#,
+        r#"<tool_call>{"name": "add", "arguments": {"x": 1}"#,
+        "[add(x=1",
+        "<function=add><parameter=x>1",
+        "[TOOL_CALLS]",
+        "<tool_call></tool_call>",
+    ] {
+        assert_eq!(parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn parser_is_bounded() {
+    let call = r#"{"name": "add", "arguments": {"x": 1}}"#;
+    assert!(parse(&call.repeat(MAX_CALLS)).is_some());
+    assert_eq!(parse(&call.repeat(MAX_CALLS + 1)), None);
+    for opener in
+        ["[", "{", "{\"a\":", "```", "```json\n", "<tool_call>", "<function=", "[add(x=", "print(", "<think>"]
+    {
+        assert_eq!(parse(&opener.repeat(100_000)), None);
+    }
+    assert_eq!(parse(&format!("{}{call}{}", "<tool_call>".repeat(9), "</tool_call>".repeat(9))), None);
+}
+
+/// Streams `text` in pieces that end at the byte indices `cuts`. Returns the emitted text.
+fn stream(text: &str, cuts: &[usize]) -> String {
+    let tools = tools();
+    let names = CallableNames::Offered { tools: Some(&tools), finish: None };
+    let mut parser = HeldTextParser::new(NativeCalls.stream_parser(None), names);
+    let mut cuts: Vec<_> = cuts.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+    cuts.push(text.len());
+    cuts.sort_unstable();
+    let mut start = 0;
+    let pieces = cuts.into_iter().map(|end| {
+        let piece = text[start..end].to_owned();
+        start = end;
+        ChatEvent::TextDelta { text: piece }
+    });
+    let finished = ChatEvent::Finished(Box::new(ChatResponse::new(text)));
+    let deltas = pieces.chain([finished]).flat_map(|event| parser.push(&event));
+    deltas.map(|delta| if let ReplyDelta::Text(text) = delta { text } else { String::new() }).collect()
+}
+
+#[test]
+fn prose_is_streamed_without_delay() {
+    let tools = tools();
+    let names = CallableNames::Offered { tools: Some(&tools), finish: None };
+    for text in [
+        "It",
+        "{x",
+        "{\"sum",
+        "{\"name\": \"Ada",
+        "```python",
+        "```json\n{\"total",
+        "<h",
+        "<ta",
+        "[1",
+        "[see",
+        "fine",
+    ] {
+        let mut parser = HeldTextParser::new(NativeCalls.stream_parser(None), names);
+        let deltas = parser.push(&ChatEvent::TextDelta { text: text.to_owned() });
+        assert_eq!(deltas, [ReplyDelta::Text(text.to_owned())]);
+    }
+}
+
+/// Texts that are similar to calls: pieces of calls in any order.
+fn similar_text() -> impl Strategy<Value = String> {
+    let pieces = select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        "\"",
+        "'",
+        ":",
+        ",",
+        "=",
+        " ",
+        "\n",
+        "```",
+        "json",
+        "tool_code",
+        "<tool_call>",
+        "</tool_call>",
+        "<function=",
+        "add",
+        "look_up",
+        ">",
+        "<",
+        "</",
+        "<parameter=",
+        "</function>",
+        "name",
+        "\"name\":",
+        "<think>",
+        "</think>",
+        "functions.",
+        ":0",
+        "\"arguments\":",
+        "{\"x\":1}",
+        "\"add\"",
+        "[TOOL_CALLS]",
+        "[ARGS]",
+        "<|python_tag|>",
+        "add(x=1)",
+        "print(",
+        "<｜tool▁call▁begin｜>",
+        "<｜tool▁sep｜>",
+        "<|message|>",
+        "<|channel|>",
+        " to=add",
+        "<arg_key>",
+        "ä",
+        "1",
+        "\\",
+    ]);
+    vec(pieces, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No text makes the parser panic. A streamed reply emits its text if and only if it is not
+    /// taken as calls, for any chunking.
+    #[test]
+    fn streamed_text_agrees_with_the_parser(
+        text in prop_oneof![any::<String>(), similar_text(), select(SHAPES.to_vec()).prop_map(str::to_owned)],
+        cuts in vec(any::<usize>(), 0..12),
+    ) {
+        let expected = if parse(&text).is_some() { "" } else { &text };
+        prop_assert_eq!(stream(&text, &cuts), expected);
+        let _ = find_calls(&text);
+    }
+}

@@ -1,0 +1,302 @@
+//! Execution of the guardrails of all extensions.
+
+use std::{borrow::Cow, sync::Arc};
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use haft_core::{
+    Message, ToolCall, ToolResult,
+    agent::{AgentErrorKind, GuardrailAction, GuardrailPlace, GuardrailReport},
+    call::{BoxError, Decision, FailureKind, Outcome, PendingKind, ResumedCall, ToolError},
+    pipeline::Pipeline,
+    text::ErrorChain,
+    toolset::ToolList,
+};
+use serde_json::Value;
+
+use super::{
+    ExtensionSet, StepContext,
+    guardrail::{Check, CheckFn, GuardedCall, Guardrail, GuardrailFailure, Ruling},
+    hook::{run_hook, with_extension_name},
+};
+use crate::{
+    Output, OutputError,
+    run::{GuardrailOutcome, InputCheck, RulingDecision},
+};
+
+/// The outcome of the call guardrails for one call of a batch.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GuardedCallOutcome {
+    /// The call is executed unchanged.
+    Pass,
+    /// The call is executed with these arguments. For a resumed call, the new decision replaces the
+    /// decision of the approver.
+    Rewrite(Value, Option<Box<ResumedCall>>),
+    /// The call is not executed. This is its result.
+    Block(Box<ToolResult>),
+    /// The run ends.
+    End,
+}
+
+impl ExtensionSet {
+    /// Returns `true` if an extension has a guardrail over `place`.
+    pub fn has_guardrails(&self, place: GuardrailPlace) -> bool {
+        self.guardrails_of(place).next().is_some()
+    }
+
+    /// Runs the input guardrails on `check`, for
+    /// [`Run::on_input_check`](crate::Run::on_input_check). Guardrails
+    /// [beside](Guardrail::beside_request) the request run concurrently.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if a guardrail fails, panics or exceeds its
+    /// timeout.
+    pub async fn check_input(
+        &self,
+        check: &InputCheck,
+        cx: &StepContext,
+    ) -> Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind> {
+        let guardrails = self.guardrails_of(GuardrailPlace::Input);
+        let guardrails = guardrails.filter(|(guardrail, _)| guardrail.is_beside == check.is_beside);
+        let failed = |source| AgentErrorKind::HookFailed { hook: "input guardrail", source };
+        let rule = async |guardrail: &Guardrail, extension: &str, messages: Vec<Arc<Message>>| {
+            match &guardrail.check {
+                Check::Input(function) => self.rule(guardrail, extension, function, messages, None, cx).await,
+                _ => Ok((RulingDecision::Pass, None)),
+            }
+        };
+        let mut outcome = GuardrailOutcome { decision: RulingDecision::Pass, reports: Vec::new() };
+        if check.is_beside {
+            let mut running: FuturesUnordered<_> = guardrails
+                .map(|(guardrail, extension)| rule(guardrail, extension, check.messages.clone()))
+                .collect();
+            while let Some(ruled) = running.next().await {
+                let (decision, report) = ruled.map_err(failed)?;
+                outcome.reports.extend(report);
+                if decision != RulingDecision::Pass {
+                    outcome.decision = decision;
+                    break;
+                }
+            }
+            return Ok(outcome);
+        }
+        let mut messages = check.messages.clone();
+        for (guardrail, extension) in guardrails {
+            let (decision, report) = rule(guardrail, extension, messages.clone()).await.map_err(failed)?;
+            outcome.reports.extend(report);
+            match decision {
+                RulingDecision::Pass => continue,
+                RulingDecision::Rewrite(new) => {
+                    messages = new.iter().cloned().map(Arc::new).collect();
+                    outcome.decision = RulingDecision::Rewrite(new);
+                }
+                decision => {
+                    outcome.decision = decision;
+                    break;
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Runs the answer guardrails on `output`. [`validate`](Self::validate) calls this function
+    /// after the validators.
+    pub(super) async fn check_answer(&self, output: Output, cx: &StepContext) -> Result<Output, OutputError> {
+        let (mut output, mut reports) = (output, Vec::new());
+        for (guardrail, extension) in self.guardrails_of(GuardrailPlace::Answer) {
+            let Check::Answer(function) = &guardrail.check else { continue };
+            let ruled = self.rule(guardrail, extension, function, output.clone(), None, cx).await;
+            let (decision, report) = ruled.map_err(OutputError::Failed)?;
+            reports.extend(report);
+            match decision {
+                RulingDecision::Pass => {}
+                RulingDecision::Rewrite(new) => output = new,
+                RulingDecision::Block(text) => return Err(OutputError::Blocked { text, reports }),
+                RulingDecision::End => return Err(OutputError::Ended { reports }),
+            }
+        }
+        output.guardrails = reports;
+        Ok(output)
+    }
+
+    /// Runs the call guardrails on `call`, before it is executed. `resumed` is the decision if the
+    /// call was suspended. Returns the outcome and the reports for
+    /// [`Run::record_guardrails`](crate::Run::record_guardrails).
+    ///
+    /// A driver checks all calls of an [`Effect::Call`](crate::Effect::Call) before it executes any
+    /// of them. It applies [`Rewrite`](GuardedCallOutcome::Rewrite) with
+    /// [`Run::rewrite_call`](crate::Run::rewrite_call), reports the result of
+    /// [`Block`](GuardedCallOutcome::Block), and fails with the error of
+    /// [`Run::end_by_guardrail`](crate::Run::end_by_guardrail) after
+    /// [`End`](GuardedCallOutcome::End).
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if a guardrail fails, panics or exceeds its
+    /// timeout.
+    pub async fn check_call(
+        &self,
+        call: &ToolCall,
+        resumed: Option<&ResumedCall>,
+        (pipeline, tools): (&Pipeline, &ToolList),
+        cx: &StepContext,
+    ) -> Result<(GuardedCallOutcome, Vec<GuardrailReport>), AgentErrorKind> {
+        let mut reports = Vec::new();
+        let received = match resumed {
+            None => pipeline.parse_arguments(tools, call).ok().map(Cow::into_owned),
+            Some(resumed) => changed_arguments(resumed).cloned(),
+        };
+        // Invalid calls do not run. A decision without changed arguments is about checked
+        // arguments.
+        let Some(received) = received else { return Ok((GuardedCallOutcome::Pass, reports)) };
+        let mut arguments = received.clone();
+        for (guardrail, extension) in self.guardrails_of(GuardrailPlace::Call) {
+            let Check::Call(function) = &guardrail.check else { continue };
+            if !guardrail.applies_to(&call.name) {
+                continue;
+            }
+            let (call_id, tool) = (call.id.clone(), call.name.clone());
+            let guarded = GuardedCall { call_id, tool, arguments: arguments.clone() };
+            let ruled = self.rule(guardrail, extension, function, guarded, Some(&call.id), cx).await;
+            let (decision, report) =
+                ruled.map_err(|source| AgentErrorKind::HookFailed { hook: "call guardrail", source })?;
+            reports.extend(report);
+            match decision {
+                RulingDecision::Pass => {}
+                RulingDecision::Rewrite(new) => arguments = new,
+                RulingDecision::Block(text) => {
+                    let result =
+                        ToolResult::failed(call.id.as_str(), call.name.as_str(), &ToolError::Denied(text));
+                    return Ok((GuardedCallOutcome::Block(Box::new(result)), reports));
+                }
+                RulingDecision::End => return Ok((GuardedCallOutcome::End, reports)),
+            }
+        }
+        if arguments == received {
+            return Ok((GuardedCallOutcome::Pass, reports));
+        }
+        let resumed = resumed.and_then(|resumed| {
+            let decision = Decision::approved_with_arguments(arguments.clone());
+            resumed.pending().clone().resume(decision).ok().map(Box::new)
+        });
+        Ok((GuardedCallOutcome::Rewrite(arguments, resumed), reports))
+    }
+
+    /// Runs the result guardrails on `result`, before it is reported to
+    /// [`Run::on_result`](crate::Run::on_result). Returns the result to report, and the reports for
+    /// [`Run::record_guardrails`](crate::Run::record_guardrails). If the action of the last report
+    /// is [`End`](GuardrailAction::End), the driver also ends the run with
+    /// [`Run::end_by_guardrail`](crate::Run::end_by_guardrail).
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if a guardrail fails, panics or exceeds its
+    /// timeout, or if a rewritten output does not fit the output schema of the tool.
+    pub async fn check_result(
+        &self,
+        mut result: ToolResult,
+        tools: &ToolList,
+        cx: &StepContext,
+    ) -> Result<(ToolResult, Vec<GuardrailReport>), AgentErrorKind> {
+        let mut reports = Vec::new();
+        let failed = |source| AgentErrorKind::HookFailed { hook: "result guardrail", source };
+        for (guardrail, extension) in self.guardrails_of(GuardrailPlace::CallResult) {
+            let Check::Result(function) = &guardrail.check else { continue };
+            if !guardrail.applies_to(&result.name) {
+                continue;
+            }
+            let id = result.call_id.clone();
+            let ruled = self.rule(guardrail, extension, function, result.clone(), Some(&id), cx).await;
+            let (decision, report) = ruled.map_err(failed)?;
+            reports.extend(report);
+            let text = match decision {
+                RulingDecision::Pass => continue,
+                RulingDecision::Rewrite(output) => {
+                    let definition = tools.get(&result.name).map(|tool| tool.definition());
+                    let checked = definition.map_or(Ok(()), |it| it.check_output(&output));
+                    checked.map_err(|error| failed(guardrail.failure(extension, error.into())))?;
+                    result.outcome = Outcome::Done(output);
+                    continue;
+                }
+                RulingDecision::Block(text) => text,
+                RulingDecision::End => "a guardrail withheld the result and ended the run".to_owned(),
+            };
+            let failure = haft_core::call::Failure { kind: FailureKind::Failed, message: text };
+            result.outcome = Outcome::Failed(failure);
+            result.warnings.clear();
+            break;
+        }
+        Ok((result, reports))
+    }
+
+    fn guardrails_of(&self, place: GuardrailPlace) -> impl Iterator<Item = (&Guardrail, &str)> {
+        let guardrails = self.extensions.iter().flat_map(|extension| {
+            extension.guardrails.iter().map(|guardrail| (guardrail, extension.name.as_str()))
+        });
+        guardrails.filter(move |(guardrail, _)| guardrail.place() == place)
+    }
+
+    /// Runs one guardrail. Returns its decision and its report. There is no report for a call or a
+    /// result that passes without information, because a run may have thousands of them.
+    async fn rule<In: Send + 'static, Out: Send + 'static>(
+        &self,
+        guardrail: &Guardrail,
+        extension: &str,
+        function: &CheckFn<In, Out>,
+        data: In,
+        call_id: Option<&str>,
+        cx: &StepContext,
+    ) -> Result<(RulingDecision<Out>, Option<GuardrailReport>), BoxError> {
+        let cx = cx.for_extension(extension);
+        let function = Arc::clone(function);
+        let timeout = guardrail.timeout.unwrap_or(self.hook_timeout);
+        let ruled = run_hook(timeout, &cx, move |cx| function(data, cx)).await;
+        let ruled = ruled.map_err(BoxError::from).and_then(|ruled| ruled);
+        let (ruling, action) = match ruled {
+            Ok(ruling) => {
+                let action = ruling.decision.action();
+                (ruling, action)
+            }
+            Err(error) if guardrail.fails_open => {
+                tracing::warn!(
+                    guardrail = &*guardrail.name,
+                    "a guardrail failed, and its failure is ignored"
+                );
+                let information = ErrorChain(&*error).to_string();
+                (Ruling::pass().with_information(information), GuardrailAction::Failed)
+            }
+            Err(error) => return Err(guardrail.failure(extension, error)),
+        };
+        let place = guardrail.place();
+        let Ruling { decision, information } = ruling;
+        let is_brief = call_id.is_some() && action == GuardrailAction::Pass && information.is_null();
+        let report = (!is_brief).then(|| GuardrailReport {
+            guardrail: guardrail.name.to_string(),
+            place,
+            action,
+            information,
+            call_id: call_id.map(str::to_owned),
+        });
+        Ok((decision, report))
+    }
+}
+
+impl Guardrail {
+    fn failure(&self, extension: &str, source: BoxError) -> BoxError {
+        let source = with_extension_name(extension, source);
+        GuardrailFailure { guardrail: self.name.to_string(), source }.into()
+    }
+}
+
+/// Returns the arguments that an approver changed. `None` if the approver left the arguments
+/// unchanged, or made another decision.
+fn changed_arguments(resumed: &ResumedCall) -> Option<&Value> {
+    match (&resumed.pending().kind, resumed.decision()) {
+        (
+            PendingKind::Approval { arguments: shown },
+            Decision::Approved { arguments: Some(approved), .. },
+        ) => (shown != approved).then_some(approved),
+        _ => None,
+    }
+}

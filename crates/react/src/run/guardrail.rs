@@ -1,0 +1,307 @@
+//! Guardrails of a run: the check of its input, and the effect of a guardrail's decision.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft_core::{
+    Message,
+    agent::{AgentErrorKind, GuardrailReport, StopReason},
+    call::FailureKind,
+    content::Content,
+    message::MessageBody,
+    usage::Usage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Output, Run, RunError, RunState,
+    head::{is_false, is_zero},
+    message_metadata::{replaced_offset, replacement_message},
+    segments::is_from_user,
+    state::State,
+};
+
+/// The messages of an [`Effect::CheckInput`](super::Effect::CheckInput), for the input guardrails.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct InputCheck {
+    /// The new messages of the user, with the changes of earlier guardrails.
+    pub messages: Vec<Arc<Message>>,
+    /// `true` for the guardrails that work [beside](super::RunConfig::check_input_beside) the model
+    /// request. `false` for the guardrails [before](super::RunConfig::check_input) it.
+    pub is_beside: bool,
+    /// The transcript indices of `messages`.
+    indices: Vec<usize>,
+}
+
+/// The combined decision of all guardrails at one place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GuardrailOutcome<T> {
+    /// The decision that applies to the checked data.
+    pub decision: RulingDecision<T>,
+    /// The reports of all guardrails that decided, in order. If the decision is
+    /// [`Block`](RulingDecision::Block) or [`End`](RulingDecision::End), the last report is from
+    /// the guardrail that made this decision.
+    pub reports: Vec<GuardrailReport>,
+}
+
+/// The decision of a guardrail about a `T`.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a driver has to apply every decision")]
+pub enum RulingDecision<T> {
+    /// The data is used unchanged.
+    #[default]
+    Pass,
+    /// The data is replaced.
+    Rewrite(T),
+    /// The data is withheld. The model or the user reads this text instead.
+    Block(String),
+    /// The run ends with [`AgentErrorKind::Guardrail`].
+    End,
+}
+
+/// The progress of the input guardrails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct InputProgress {
+    /// The transcript index up to which the guardrails before the request have checked the input.
+    #[serde(skip_serializing_if = "is_zero")]
+    checked: usize,
+    /// The transcript index up to which the guardrails beside the request have checked the input.
+    #[serde(skip_serializing_if = "is_zero")]
+    checked_beside: usize,
+    /// `true` if a guardrail ended the run because of the input that is not checked yet.
+    #[serde(skip_serializing_if = "is_false")]
+    is_rejected: bool,
+}
+
+impl InputProgress {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Replaced messages by their transcript index.
+pub(super) type Replacements = Arc<BTreeMap<usize, Arc<Message>>>;
+
+impl Run {
+    /// Returns the input that must be checked before the run executes calls or returns an answer.
+    /// `None` if the run has no input guardrails, or if they have passed the input.
+    ///
+    /// While [`Effect::Chat`](super::Effect::Chat) is performed, the result is the check for the
+    /// guardrails beside the request. A driver can start this check together with the request, and
+    /// report its outcome at any time before the next request. If the outcome is not reported
+    /// before the reply, [`next`](Self::next) returns
+    /// [`Effect::CheckInput`](super::Effect::CheckInput) before it applies the reply.
+    pub fn input_check(&self) -> Option<InputCheck> {
+        let (config, progress) = (&self.head.config, self.head.input);
+        let before = config.check_input.then(|| self.unchecked(progress.checked, false)).flatten();
+        before.or_else(|| config.check_input_beside.then(|| self.unchecked(progress.checked_beside, true))?)
+    }
+
+    /// Returns the check for the guardrails before the request, if the input needs it.
+    pub(super) fn check_before_request(&self) -> Option<InputCheck> {
+        self.input_check().filter(|check| !check.is_beside)
+    }
+
+    /// Returns the messages of the user that have no reply yet, from the transcript index `checked`
+    /// on. `None` if there are no such messages.
+    fn unchecked(&self, checked: usize, is_beside: bool) -> Option<InputCheck> {
+        let messages = self.transcript.messages();
+        let is_reply =
+            |it: &Arc<Message>| matches!(it.body(), MessageBody::Assistant(_) | MessageBody::Tool(_));
+        let replied = messages.iter().rposition(is_reply).map_or(0, |index| index + 1);
+        let new = (0..).zip(messages).skip(checked.max(replied)).filter(|(_, it)| is_from_user(it));
+        let (indices, messages): (Vec<_>, Vec<_>) =
+            new.map(|(index, it)| (index, Arc::clone(self.replaced.get(&index).unwrap_or(it)))).unzip();
+        (!indices.is_empty()).then_some(InputCheck { messages, is_beside, indices })
+    }
+
+    /// Reports the outcome of the guardrails for `check`.
+    ///
+    /// If the guardrails rewrote or blocked messages, requests contain the new text in place of
+    /// these messages, also in later runs of the conversation. The transcript keeps the original
+    /// messages. If the guardrails blocked the input, the run ends with their text as the answer,
+    /// unless enqueued messages continue it. If they blocked the input or ended the run, a model
+    /// request in flight is abandoned and counted as a failed request, and a received reply is
+    /// discarded with its calls.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::Guardrail`] if a guardrail ended the run. The input then stays
+    /// unchecked: if the run is driven again, it is checked again. Fails with
+    /// [`AgentErrorKind::HookFailed`] if the guardrails work beside the request but rewrote the
+    /// input, or if they changed the number of messages or returned other messages than user
+    /// messages. Fails if `check` is not the current [check](Self::input_check) of the run.
+    pub fn on_input_check(
+        &mut self,
+        check: &InputCheck,
+        outcome: GuardrailOutcome<Vec<Message>>,
+    ) -> Result<(), AgentErrorKind> {
+        let current = self.input_check().filter(|it| it.is_beside == check.is_beside);
+        let Some(until) = current
+            .and_then(|it| it.indices.starts_with(&check.indices).then(|| check.indices.last().copied())?)
+        else {
+            return Err(RunError::NoInputCheckInProgress.into());
+        };
+        self.record_guardrails(outcome.reports);
+        match outcome.decision {
+            RulingDecision::Pass => {}
+            RulingDecision::Rewrite(new) => {
+                rewritable(check, &new).map_err(|problem| AgentErrorKind::HookFailed {
+                    hook: "input guardrail",
+                    source: problem.into(),
+                })?;
+                for ((index, old), new) in check.indices.iter().zip(&check.messages).zip(new) {
+                    if new.content() != old.content() {
+                        self.replace(*index, new.content().to_vec());
+                    }
+                }
+            }
+            RulingDecision::Block(text) => {
+                self.abandon_reply();
+                self.withhold(&check.indices);
+                self.close_calls(FailureKind::Denied, "not run: the input was blocked");
+                self.close_added_calls(FailureKind::Denied, "not run: the input was blocked");
+                self.push(Message::assistant(text.as_str()));
+                self.head.state.block_input();
+            }
+            RulingDecision::End => {
+                self.abandon_reply();
+                self.head.input.is_rejected = true;
+                return Err(self.guardrail_error());
+            }
+        }
+        let InputProgress { checked, checked_beside, is_rejected } = &mut self.head.input;
+        *(if check.is_beside { checked_beside } else { checked }) = until + 1;
+        *is_rejected = false;
+        Ok(())
+    }
+
+    /// Adds `reports` to the [reports](haft_core::agent::RunAnswer::guardrails) of the run. A
+    /// driver calls this method for guardrails over calls and results.
+    pub fn record_guardrails(&mut self, reports: impl IntoIterator<Item = GuardrailReport>) {
+        self.head.guardrails.extend(reports);
+    }
+
+    /// Ends the run because a guardrail over a call or a result ended it. Closes the open calls,
+    /// and returns the error of the run, which contains the last
+    /// [recorded](Self::record_guardrails) report. The run remains valid.
+    pub fn end_by_guardrail(&mut self) -> AgentErrorKind {
+        self.close_calls(FailureKind::Cancelled, "cancelled: a guardrail ended the run");
+        self.close_added_calls(FailureKind::Cancelled, "cancelled: a guardrail ended the run");
+        self.guardrail_error()
+    }
+
+    /// Replaces the arguments of the open call with this `id`, because a guardrail rewrote them. If
+    /// the call is suspended or repeated later, it has the new arguments. The transcript keeps the
+    /// arguments of the model.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no call with this id is in progress.
+    pub fn rewrite_call(&mut self, id: &str, arguments: Value) -> Result<(), RunError> {
+        match self.head.state.batch_mut() {
+            Some(batch) => batch.calls.rewrite(id, arguments),
+            None => Err(RunError::NotInProgress(id.to_owned())),
+        }
+    }
+
+    pub(super) fn guardrail_error(&self) -> AgentErrorKind {
+        let reports = self.head.guardrails.clone();
+        match reports.last().cloned() {
+            Some(report) => AgentErrorKind::Guardrail { report: Box::new(report), reports },
+            None => {
+                AgentErrorKind::UnexpectedOutcome("a guardrail ended the run without a report".to_owned())
+            }
+        }
+    }
+
+    /// Applies the text of a guardrail that blocked the output which is being validated. The run
+    /// ends with `text` as its answer, and later requests contain `text` in place of the output.
+    pub(super) fn block_output(&mut self, text: String) {
+        let Some((_, _, message)) = self.head.state.take_output() else { return };
+        if let Some(message) = message {
+            self.push(Message::assistant(message));
+            self.replace(self.transcript.len() - 1, vec![Content::text(text.as_str())]);
+        }
+        let output = Output { text, ..Output::empty(StopReason::Blocked) };
+        self.head.state.finish_check(State::finishing(StopReason::Blocked, Some(Box::new(output))));
+    }
+
+    /// Prepares the cancellation of a run whose input is not checked: discards the reply, and
+    /// withholds the input from later requests if a guardrail ended the run because of it.
+    pub(super) fn cancel_input_check(&mut self) {
+        let Some(check) = self.input_check() else { return };
+        if self.state() == RunState::ReplyReceived {
+            self.abandon_reply();
+        }
+        if self.head.input.is_rejected {
+            self.withhold(&check.indices);
+        }
+    }
+
+    /// Abandons the model request in flight or the received reply, if any.
+    fn abandon_reply(&mut self) {
+        match self.state() {
+            RunState::AwaitingReply => {
+                self.head.usage += Usage::failed_request();
+                self.head.state.request_again();
+            }
+            RunState::ReplyReceived => {
+                // The usage of the reply is already counted.
+                if let Some((request, _)) = self.head.state.take_reply() {
+                    self.head.state.finish_reply(State::ReadyToRequest { purpose: request.purpose });
+                }
+            }
+            _ => self.head.state.discard_inputs(),
+        }
+    }
+
+    /// Replaces the messages at `indices` with a note in later requests.
+    fn withhold(&mut self, indices: &[usize]) {
+        for index in indices {
+            self.replace(*index, vec![Content::text("[a guardrail withheld this message]")]);
+        }
+    }
+
+    /// Replaces the content of the message at `index` in later requests. Appends a note to the
+    /// transcript, so that later runs of the conversation replace it, too.
+    fn replace(&mut self, index: usize, content: Vec<Content>) {
+        let offset = self.transcript.len() - index;
+        self.push(replacement_message(content, offset));
+        Arc::make_mut(&mut self.replaced)
+            .extend(replacements(self.transcript.messages(), self.transcript.len() - 1));
+    }
+}
+
+/// Returns the replacements in the notes of `messages` from the index `from` on.
+pub(super) fn replacements(
+    messages: &[Arc<Message>],
+    from: usize,
+) -> impl Iterator<Item = (usize, Arc<Message>)> {
+    (0..).zip(messages).skip(from).filter_map(|(note_index, note)| {
+        let index = usize::checked_sub(note_index, replaced_offset(note)?)?;
+        let original = messages.get(index)?;
+        let replacement = match original.body() {
+            MessageBody::Assistant(reply) => {
+                let mut reply = reply.clone();
+                reply.content = note.content().to_vec();
+                Message::assistant(reply)
+            }
+            _ => Message::new(MessageBody::User { content: note.content().to_vec() }),
+        };
+        Some((index, Arc::new(replacement.with_metadata(original.metadata().clone()))))
+    })
+}
+
+/// Fails with an error text for the user if `new` cannot replace the messages of `check`.
+fn rewritable(check: &InputCheck, new: &[Message]) -> Result<(), &'static str> {
+    if check.is_beside {
+        return Err("a guardrail beside the request cannot rewrite the input: run it before the request");
+    }
+    if new.len() != check.messages.len() || !new.iter().all(is_from_user) {
+        return Err("a guardrail must rewrite each message of the user to one message of the user");
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! The request to stop a run after its current step.
+
+use haft_core::agent::AgentErrorKind;
+
+use super::Run;
+
+impl Run {
+    /// Requests that the run stops after its current step, or withdraws this request. The run then
+    /// fails with [`AgentErrorKind::Stopped`] before its next model request.
+    ///
+    /// A model request in flight is not interrupted, its calls and the [added
+    /// calls](Self::add_calls) are executed, and their results are recorded. A reply that answers
+    /// is the answer, and is validated as usual. [Enqueued](Self::enqueue) messages are not
+    /// delivered. If calls wait for decisions, the run waits. After the error, the request is
+    /// withdrawn: the run remains valid, and [`next`](Self::next) continues it.
+    ///
+    /// The request is not saved with the run. With a [`ReactAgent`](crate::ReactAgent), use
+    /// [`RunHandle::stop_after_step`](crate::RunHandle::stop_after_step).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Timestamp, agent::AgentErrorKind, toolset::ToolList};
+    /// use haft_react::{Effect, NativeCalls, Run, RunConfig, Step};
+    ///
+    /// let mut run = Run::new(&RunConfig::default(), "Write a poem.".into())?;
+    /// run.stop_after_step(true);
+    ///
+    /// let tools = ToolList::default();
+    /// let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    /// assert!(matches!(run.next(&step)?, Effect::Prepare));
+    /// assert!(matches!(run.next(&step), Err(AgentErrorKind::Stopped)));
+    /// # Ok::<(), haft_core::agent::AgentError>(())
+    /// ```
+    pub fn stop_after_step(&mut self, stops: bool) {
+        self.head.is_stopping = stops;
+    }
+
+    /// Returns `true` if the run [stops](Self::stop_after_step) before its next model request. A
+    /// driver can then skip the preparation of this request.
+    pub fn is_stopping(&self) -> bool {
+        self.head.is_stopping
+    }
+
+    /// Fails if the run must stop before its next model request.
+    pub(super) fn check_stop(&mut self) -> Result<(), AgentErrorKind> {
+        if !self.head.is_stopping {
+            return Ok(());
+        }
+        self.head.is_stopping = false;
+        self.head.state.discard_inputs();
+        Err(AgentErrorKind::Stopped)
+    }
+}

@@ -1,0 +1,787 @@
+//! Tests of guardrails over the input, the answer, calls and results.
+
+use std::{
+    future::{pending, ready},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use expect_test::expect;
+use futures::{StreamExt as _, TryStreamExt as _};
+use haft_core::{
+    ChatModel, Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolCall, ToolExt as _, ToolOutput,
+    Toolset,
+    agent::{AgentError, AgentErrorKind, GuardrailAction, GuardrailPlace, GuardrailReport, StopReason},
+    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
+    content::Content,
+    export::async_trait,
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+    tool::ToolPolicy,
+    toolset::ToolList,
+};
+use haft_react::{
+    Dialect, Effect, Guardrail, HandoffGroup, JsonReact, NativeCalls, Output, ReactAgent, Run, RunConfig,
+    RunHandle, Step, TextReact,
+    extension::{GuardrailFailure, Ruling},
+    router::{Route, RouteTable},
+    run::{Delivery, GuardrailOutcome, RulingDecision},
+};
+use haft_testing::ScriptedModel;
+use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{
+    effects::advance,
+    pairing::{assert_paired, message_lines},
+    tools::{add_tool, calculator, tool_without_parameters},
+};
+
+/// Returns a model whose script may end early, because a guardrail stops the run.
+fn lenient(model: ScriptedModel) -> ScriptedModel {
+    std::mem::forget(model.clone());
+    model
+}
+
+/// A model that waits before each request.
+struct SlowModel(ScriptedModel, Duration);
+
+#[async_trait]
+impl ChatModel for SlowModel {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        sleep(self.1).await;
+        self.0.chat(request).await
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+/// The ruling of a test guardrail over the input.
+#[derive(Clone, Copy)]
+enum Answer {
+    Pass,
+    End,
+    Fail,
+    Panic,
+}
+
+fn input_ruling(answer: Answer) -> Result<Ruling<Vec<Message>>, haft_core::call::BoxError> {
+    match answer {
+        Answer::Pass => Ok(Ruling::pass()),
+        Answer::End => Ok(Ruling::end().with_information(json!({"score": 0.9}))),
+        Answer::Fail => Err("the server is down".into()),
+        Answer::Panic => panic!("the guardrail panics"),
+    }
+}
+
+fn input_guardrail(name: &str, answer: Answer, delay: Duration) -> Guardrail {
+    Guardrail::input(name, move |_, _| async move {
+        sleep(delay).await;
+        input_ruling(answer)
+    })
+}
+
+/// Creates the tool `send()`, which counts its calls.
+fn counting_tools(calls: &Arc<AtomicUsize>) -> Toolset {
+    let calls = Arc::clone(calls);
+    Toolset::new().with_tool(tool_without_parameters("send", move || {
+        calls.fetch_add(1, Ordering::SeqCst);
+        ready("sent")
+    }))
+}
+
+fn actions(reports: &[GuardrailReport]) -> Vec<(&str, GuardrailPlace, GuardrailAction)> {
+    reports.iter().map(|report| (&*report.guardrail, report.place, report.action)).collect()
+}
+
+#[track_caller]
+fn guardrail_of(error: &AgentError) -> (&str, GuardrailPlace, &Value, &[GuardrailReport]) {
+    match &*error.kind {
+        AgentErrorKind::Guardrail { report, reports } => {
+            (&report.guardrail, report.place, &report.information, reports)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn dialects() -> [Arc<dyn Dialect>; 3] {
+    [Arc::new(NativeCalls), Arc::new(JsonReact::new()), Arc::new(TextReact)]
+}
+
+fn call_reply(dialect: &str, tool: &str, arguments: &str) -> ChatResponse {
+    match dialect {
+        "native" => {
+            let call = ToolCall::new("a", tool, arguments);
+            ChatResponse::new(haft_core::message::AssistantMessage {
+                tool_calls: vec![call],
+                ..Default::default()
+            })
+        }
+        "json" => {
+            ChatResponse::new(format!(r#"{{"thought":"Go.","tool_name":"{tool}","tool_args":{arguments}}}"#))
+        }
+        _ => ChatResponse::new(format!("Thought: Go.\nAction: {tool}\nArguments: {arguments}")),
+    }
+}
+
+/// Behaviour C128: an input guardrail before the request ends the run without a request.
+#[tokio::test(start_paused = true)]
+async fn input_guardrail_ends_the_run_before_the_request() {
+    let model = lenient(ScriptedModel::new().reply_text("42.").reply_text("Hello."));
+    let guardrail = Guardrail::input("no homework", |messages, _| async move {
+        let is_homework = messages.iter().any(|message| message.text().contains("homework"));
+        Ok(if is_homework { Ruling::end().with_information(json!({"score": 0.9})) } else { Ruling::pass() })
+    });
+    let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
+
+    let error = agent.run("Do my homework.").await.unwrap_err();
+    let (name, place, information, reports) = guardrail_of(&error);
+    assert_eq!(
+        (name, place, information["score"].as_f64()),
+        ("no homework", GuardrailPlace::Input, Some(0.9))
+    );
+    assert_eq!(actions(reports), [("no homework", GuardrailPlace::Input, GuardrailAction::End)]);
+    assert_eq!(error.to_string(), "the input guardrail \"no homework\" ended the run");
+    assert_eq!((model.requests().len(), error.usage.requests), (0, 0));
+
+    // The transcript has the original message, and a later run continues it. The model does not
+    // receive the message that was withheld.
+    assert_eq!(error.transcript.messages()[0].text(), "Do my homework.");
+    let answer = agent.run(RunInput::new("Hello!").with_history(&error.transcript)).await.unwrap();
+    assert_eq!(answer.text().unwrap(), "42.");
+    expect![[r#"
+        user: [a guardrail withheld this message]
+        user: Hello!
+    "#]]
+    .assert_eq(&message_lines(&model.requests()[0]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Behaviour C129: for any order of the verdict, the reply and the hooks, no call runs and no
+    /// event of a reply is emitted if an input guardrail stops the input. A run that was driven
+    /// again is checked again.
+    #[test]
+    fn no_call_runs_before_the_input_guardrails_have_passed(
+        delays in proptest::array::uniform4(0_u64..40),
+        beside in proptest::array::uniform2(any::<bool>()),
+        stop in 0_usize..3,
+        streams in any::<bool>(),
+        dialect in 0_usize..3,
+        fails in any::<bool>(),
+    ) {
+        let [first, second, reply, hook] = delays.map(Duration::from_millis);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let calls = Arc::new(AtomicUsize::new(0));
+            let dialect = Arc::clone(&dialects()[dialect]);
+            let script = || ScriptedModel::new()
+                .reply(call_reply(dialect.name(), "send", "{}"))
+                .reply(ChatResponse::new("Final Answer: Done."));
+            let trip = if fails { Answer::Fail } else { Answer::End };
+            let rule = |index| if index == stop { trip } else { Answer::Pass };
+            let guard = |name: &str, index: usize, delay: Duration| {
+                let guardrail = input_guardrail(name, rule(index), delay);
+                if beside[index] { guardrail.beside_request() } else { guardrail }
+            };
+            let agent = ReactAgent::builder(SlowModel(lenient(script()), reply))
+                .dialect(NativeCalls)
+                .tools(counting_tools(&calls))
+                .guardrail(guard("first", 0, first))
+                .guardrail(guard("second", 1, second))
+                .prepare(move |request, _| async move { sleep(hook).await; Ok(request) })
+                .extension(haft_react::Extension::new("slow").after_reply(move |reply, _| async move {
+                    sleep(hook).await;
+                    Ok(reply)
+                }));
+            let agent = match dialect.name() {
+                "json" => agent.dialect(JsonReact::new()),
+                "text" => agent.dialect(TextReact),
+                _ => agent,
+            };
+            let agent = agent.build().unwrap();
+            let mut run = agent.create_run("Go.".into()).unwrap();
+            let is_stopped = stop < 2;
+            // The second round continues the run after the error.
+            for _ in 0..2 {
+                let mut seen = Vec::new();
+                let mut ended = Ok(());
+                if streams {
+                    let mut events = agent.drive(&mut run, Default::default());
+                    while let Some(event) = events.next().await {
+                        match event {
+                            Ok(event) => seen.push(event),
+                            Err(error) => ended = Err(error),
+                        }
+                    }
+                } else {
+                    let events = agent.drive(&mut run, Default::default());
+                    ended = events.try_for_each(|event| { seen.push(event); ready(Ok(())) }).await;
+                }
+                if is_stopped {
+                    prop_assert!(ended.is_err());
+                    prop_assert_eq!(calls.load(Ordering::SeqCst), 0);
+                    let leaked = seen.iter().find(|event| !matches!(event, RunEvent::RequestStarted { .. }));
+                    prop_assert!(leaked.is_none(), "{leaked:?}");
+                    prop_assert_eq!(run.transcript().messages().iter().filter(|it| !it.tool_calls().is_empty()).count(), 0);
+                }
+            }
+            if !is_stopped {
+                prop_assert_eq!(calls.load(Ordering::SeqCst), 1);
+            }
+            let saved: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+            prop_assert_eq!(&saved, &run);
+            assert_paired(&run.closed_transcript());
+            Ok(())
+        })?;
+    }
+}
+
+/// Behaviour C129: a guardrail beside the request aborts the request, which is counted.
+#[tokio::test(start_paused = true)]
+async fn beside_guardrail_aborts_the_request() {
+    let model = ScriptedModel::new().hang();
+    let guardrail = input_guardrail("slow", Answer::End, Duration::from_millis(50)).beside_request();
+    let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
+
+    let error = agent.run("Go.").await.unwrap_err();
+    assert_eq!((guardrail_of(&error).0, model.requests().len(), error.usage.requests), ("slow", 1, 1));
+}
+
+/// A guardrail beside the request runs concurrently with it, and once for several requests.
+#[tokio::test(start_paused = true)]
+async fn beside_guardrail_hides_its_latency_and_runs_once() {
+    let checks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&checks);
+    let guardrail = Guardrail::input("slow", move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {
+            sleep(Duration::from_millis(100)).await;
+            Ok(Ruling::pass())
+        }
+    });
+    let calls = Arc::new(AtomicUsize::new(0));
+    let script = ScriptedModel::new().reply_calls([("a", "send", "{}")]).reply_text("Done.");
+    let agent = ReactAgent::builder(SlowModel(script, Duration::from_millis(100)))
+        .tools(counting_tools(&calls))
+        .guardrail(guardrail.beside_request())
+        .build()
+        .unwrap();
+
+    let start = tokio::time::Instant::now();
+    let events: Vec<_> = agent.stream("Go.").try_collect().await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_millis(200));
+    assert_eq!((checks.load(Ordering::SeqCst), calls.load(Ordering::SeqCst)), (1, 1));
+    let text: String = events
+        .iter()
+        .filter_map(|event| if let RunEvent::TextDelta { text } = event { Some(text.as_str()) } else { None })
+        .collect();
+    assert_eq!(text, "Done.");
+}
+
+/// The text deltas of a reply are held back until the guardrail has passed the input.
+#[tokio::test(start_paused = true)]
+async fn deltas_are_held_back_until_the_verdict() {
+    let model = ScriptedModel::new().reply_chunks(["Hel", "lo."]);
+    let guardrail = input_guardrail("slow", Answer::Pass, Duration::from_millis(100)).beside_request();
+    let agent = ReactAgent::builder(model).guardrail(guardrail).build().unwrap();
+
+    let start = tokio::time::Instant::now();
+    let mut events = agent.stream("Hi.");
+    let mut lines = String::new();
+    while let Some(event) = events.try_next().await.unwrap() {
+        let event = match event {
+            RunEvent::RequestStarted { .. } => "started".to_owned(),
+            RunEvent::TextDelta { text } => text,
+            RunEvent::RequestFinished { .. } => "finished".to_owned(),
+            other => matches!(other, RunEvent::Done { .. }).to_string(),
+        };
+        lines += &format!("{} ms {event}\n", start.elapsed().as_millis());
+    }
+    expect![[r#"
+        0 ms started
+        100 ms Hel
+        100 ms lo.
+        100 ms finished
+        100 ms true
+    "#]]
+    .assert_eq(&lines);
+}
+
+/// Behaviour C130: a rewritten input is a view. The transcript keeps the original, and later runs
+/// still send the new text.
+#[tokio::test]
+async fn rewritten_input_is_sent_in_place_of_the_original() {
+    for dialect in ["native", "json", "text"] {
+        let answer = match dialect {
+            "json" => r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"Yes."}}"#,
+            "text" => "Thought: So.\nFinal Answer: Yes.",
+            _ => "Yes.",
+        };
+        let model = ScriptedModel::new().reply_text(answer).reply_text(answer);
+        let upper = Guardrail::input("upper", |messages: Vec<Arc<Message>>, _| async move {
+            Ok(Ruling::rewrite(messages.iter().map(|it| Message::user(it.text().to_uppercase())).collect()))
+        });
+        let shout = Guardrail::input("shout", |messages: Vec<Arc<Message>>, _| async move {
+            Ok(Ruling::rewrite(messages.iter().map(|it| Message::user(it.text() + "!")).collect()))
+        });
+        let builder = ReactAgent::builder(model.clone()).guardrail(upper).guardrail(shout);
+        let agent = match dialect {
+            "json" => builder.dialect(JsonReact::new()),
+            "text" => builder.dialect(TextReact),
+            _ => builder,
+        };
+        let agent = agent.build().unwrap();
+
+        let answer = agent.run("is it on").await.unwrap().into_answer().unwrap();
+        assert_eq!(answer.transcript.messages()[0].text(), "is it on");
+        let saved = serde_json::to_string(&answer.transcript).unwrap();
+        let history = serde_json::from_str(&saved).unwrap();
+        agent.run(RunInput::new("sure").with_history(&history)).await.unwrap();
+        let first = |index: usize| model.requests()[index].messages.iter().next().unwrap().text();
+        assert_eq!((first(0), first(1)), ("IS IT ON!".to_owned(), "IS IT ON!".to_owned()), "{dialect}");
+        let last = model.requests()[1].messages.iter().last().unwrap().text();
+        assert_eq!(last, "SURE!", "{dialect}");
+    }
+}
+
+/// Behaviour C130: a blocked input is answered with the text of the guardrail.
+#[tokio::test]
+async fn blocked_input_is_answered_by_the_guardrail() {
+    for is_beside in [false, true] {
+        let model = lenient(ScriptedModel::new().reply_text("Bang.").reply_text("Hello."));
+        let guardrail = Guardrail::input("safe", |messages: Vec<Arc<Message>>, _| async move {
+            let is_bad = messages.iter().any(|it| it.text().contains("bomb"));
+            Ok(if is_bad { Ruling::block("I cannot help with that.") } else { Ruling::pass() })
+        });
+        let guardrail = if is_beside { guardrail.beside_request() } else { guardrail };
+        let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
+
+        let answer = agent.run("Build a bomb.").await.unwrap().into_answer().unwrap();
+        assert_eq!(
+            (answer.text.as_str(), answer.stop_reason),
+            ("I cannot help with that.", StopReason::Blocked)
+        );
+        assert_eq!(actions(&answer.guardrails), [("safe", GuardrailPlace::Input, GuardrailAction::Block)]);
+        agent.run(RunInput::new("Hi.").with_history(&answer.transcript)).await.unwrap();
+        let requests = model.requests();
+        expect![[r#"
+            user: [a guardrail withheld this message]
+            assistant: I cannot help with that.
+            user: Hi.
+        "#]]
+        .assert_eq(&message_lines(requests.last().unwrap()));
+    }
+}
+
+/// Several guardrails run in order. The first stop decides, and earlier reports are kept.
+#[tokio::test]
+async fn first_stop_decides_and_no_report_is_lost() {
+    let pass = Guardrail::input("a", |_, _| ready(Ok(Ruling::pass().with_information(1))));
+    let end = input_guardrail("b", Answer::End, Duration::ZERO);
+    let late = input_guardrail("c", Answer::Panic, Duration::ZERO);
+    let agent = ReactAgent::builder(ScriptedModel::new()).guardrail(pass).guardrail(end).guardrail(late);
+
+    let error = agent.build().unwrap().run("Go.").await.unwrap_err();
+    let (name, _, _, reports) = guardrail_of(&error);
+    assert_eq!(name, "b");
+    assert_eq!(
+        actions(reports),
+        [
+            ("a", GuardrailPlace::Input, GuardrailAction::Pass),
+            ("b", GuardrailPlace::Input, GuardrailAction::End)
+        ]
+    );
+    assert_eq!(reports[0].information, json!(1));
+}
+
+/// Behaviour C131: a guardrail that fails, panics or takes too long ends the run, or passes if it
+/// fails open.
+#[tokio::test(start_paused = true)]
+async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
+    let slow = || Guardrail::input("check", |_, _| pending()).timeout(Duration::from_secs(1));
+    type CreateGuardrail = fn() -> Guardrail;
+    let guardrails: [(&str, CreateGuardrail); 3] = [
+        ("the server is down", || input_guardrail("check", Answer::Fail, Duration::ZERO)),
+        ("it panicked", || input_guardrail("check", Answer::Panic, Duration::ZERO)),
+        ("it took longer than 1s", slow),
+    ];
+    for (problem, guardrail) in guardrails {
+        for is_beside in [false, true] {
+            let guardrail = || if is_beside { guardrail().beside_request() } else { guardrail() };
+            let model = lenient(ScriptedModel::new().reply_text("Hello."));
+            let agent = ReactAgent::builder(model).guardrail(guardrail()).build().unwrap();
+            let error = agent.run("Hi.").await.unwrap_err();
+            let AgentErrorKind::HookFailed { hook: "input guardrail", source } = &*error.kind else {
+                panic!("{error:?}")
+            };
+            assert_eq!(source.downcast_ref::<GuardrailFailure>().unwrap().guardrail, "check");
+            assert!(format!("{error:?}").contains(problem), "{error:?}");
+            assert_eq!(error.usage.requests, u64::from(is_beside));
+
+            let model = ScriptedModel::new().reply_text("Hello.");
+            let agent = ReactAgent::builder(model).guardrail(guardrail().fail_open()).build().unwrap();
+            let answer = agent.run("Hi.").await.unwrap().into_answer().unwrap();
+            assert_eq!(
+                actions(&answer.guardrails),
+                [("check", GuardrailPlace::Input, GuardrailAction::Failed)]
+            );
+            assert!(answer.guardrails[0].information.as_str().unwrap().contains(problem));
+        }
+    }
+}
+
+/// A guardrail beside the request cannot rewrite the input, and no guardrail can drop a message.
+#[tokio::test]
+async fn impossible_rewrites_end_the_run() {
+    let rewrite = || Guardrail::input("rewrite", |_, _| ready(Ok(Ruling::rewrite(vec![Message::user("x")]))));
+    let drop = Guardrail::input("drop", |_, _| ready(Ok(Ruling::rewrite(Vec::new()))));
+    for guardrail in [rewrite().beside_request(), drop] {
+        let agent = ReactAgent::builder(lenient(ScriptedModel::new().reply_text("Hi.")))
+            .guardrail(guardrail)
+            .build()
+            .unwrap();
+        let error = agent.run("Go.").await.unwrap_err();
+        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "input guardrail", .. }));
+    }
+}
+
+/// Behaviour C132: enqueued messages are new input. Later requests, a resumed run and the next
+/// agent of a hand-off do not check the input again.
+#[tokio::test]
+async fn each_input_is_checked_once() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let record = |name: &'static str| {
+        let seen = Arc::clone(&seen);
+        Guardrail::input("record", move |messages: Vec<Arc<Message>>, _| {
+            let texts: Vec<_> = messages.iter().map(|it| format!("{name}: {}", it.text())).collect();
+            seen.lock().unwrap().extend(texts);
+            ready(Ok(Ruling::pass()))
+        })
+    };
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#)])
+        .reply_text("2.")
+        .reply_text("Bye.");
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
+    let tools = Toolset::new().with_tool(add_tool().with_definition(|it| it.with_policy(policy)));
+    let agent = ReactAgent::builder(model).tools(tools).guardrail(record("main")).build().unwrap();
+
+    let handle = RunHandle::new();
+    handle.enqueue("Thanks.", Delivery::Idle).unwrap();
+    let RunOutput::Suspended(suspended) = agent.run(handle.bind("Add.")).await.unwrap() else { panic!() };
+    let decisions = Decisions::from([("a".to_owned(), Decision::approved())]);
+    agent.run(RunInput::resume(suspended, decisions)).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["main: Add.", "main: Thanks."]);
+
+    seen.lock().unwrap().clear();
+    let first = ScriptedModel::new().reply_calls([("b", "transfer_to_second", "{}")]);
+    let first = ReactAgent::builder(first).guardrail(record("first")).build().unwrap();
+    let second = ScriptedModel::new().reply_text("Hello.");
+    let second = ReactAgent::builder(second).guardrail(record("second")).build().unwrap();
+    let table = RouteTable::new([Route::new("first", "Greets."), Route::new("second", "Answers.")]);
+    let group = HandoffGroup::new(table, [("first", first), ("second", second)]).unwrap();
+    group.run("Hi.").await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["first: Hi."]);
+}
+
+/// Behaviour C133: an answer guardrail passes, rewrites, blocks or ends. Its verdict precedes the
+/// end of the run.
+#[tokio::test]
+async fn answer_guardrail_decides_before_the_end_of_the_run() {
+    let secret = |ruling: fn(Output) -> Ruling<Output>| {
+        Guardrail::answer("secrets", move |output: Output, _| {
+            let has_secret = output.text.contains("1234");
+            ready(Ok(if has_secret { ruling(output) } else { Ruling::pass() }))
+        })
+    };
+    let run = |guardrail: Guardrail| async move {
+        let model = lenient(ScriptedModel::new().reply_text("The code is 1234.").reply_text("Sure."));
+        let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
+        (agent.run("Code?").await, agent, model)
+    };
+
+    let (output, ..) = run(secret(|mut output| {
+        output.text = output.text.replace("1234", "****");
+        Ruling::rewrite(output)
+    }))
+    .await;
+    let answer = output.unwrap().into_answer().unwrap();
+    assert_eq!((answer.text.as_str(), answer.stop_reason), ("The code is ****.", StopReason::Finished));
+
+    let (output, agent, model) = run(secret(|_| Ruling::block("Ask your admin."))).await;
+    let answer = output.unwrap().into_answer().unwrap();
+    assert_eq!((answer.text.as_str(), answer.stop_reason), ("Ask your admin.", StopReason::Blocked));
+    assert_eq!(actions(&answer.guardrails), [("secrets", GuardrailPlace::Answer, GuardrailAction::Block)]);
+    agent.run(RunInput::new("Why?").with_history(&answer.transcript)).await.unwrap();
+    expect![[r#"
+        user: Code?
+        assistant: Ask your admin.
+        user: Why?
+    "#]]
+    .assert_eq(&message_lines(&model.requests()[1]));
+
+    let (output, ..) = run(secret(|_| Ruling::end())).await;
+    let error = output.unwrap_err();
+    assert_eq!(guardrail_of(&error).1, GuardrailPlace::Answer);
+    assert_eq!(error.transcript.messages()[1].text(), "The code is 1234.");
+}
+
+/// A structured answer is checked with its fields, and a rewritten answer must fit the schema.
+#[tokio::test]
+async fn structured_answers_are_checked() {
+    let schema =
+        Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
+    let run = |ruling: fn(Output) -> Ruling<Output>| {
+        let model = ScriptedModel::new().reply_calls([("f", "finish", r#"{"sum":7}"#)]);
+        let guardrail = Guardrail::answer("sum", move |output: Output, _| ready(Ok(ruling(output))));
+        let agent = ReactAgent::builder(model).outputs(schema.clone()).guardrail(guardrail).build().unwrap();
+        async move { agent.run("Add.").await }
+    };
+    let answer = run(|mut output| {
+        output.outputs["sum"] = json!(8);
+        Ruling::rewrite(output)
+    })
+    .await
+    .unwrap()
+    .into_answer()
+    .unwrap();
+    assert_eq!((answer.outputs["sum"].as_i64(), answer.text.as_str()), (Some(8), r#"{"sum":8}"#));
+    let error = run(|mut output| {
+        output.outputs["sum"] = json!("eight");
+        Ruling::rewrite(output)
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { .. }), "{error:?}");
+    let blocked = run(|_| Ruling::block("No.")).await.unwrap().into_answer().unwrap();
+    assert_eq!((blocked.text.as_str(), blocked.outputs.len()), ("No.", 0));
+}
+
+/// Behaviour C134: a call guardrail sees repaired arguments before the approval, and changed
+/// arguments again after it.
+#[tokio::test]
+async fn call_guardrail_runs_before_the_approval_and_after_a_change() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&seen);
+    // The guardrail limits `x` to 10.
+    let guardrail = Guardrail::call("limit", move |call, _| {
+        recorded.lock().unwrap().push(call.arguments.to_string());
+        let mut arguments = call.arguments;
+        let is_high = arguments["x"].as_i64() > Some(10);
+        arguments["x"] = arguments["x"].as_i64().unwrap().min(10).into();
+        ready(Ok(if is_high { Ruling::rewrite(arguments) } else { Ruling::pass() }))
+    });
+    for dialect in ["native", "json", "text"] {
+        seen.lock().unwrap().clear();
+        let model = ScriptedModel::new().reply(call_reply(dialect, "add", r#"{"x":"30","y":1}"#)).reply_text(
+            match dialect {
+                "json" => r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"Done."}}"#,
+                _ => "Final Answer: Done.",
+            },
+        );
+        let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
+        let tools = Toolset::new().with_tool(add_tool().with_definition(|it| it.with_policy(policy)));
+        let builder = ReactAgent::builder(model).tools(tools).guardrail(guardrail.clone());
+        let builder = match dialect {
+            "json" => builder.dialect(JsonReact::new()),
+            "text" => builder.dialect(TextReact),
+            _ => builder,
+        };
+        let agent = builder.build().unwrap();
+        let RunOutput::Suspended(suspended) = agent.run("Add.").await.unwrap() else { panic!("{dialect}") };
+        let [call] = &suspended.pending[..] else { panic!() };
+        let PendingKind::Approval { arguments } = &call.pending.kind else { panic!() };
+        assert_eq!(*arguments, json!({"x": 10, "y": 1}), "{dialect}");
+        let id = call.call.id.clone();
+        let other = Decision::approved_with_arguments(json!({"x": 99, "y": 2}));
+        let decisions = Decisions::from([(id, other)]);
+        let answer = agent.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
+        let result = answer.steps[0].result.output().unwrap().text().into_owned();
+        assert_eq!(result, "12", "{dialect}");
+        assert_eq!(*seen.lock().unwrap(), [r#"{"x":30,"y":1}"#, r#"{"x":99,"y":2}"#], "{dialect}");
+    }
+}
+
+/// Behaviour C134: the arguments that a guardrail returns are validated, and an external call has
+/// them.
+#[tokio::test]
+async fn rewritten_arguments_are_validated_and_sent_to_the_host() {
+    let guardrail =
+        |arguments: Value| Guardrail::call("fix", move |_, _| ready(Ok(Ruling::rewrite(arguments.clone()))));
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator())
+        .guardrail(guardrail(json!({"x": "one"})))
+        .build()
+        .unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::InvalidArguments);
+
+    let draw = tool_without_parameters("draw", || async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
+    let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]);
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with_tool(draw))
+        .guardrail(guardrail(json!({"safe": true})))
+        .build()
+        .unwrap();
+    let RunOutput::Suspended(suspended) = agent.run("Draw.").await.unwrap() else { panic!() };
+    assert_eq!(suspended.pending[0].call.arguments.to_string(), r#"{"safe":true}"#);
+}
+
+/// Behaviour C135: a blocked call does not run, and the model reads the text of the guardrail.
+/// Other calls of the reply run. If a guardrail ends the run, none of them runs.
+#[tokio::test]
+async fn blocked_call_does_not_run() {
+    for ends in [false, true] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let guardrail = Guardrail::call("no sums", move |_, _| {
+            ready(Ok(if ends { Ruling::end() } else { Ruling::block("Sums are not allowed.") }))
+        });
+        let script = ScriptedModel::new()
+            .reply_calls([("a", "send", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
+            .reply_text("Done.");
+        let model = lenient(script);
+        let agent = ReactAgent::builder(model.clone())
+            .tools(counting_tools(&calls).with_tool(add_tool()))
+            .guardrail(guardrail.for_tools(["add"]))
+            .build()
+            .unwrap();
+        let output = agent.run("Go.").await;
+        assert_eq!(calls.load(Ordering::SeqCst), usize::from(!ends));
+        if ends {
+            let error = output.unwrap_err();
+            let (_, place, _, reports) = guardrail_of(&error);
+            assert_eq!((place, reports[0].call_id.as_deref()), (GuardrailPlace::Call, Some("b")));
+            assert_paired(&error.transcript);
+        } else {
+            let answer = output.unwrap().into_answer().unwrap();
+            assert_eq!(
+                actions(&answer.guardrails),
+                [("no sums", GuardrailPlace::Call, GuardrailAction::Block)]
+            );
+            expect![[r#"
+                user: Go.
+                assistant: a send{}; b add{"x":1,"y":1}
+                tool: a sent
+                tool: b denied: Sums are not allowed.
+            "#]]
+            .assert_eq(&message_lines(&model.requests()[1]));
+        }
+    }
+}
+
+/// Behaviour C136: a result guardrail sees each result before the model: of tools, failures, and of
+/// the host program.
+#[tokio::test]
+async fn result_guardrail_decides_before_the_model_reads_the_result() {
+    let guardrail = Guardrail::result("secrets", |result, _| {
+        let text = result.model_text().into_owned();
+        ready(Ok(match text.as_str() {
+            text if text.contains("key") => Ruling::block("The result is secret."),
+            text if text.contains("path") => Ruling::rewrite(ToolOutput::from("failed")),
+            "42" => Ruling::rewrite(ToolOutput::from("forty-two")),
+            _ => Ruling::pass(),
+        }))
+    });
+    let draw = tool_without_parameters("draw", || async {
+        ToolResponse::Pending(Pending::new(PendingKind::External))
+    });
+    let tools = Toolset::new()
+        .with_tool(tool_without_parameters("key", || async { "the key is 1" }))
+        .with_tool(tool_without_parameters("fail", || async { Err::<(), _>("the path /etc is missing") }))
+        .with_tool(draw);
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "key", "{}"), ("b", "fail", "{}"), ("c", "draw", "{}")])
+        .reply_text("Done.");
+    let agent = ReactAgent::builder(model.clone()).tools(tools).guardrail(guardrail).build().unwrap();
+
+    let RunOutput::Suspended(suspended) = agent.run("Go.").await.unwrap() else { panic!() };
+    let decisions = Decisions::from([("c".to_owned(), Decision::output("42"))]);
+    let answer = agent.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
+    expect![[r#"
+        user: Go.
+        assistant: a key{}; b fail{}; c draw{}
+        tool: a The result is secret.
+        tool: b failed
+        tool: c forty-two
+    "#]]
+    .assert_eq(&message_lines(&model.requests()[1]));
+    assert_eq!(answer.guardrails.len(), 3);
+    assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Failed);
+}
+
+/// Behaviour C136: a result guardrail ends the run. The result is withheld, and the run can be
+/// continued.
+#[tokio::test]
+async fn result_guardrail_ends_the_run() {
+    let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
+    let guardrail = Guardrail::result("two", |_, _| ready(Ok(Ruling::end().with_information("two"))));
+    let agent = ReactAgent::builder(model.clone()).tools(calculator()).guardrail(guardrail).build().unwrap();
+
+    let mut run = agent.create_run("Add.".into()).unwrap();
+    let error = agent.drive(&mut run, Default::default()).try_collect::<Vec<_>>().await.unwrap_err();
+    assert_eq!(guardrail_of(&error).2, &json!("two"));
+    assert_paired(&error.transcript);
+    let events = agent.drive(&mut run, Default::default()).try_collect::<Vec<_>>().await.unwrap();
+    assert!(matches!(events.last(), Some(RunEvent::Done { .. })));
+    expect![[r#"
+        user: Add.
+        assistant: a add{"x":1,"y":1}
+        tool: a a guardrail withheld the result and ended the run
+    "#]]
+    .assert_eq(&message_lines(&model.requests()[1]));
+}
+
+/// A message with images is passed to the guardrails as a message, not as text.
+#[tokio::test]
+async fn input_guardrail_sees_all_content() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&seen);
+    let guardrail = Guardrail::input("content", move |messages: Vec<Arc<Message>>, _| {
+        counted.store(messages[0].content().len(), Ordering::SeqCst);
+        ready(Ok(Ruling::pass()))
+    });
+    let agent =
+        ReactAgent::builder(ScriptedModel::new().reply_text("Hi.")).guardrail(guardrail).build().unwrap();
+    agent.run(RunInput::new(Content::json(json!({"a": 1})))).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+}
+
+/// Behaviour C129: the gate is part of the run. Without the driver of this crate, a saved and
+/// loaded run returns no call before the verdict: no call of a reply, and no call of the host
+/// program.
+#[test]
+fn run_returns_no_call_before_the_verdict() {
+    for adds_call in [false, true] {
+        let config = RunConfig { check_input_beside: true, ..RunConfig::default() };
+        let mut run = Run::new(&config, "Go.".into()).unwrap();
+        let tools = ToolList::default();
+        let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+        if adds_call {
+            run.add_calls([ToolCall::new("a", "send", "{}")]).unwrap();
+        } else {
+            assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+            assert!(run.input_check().is_some_and(|check| check.is_beside));
+            let reply = NativeCalls.parse_reply(call_reply("native", "send", "{}"), None);
+            run.on_chat(Ok(reply)).unwrap();
+        }
+        for _ in 0..2 {
+            run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+            let Effect::CheckInput(_) = advance(&mut run, &step).unwrap() else { panic!() };
+        }
+        let Effect::CheckInput(check) = advance(&mut run, &step).unwrap() else { panic!() };
+        let passed = GuardrailOutcome { decision: RulingDecision::Pass, reports: Vec::new() };
+        run.on_input_check(&check, passed.clone()).unwrap();
+        assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+        assert!(run.on_input_check(&check, passed).is_err());
+    }
+}

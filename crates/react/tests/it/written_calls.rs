@@ -1,0 +1,311 @@
+//! Tests of calls that a model writes as text, with native calls and with the dialect `auto`.
+
+use expect_test::expect;
+use futures::TryStreamExt as _;
+use haft_core::{
+    RunEvent, RunInput, RunOutput, Schema, ToolCall, ToolDefinition, ToolName, Toolset,
+    agent::RunLimits,
+    call::{Decision, Decisions},
+    message::AssistantMessage,
+    model::{ChatResponse, FinishReason, ModelError, ResponseFormat, ToolChoice},
+    schema::{Repair, RepairKind},
+    tool::{DynamicTool, ToolPolicy},
+};
+use haft_react::{
+    AutoDialect, Effect, JsonReact, LimitAction, NativeCalls, ReactAgent, Run, RunConfig, Step,
+    dialect::Dialect, run::has_written_calls,
+};
+use haft_testing::ScriptedModel;
+use serde_json::json;
+
+use crate::{
+    pairing::{assert_paired, message_lines},
+    tools::calculator,
+};
+
+const WRITTEN: &str = "```json\n{\"name\": \"add\", \"arguments\": {\"x\": 17, \"y\": 25}}\n```";
+
+fn sum() -> Schema {
+    Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap()
+}
+
+fn agent(model: &ScriptedModel) -> ReactAgent {
+    ReactAgent::builder(model.clone()).tools(calculator()).dialect(NativeCalls).build().unwrap()
+}
+
+/// Behaviour C106: with native calls, a reply whose whole text is a call of an offered tool is
+/// taken as a call, and the repair is recorded in the transcript and in the result.
+#[tokio::test]
+async fn call_written_as_text_is_a_call() {
+    for text in [
+        WRITTEN,
+        r#"{"name": "add", "arguments": {"x": 17, "y": 25}}"#,
+        r#"{"tool_calls": [{"name": "add", "args": {"x": 17, "y": 25}}]}"#,
+        "<think>I add them.</think>\n\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 17, \"y\": 25}}\n</tool_call>",
+        "[add(x=17, y=25)]",
+        "[TOOL_CALLS]add[ARGS]{\"x\": 17, \"y\": 25}",
+        "<function=add><parameter=x>17</parameter><parameter=y>25</parameter></function>",
+    ] {
+        let model = ScriptedModel::new().reply_text(text).reply_text("It is 42.");
+        let answer = agent(&model).run("17 plus 25?").await.unwrap().into_answer().unwrap();
+        assert_eq!(answer.text, "It is 42.", "{text}");
+        assert_paired(&answer.transcript);
+        let result = &answer.steps[0].result;
+        assert_eq!(result.model_text(), "42");
+        assert_eq!(result.repairs[0], Repair::written_as_text());
+        assert_eq!(result.repairs[0].kind, RepairKind::WrittenAsText);
+        let written: Vec<_> = answer.transcript.messages().iter().map(|it| has_written_calls(it)).collect();
+        assert_eq!(written, [false, true, false, false]);
+        // The model reads a native call.
+        let call = &model.requests()[1].messages.iter().nth(1).unwrap().tool_calls()[0].clone();
+        assert_eq!((call.name.as_str(), call.id.is_empty()), ("add", false));
+    }
+}
+
+#[tokio::test]
+async fn written_calls_get_unique_ids_and_reasoning() {
+    let twice = format!("<think>Both.</think>{WRITTEN}\n{WRITTEN}");
+    let model = ScriptedModel::new().reply_text(&*twice).reply_text(WRITTEN).reply_text("Done.");
+    let answer = agent(&model).run("17 plus 25?").await.unwrap().into_answer().unwrap();
+    expect![[r#"
+        user: 17 plus 25?
+        assistant: call_1 add{"x":17,"y":25}; call_2 add{"x":17,"y":25}
+        tool: call_1 42
+        tool: call_2 42
+        assistant: call_3 add{"x":17,"y":25}
+        tool: call_3 42
+        Warning: this is the same call as before, 3 times in a row, and it will not be made again: use what it returned, or do something else
+    "#]]
+    .assert_eq(&message_lines(&model.requests()[2]));
+    assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Both."));
+}
+
+/// Behaviour C106: a text that mentions a tool, explains a call or shows another object stays the
+/// answer.
+#[tokio::test]
+async fn other_text_stays_the_answer() {
+    for text in [
+        "I would use add.",
+        "To add, write:\n```json\n{\"name\": \"add\", \"arguments\": {\"x\": 17, \"y\": 25}}\n```",
+        "```json\n{\"name\": \"add\", \"arguments\": {\"x\": 17, \"y\": 25}}\n```\nThis is an example.",
+        r#"{"name": "remove", "arguments": {"x": 17}}"#,
+        r#"{"name": "Ada", "age": 36}"#,
+        "```python\nadd(x=17, y=25)\n```",
+    ] {
+        let model = ScriptedModel::new().reply_text(text);
+        assert_eq!(agent(&model).run("How?").await.unwrap().text().unwrap(), text);
+    }
+    // Without tools, each text is the answer.
+    let model = ScriptedModel::new().reply_text(WRITTEN);
+    let agent = ReactAgent::new(model, Toolset::new()).unwrap();
+    assert_eq!(agent.run("How?").await.unwrap().text().unwrap(), WRITTEN);
+}
+
+/// With the tool choice `None`, and in the final request after a limit, no call is taken.
+#[tokio::test]
+async fn final_answer_is_never_a_written_call() {
+    let model = ScriptedModel::new().reply_text(WRITTEN);
+    let input = RunInput::new("How?").with_tool_choice(ToolChoice::None);
+    assert_eq!(agent(&model).run(input).await.unwrap().text().unwrap(), WRITTEN);
+
+    let model = ScriptedModel::new().reply_text(WRITTEN).reply_text(WRITTEN);
+    let agent = ReactAgent::builder(model)
+        .tools(calculator())
+        .limits(RunLimits { requests: Some(1), ..RunLimits::default() })
+        .limit_action(LimitAction::Answer)
+        .build()
+        .unwrap();
+    let answer = agent.run("How?").await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.steps.len()), (WRITTEN, 1));
+}
+
+#[tokio::test]
+async fn truncated_reply_with_a_written_call_is_an_error() {
+    let reply = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new(WRITTEN) };
+    let error = agent(&ScriptedModel::new().reply(reply)).run("17 plus 25?").await.unwrap_err();
+    assert!(error.to_string().contains("limit of tokens"), "{error}");
+}
+
+/// Behaviour C106: with outputs, a written call of `finish` and a bare object are the answer.
+#[tokio::test]
+async fn outputs_can_be_written_as_text() {
+    for text in [
+        r#"{"name": "finish", "arguments": {"sum": 42}}"#,
+        "<tool_call>{\"name\": \"finish\", \"arguments\": {\"sum\": \"42\"}}</tool_call>",
+        "```json\n{\"sum\": 42}\n```",
+    ] {
+        for requests in [0, 5] {
+            let model = ScriptedModel::new().reply_text(text);
+            let agent = ReactAgent::builder(model)
+                .tools(calculator())
+                .outputs(sum())
+                .limits(RunLimits { requests: Some(requests), ..RunLimits::default() })
+                .limit_action(LimitAction::Answer)
+                .build()
+                .unwrap();
+            let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
+            assert_eq!(answer.outputs["sum"], 42, "{text}");
+        }
+    }
+    // Outputs with the keys of a call are outputs.
+    let call = json!({"properties": {"name": {}, "arguments": {}}, "required": ["name", "arguments"]});
+    let model = ScriptedModel::new().reply_text(WRITTEN);
+    let agent =
+        ReactAgent::builder(model).tools(calculator()).outputs(Schema::new(call).unwrap()).build().unwrap();
+    let answer = agent.run("Which call?").await.unwrap().into_answer().unwrap();
+    assert_eq!((answer.outputs["name"].as_str(), answer.steps.len()), (Some("add"), 0));
+}
+
+/// Behaviour C108: a streamed reply with a written call emits no text, other text is not delayed,
+/// and the streamed run has the same transcript as the whole run.
+#[tokio::test]
+async fn streamed_written_call_emits_no_text() {
+    let model = || ScriptedModel::new().reply_text(WRITTEN).reply_text("It is 42.");
+    let whole = agent(&model()).run("17 plus 25?").await.unwrap().into_answer().unwrap();
+    let events: Vec<_> = agent(&model()).stream("17 plus 25?").try_collect().await.unwrap();
+    let text: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            RunEvent::TextDelta { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(text.concat(), "It is 42.");
+    let Some(RunEvent::Done { output: RunOutput::Answer(streamed) }) = events.last() else { panic!() };
+    let lines = |answer: &haft_core::agent::RunAnswer| {
+        answer
+            .transcript
+            .messages()
+            .iter()
+            .map(|it| format!("{:?}", (it.text(), it.tool_calls())))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lines(streamed), lines(&whole));
+    let repaired = events.iter().any(|event| {
+        matches!(event, RunEvent::CallFinished { result } if result.repairs == [Repair::written_as_text()])
+    });
+    assert!(repaired);
+}
+
+/// A driver that parses replies by the dialect alone gets the calls from the next step.
+#[tokio::test]
+async fn run_takes_written_calls_in_any_driver() {
+    let tools = calculator().list(&Default::default()).await;
+    let step = Step::new(&tools, &NativeCalls, Default::default());
+    let mut run = Run::new(&RunConfig::default(), "17 plus 25?".into()).unwrap();
+    while !matches!(run.next(&step).unwrap(), Effect::Chat(_)) {}
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(WRITTEN), run.outputs()))).unwrap();
+    let saved = serde_json::to_string(&run).unwrap();
+    let mut run: Run = serde_json::from_str(&saved).unwrap();
+    let Effect::Call(batch) = run.next(&step).unwrap() else { panic!() };
+    assert_eq!(batch.calls, [ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)]);
+}
+
+fn auto(model: &ScriptedModel) -> ReactAgent {
+    ReactAgent::builder(model.clone()).tools(calculator()).dialect(AutoDialect::new()).build().unwrap()
+}
+
+fn is_constrained(format: &ResponseFormat) -> bool {
+    matches!(format, ResponseFormat::JsonSchema { .. })
+}
+
+const FINISH: &str = r#"{"thought":"So.","tool_name":"finish","tool_args":{"answer":"42"}}"#;
+
+/// Behaviour C109: `auto` starts with native calls, and moves to the JSON dialect after a call that
+/// is written as text.
+#[tokio::test]
+async fn auto_moves_to_json_after_a_written_call() {
+    let model = ScriptedModel::new().reply_text(WRITTEN).reply_text(FINISH);
+    assert_eq!(auto(&model).run("17 plus 25?").await.unwrap().text().unwrap(), "42");
+    let requests = model.requests();
+    assert_eq!((requests[0].tools.len(), is_constrained(&requests[0].response_format)), (1, false));
+    assert_eq!((requests[1].tools.len(), is_constrained(&requests[1].response_format)), (0, true));
+    expect![[r#"
+        user: 17 plus 25?
+        assistant: {"thought":"","tool_name":"add","tool_args":{"x":17,"y":25}}
+        user: Observation from add: 42
+    "#]]
+    .assert_eq(&message_lines(&requests[1]));
+
+    // Native calls do not move the run.
+    let model =
+        ScriptedModel::new().reply_calls([("a", "add", r#"{"x":17,"y":25}"#)]).reply_text("It is 42.");
+    assert_eq!(auto(&model).run("17 plus 25?").await.unwrap().text().unwrap(), "It is 42.");
+    assert!(model.requests().iter().all(|request| request.tools.len() == 1));
+}
+
+/// Behaviour C109: `auto` moves if the server rejects tools.
+#[tokio::test]
+async fn auto_moves_to_json_if_the_server_rejects_tools() {
+    let rejected = |status, body: &str| ModelError::Rejected { status, body: body.to_owned() };
+    let failed =
+        |body: &str| ModelError::Server { status: Some(500), body: body.to_owned(), retry_after: None };
+    for error in [
+        rejected(400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        rejected(
+            400,
+            "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+        ),
+        rejected(404, "No endpoints found that support tool use."),
+        failed("tools param requires --jinja flag"),
+        ModelError::Unsupported("tools are not supported".to_owned()),
+    ] {
+        let text = error.to_string();
+        let model = ScriptedModel::new().fail(error).reply_text(FINISH);
+        assert_eq!(auto(&model).run("17 plus 25?").await.unwrap().text().unwrap(), "42", "{text}");
+        assert!(is_constrained(&model.requests()[1].response_format));
+    }
+    for error in [rejected(400, "temperature is not supported"), rejected(400, "invalid tool schema")] {
+        let model = ScriptedModel::new().fail(error);
+        assert!(auto(&model).run("17 plus 25?").await.is_err());
+    }
+    // Native calls have no fallback.
+    let model = ScriptedModel::new().fail(rejected(400, "gemma does not support tools"));
+    assert!(agent(&model).run("17 plus 25?").await.is_err());
+}
+
+/// Behaviour C109: the move is saved with the run, and a resumed run continues in JSON.
+#[tokio::test]
+async fn auto_keeps_its_move_in_a_suspended_run() {
+    let definition = ToolDefinition::new(ToolName::new("pay").unwrap(), Schema::object());
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
+    let pay = DynamicTool::new(definition.with_policy(policy), |_, _| async { "paid" });
+    let model = ScriptedModel::new().reply_text(r#"{"name": "pay", "arguments": {}}"#).reply_text(FINISH);
+    let agent = ReactAgent::builder(model.clone())
+        .tools(Toolset::new().with_tool(pay))
+        .dialect(AutoDialect::new())
+        .build()
+        .unwrap();
+    let RunOutput::Suspended(suspended) = agent.run("Pay.").await.unwrap() else { panic!() };
+    let suspended = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    let decisions = Decisions::from_iter([("call_1".to_owned(), Decision::approved())]);
+    let answer = agent.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, &*answer.steps[0].result.model_text()), ("42", "paid"));
+    assert_eq!(answer.steps[0].result.repairs, [Repair::written_as_text()]);
+    assert!(is_constrained(&model.requests()[1].response_format));
+}
+
+/// The dialects that write steps as text take several calls from one reply.
+#[tokio::test]
+async fn step_dialect_takes_a_list_of_calls() {
+    let calls = r#"{"next_thought": "Both.", "tool_calls": [{"name": "add", "args": {"x": 17, "y": 25}}, {"name": "add", "args": {"x": 1, "y": 2}}]}"#;
+    let model = ScriptedModel::new().reply_text(calls).reply_text(FINISH);
+    let agent = ReactAgent::builder(model).tools(calculator()).dialect(JsonReact::new()).build().unwrap();
+    let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
+    let steps: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!(steps, ["42", "3"]);
+    assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Both."));
+}
+
+/// A native call beside text is not changed.
+#[tokio::test]
+async fn text_beside_native_calls_is_not_read() {
+    let message = AssistantMessage {
+        tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1,"y":2}"#)],
+        ..AssistantMessage::from(WRITTEN)
+    };
+    let model = ScriptedModel::new().reply(ChatResponse::new(message)).reply_text("3");
+    let answer = agent(&model).run("1 plus 2?").await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.steps.len(), 1);
+    assert!(answer.steps[0].result.repairs.is_empty());
+}
