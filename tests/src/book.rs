@@ -20,3 +20,18 @@ mod how_a_run_works {}
 
 #[doc = include_str!("../../docs/src/testing.md")]
 mod testing {}
+
+#[doc = include_str!("../../docs/src/known-pains.md")]
+mod known_pains {}
+
+#[doc = include_str!("../../docs/src/coming-from-tools.md")]
+mod coming_from_tools {}
+
+#[doc = include_str!("../../docs/src/coming-from-agents.md")]
+mod coming_from_agents {}
+
+#[doc = include_str!("../../docs/src/coming-from-runs.md")]
+mod coming_from_runs {}
+
+#[doc = include_str!("../../docs/src/coming-from-models.md")]
+mod coming_from_models {}

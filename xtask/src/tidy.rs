@@ -12,6 +12,7 @@ mod comments;
 mod crate_root;
 mod exceptions;
 mod function_index;
+mod known_pains;
 mod layers;
 mod layout;
 mod links;
@@ -56,6 +57,7 @@ const RULES: &[(&str, Rule)] = &[
     ("comment_width", comment_width::check),
     ("crate_root", crate_root::check),
     ("function_index", function_index::check),
+    ("known_pains", known_pains::check),
     ("layers", layers::check),
     ("layout", layout::check),
     ("links", links::check),
