@@ -79,6 +79,9 @@ pub enum RepairKind {
     },
     /// An optional property with the value `null` was removed.
     DroppedNull,
+    /// An unknown property was removed. Its name and value are a keyword of the schema, for example
+    /// `"additionalProperties": false`. Small models copy such keywords into the arguments.
+    DroppedKeyword,
     /// Empty arguments (`null` or a blank string) were replaced with `{}`.
     NoArguments,
     /// A hook of the host program replaced all arguments.
@@ -106,6 +109,7 @@ impl fmt::Display for Repair {
             RepairKind::ReadString { spells } => write!(f, "read a string as the {spells} that it spells"),
             RepairKind::Unwrapped { key } => write!(f, "took the arguments out of {key:?}"),
             RepairKind::DroppedNull => f.write_str("took null as an absent property"),
+            RepairKind::DroppedKeyword => f.write_str("removed a keyword copied from the schema"),
             RepairKind::NoArguments => f.write_str("took empty arguments as {}"),
             RepairKind::Replaced => f.write_str("the host program replaced the arguments"),
             RepairKind::WrittenAsText => f.write_str("read the call from the text of the reply"),

@@ -30,8 +30,8 @@ fn replay(value: &mut Value, repair: &Repair) {
             assert_eq!(members.len(), 1, "{repair}");
             *target = members.shift_remove(key).unwrap_or_else(|| panic!("no such key: {repair}"));
         }
-        RepairKind::DroppedNull => {
-            assert!(target.is_null(), "{repair}");
+        RepairKind::DroppedNull | RepairKind::DroppedKeyword => {
+            assert!(target.is_null() || *kind == RepairKind::DroppedKeyword, "{repair}");
             let (parent, name) = pointer.rsplit_once('/').expect("the root is no property");
             let members = value.pointer_mut(parent).and_then(Value::as_object_mut);
             let members = members.unwrap_or_else(|| panic!("not a property: {repair}"));

@@ -25,8 +25,8 @@ pub(super) struct Repairer<'s> {
 enum Fix {
     /// Replaces the string at `pointer` with `parsed`, the JSON value parsed from the string.
     ParseString { pointer: String, parsed: Value },
-    /// Removes the property at `pointer`, because its value is `null`.
-    Drop { pointer: String },
+    /// Removes the property at `pointer`, for the reason `kind`.
+    Drop { pointer: String, kind: RepairKind },
 }
 
 /// A way to repair one validation error.
@@ -55,7 +55,8 @@ impl<'s> Repairer<'s> {
         }
         let errors = self.schema.errors(&value, &mut self.budget)?.errors;
         let errors = errors.iter().filter(|error| is_within(scope, error.instance_path().as_str()));
-        let remedies: Vec<_> = errors.map(|error| remedy_for(&value, error)).collect::<Option<_>>()?;
+        let remedies: Vec<_> =
+            errors.map(|error| remedy_for(self.schema, &value, error)).collect::<Option<_>>()?;
         if remedies.is_empty() {
             return Some((value, Vec::new()));
         }
@@ -77,7 +78,7 @@ impl<'s> Repairer<'s> {
     ) -> Option<(Value, Vec<Repair>)> {
         let (pointer, alternatives) = remedies.iter().find_map(Remedy::union)?;
         for errors in alternatives {
-            let Some(fixes) = fixes_for(value, errors) else { continue };
+            let Some(fixes) = fixes_for(self.schema, value, errors) else { continue };
             let Some((repaired, mut repairs)) = self.apply_and_repair(value.clone(), pointer, fixes) else {
                 continue;
             };
@@ -125,11 +126,23 @@ impl<'e> Remedy<'e> {
 }
 
 /// Returns the remedy for `error`, or `None` if the error cannot be repaired.
-fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
+fn remedy_for<'e>(schema: &Schema, value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
     let pointer = error.instance_path().as_str();
     match (value.pointer(pointer)?, error.kind()) {
-        (Value::Null, _) => {
-            is_member(value, pointer).then(|| Remedy::Fix(Fix::Drop { pointer: pointer.to_owned() }))
+        (Value::Null, _) => is_member(value, pointer)
+            .then(|| Remedy::Fix(Fix::Drop { pointer: pointer.to_owned(), kind: RepairKind::DroppedNull })),
+        (
+            Value::Object(members),
+            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected },
+        ) => {
+            let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
+            let keywords = schema.as_value().pointer(parent)?.as_object()?;
+            let is_copy =
+                |name: &String| keywords.contains_key(name) && keywords.get(name) == members.get(name);
+            let name = unexpected.first().filter(|_| unexpected.iter().all(is_copy))?;
+            // The remaining names are errors of the next pass.
+            let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+            Some(Remedy::Fix(Fix::Drop { pointer, kind: RepairKind::DroppedKeyword }))
         }
         (_, Kind::AnyOf { context } | Kind::OneOfNotValid { context }) => {
             Some(Remedy::Union { pointer, alternatives: context })
@@ -145,13 +158,13 @@ fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remed
 /// Returns the fixes for `errors`, the errors of one alternative. For a nested union, returns the
 /// fixes of its first alternative that can be repaired. Returns `None` if an error cannot be
 /// repaired.
-fn fixes_for(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
+fn fixes_for(schema: &Schema, value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
-        match remedy_for(value, error)? {
+        match remedy_for(schema, value, error)? {
             Remedy::Fix(fix) => all.push(fix),
             Remedy::Union { alternatives, .. } => {
-                all.extend(alternatives.iter().find_map(|errors| fixes_for(value, errors))?);
+                all.extend(alternatives.iter().find_map(|errors| fixes_for(schema, value, errors))?);
             }
         }
     }
@@ -168,11 +181,11 @@ fn apply_fix(value: &mut Value, fix: Fix) -> Option<Repair> {
             *place = parsed;
             Some(Repair { pointer, kind: RepairKind::ReadString { spells } })
         }
-        Fix::Drop { pointer } => {
+        Fix::Drop { pointer, kind } => {
             let (parent, key) = pointer.rsplit_once('/')?;
             let members = value.pointer_mut(parent)?.as_object_mut()?;
             members.shift_remove(&key.replace("~1", "/").replace("~0", "~"))?;
-            Some(Repair { pointer, kind: RepairKind::DroppedNull })
+            Some(Repair { pointer, kind })
         }
     }
 }

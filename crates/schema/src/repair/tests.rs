@@ -369,3 +369,49 @@ fn repair_search_is_bounded() {
     let schema = json!({"items": union});
     check_not_repaired(&schema, json!(vec!["1"; 200].into_iter().chain(["x"]).collect::<Vec<_>>()));
 }
+
+/// Behaviour B92: unknown properties that are copies of keywords of the schema are removed. Other
+/// unknown properties are not, because they may express a wish of the model.
+#[test]
+fn copied_keywords_are_removed() {
+    let search = json!({
+        "type": "object",
+        "properties": {"pattern": {"type": "string"}, "max": {"type": "integer"}},
+        "required": ["pattern"],
+        "additionalProperties": false
+    });
+    check(
+        &search,
+        json!({"pattern": "*.rs", "max": "100", "additionalProperties": false}),
+        expect![[r#"
+            {"pattern":"*.rs","max":100}
+            /max: read a string as the integer that it spells
+            /additionalProperties: removed a keyword copied from the schema"#]],
+    );
+    check(
+        &search,
+        json!({"type": "object", "pattern": "*.rs", "required": ["pattern"]}),
+        expect![[r#"
+            {"pattern":"*.rs"}
+            /type: removed a keyword copied from the schema
+            /required: removed a keyword copied from the schema"#]],
+    );
+    check(
+        &object_with("files", search.clone()),
+        json!({"files": {"pattern": "*.rs", "additionalProperties": false}}),
+        expect![[r#"
+            {"files":{"pattern":"*.rs"}}
+            /files/additionalProperties: removed a keyword copied from the schema"#]],
+    );
+    for unknown in [
+        json!({"pattern": "*.rs", "additionalProperties": true}),
+        json!({"pattern": "*.rs", "type": "file"}),
+        json!({"pattern": "*.rs", "dry_run": true, "additionalProperties": false}),
+        json!({"additionalProperties": false}),
+        search.clone(),
+    ] {
+        check_not_repaired(&search, unknown);
+    }
+    // Without `additionalProperties`, the property is valid, so it is kept.
+    check_valid(&json!({"type": "object"}), json!({"type": "object"}));
+}
