@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::{
     Mailbox,
     host_panic::catch_async_panic,
-    run::{append_to_conversation, set_timestamps},
+    run::{conversation, set_timestamps},
 };
 
 pub use classifier::{Classifier, RouteChoice};
@@ -75,6 +75,8 @@ struct RouterInner {
     agents: HashMap<String, Arc<dyn Agent>>,
     classifier: Arc<dyn Classifier>,
     fallback: Option<Arc<dyn Agent>>,
+    /// Set if unpaired calls and results are left to the selected agent.
+    accepts_unpaired_calls: bool,
 }
 
 /// The state of a router in a suspended run.
@@ -108,6 +110,7 @@ impl Router {
             agents,
             classifier: Arc::new(KeywordClassifier),
             fallback: None,
+            accepts_unpaired_calls: false,
         })))
     }
 
@@ -122,6 +125,14 @@ impl Router {
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
         self.modify(|inner| inner.fallback = Some(Arc::new(agent)))
+    }
+
+    /// Accepts an earlier conversation with unpaired calls and results, for agents that
+    /// [repair](crate::ReactAgentBuilder::repair_history) it. By default, such a conversation is
+    /// rejected before a route is selected.
+    #[must_use]
+    pub fn accept_unpaired_calls(self) -> Self {
+        self.modify(|inner| inner.accepts_unpaired_calls = true)
     }
 
     fn modify(mut self, change: impl FnOnce(&mut RouterInner)) -> Self {
@@ -153,7 +164,8 @@ impl Router {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 set_timestamps(messages);
-                let conversation = append_to_conversation(transcript, messages.clone())?;
+                let conversation =
+                    conversation::append(transcript, messages.clone(), self.0.accepts_unpaired_calls)?;
                 let choice = self.classify_task(&conversation, &input.context).await;
                 if let Some(meter) = &input.context.usage {
                     meter.add(choice.as_ref().map_or_else(|error| error.usage, |choice| choice.usage));

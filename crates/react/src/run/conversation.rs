@@ -21,7 +21,7 @@ pub fn append_to_conversation(earlier: &Transcript, new: Vec<Message>) -> Result
 }
 
 /// Like [`append_to_conversation`]. If `repairs` is `true`, accepts unpaired calls and results.
-pub(super) fn append(
+pub(crate) fn append(
     earlier: &Transcript,
     new: Vec<Message>,
     repairs: bool,
@@ -50,7 +50,7 @@ pub fn set_timestamps(messages: &mut [Message]) {
 
 fn find_problem(transcript: &Transcript, repairs: bool) -> Option<String> {
     if transcript.is_empty() {
-        return Some("there is nothing to say".to_owned());
+        return Some("the conversation has no messages".to_owned());
     }
     if repairs { None } else { UnpairedCalls::find(transcript.messages()).describe() }
 }

@@ -459,3 +459,31 @@ fn unusable_keywords_and_duplicate_agents_are_rejected() {
     expect![[r#"two agents are named "a": rename one, or leave one out"#]]
         .assert_eq(&Router::new(table, [("a", agent()), ("a", agent())]).unwrap_err().to_string());
 }
+
+/// Behaviour D95: with the option `accept_unpaired_calls`, the selected agent repairs a conversation
+/// with unpaired calls, or rejects it.
+#[tokio::test]
+async fn unpaired_conversation_reaches_the_selected_agent() {
+    let call = AssistantMessage { tool_calls: vec![ToolCall::new("a", "draw", "{}")], ..Default::default() };
+    let history: Transcript = [Message::user("Draw."), Message::assistant(call)].into_iter().collect();
+    let model = ScriptedModel::new().reply_text("Drawn.");
+    let repairing = ReactAgent::builder(model.clone()).repair_history().build().unwrap();
+    let strict = ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
+    let agents = [("architecture", repairing), ("sequence", strict)];
+    let router = Router::new(table(), agents).unwrap().accept_unpaired_calls();
+
+    let input = RunInput::new("The architecture.").with_history(&history);
+    assert_eq!(router.run(input).await.unwrap().text().unwrap(), "Drawn.");
+    let request = &model.requests()[0];
+    expect![[r#"
+        user: Draw.
+        assistant: a draw{}
+        tool: a no result: the call was interrupted, and it may or may not have happened
+        user: The architecture.
+    "#]]
+    .assert_eq(&message_lines(request));
+
+    let input = RunInput::new("The sequence.").with_history(&history);
+    let error = router.run(input).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error:?}");
+}
