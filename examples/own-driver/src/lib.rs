@@ -360,11 +360,11 @@ async fn chat(
 async fn compact(run: &mut Run, member: &Member, part: TranscriptView) -> Result<(), AgentErrorKind> {
     let summary = within(run.time_left(), summarize(&*member.model, &part)).await;
     drop(part);
-    match summary {
-        Some(summary) => run.on_compact(summary)?,
-        None => run.on_time_limit(),
-    }
-    Ok(())
+    let Some(summary) = summary else {
+        run.on_time_limit();
+        return Ok(());
+    };
+    Ok(run.on_compact(summary)?)
 }
 
 /// Executes the calls in `batch` within the remaining time of the run.
@@ -380,11 +380,10 @@ async fn execute_in_time(
     let executed = within(left, execute(run, member, tools, batch, shared)).await;
     // The limits of the run apply to agents used as tools, too.
     shared.budget.end_calls(run);
-    match executed {
-        Some(executed) => executed?,
-        None => run.on_time_limit(),
-    }
-    Ok(())
+    executed.unwrap_or_else(|| {
+        run.on_time_limit();
+        Ok(())
+    })
 }
 
 /// Executes the calls in `batch` in parallel. Each outcome is reported to the run as soon as it is
