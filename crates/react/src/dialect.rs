@@ -1,6 +1,7 @@
 //! Dialects: the formats in which an agent exchanges steps with a model.
 
 mod auto;
+mod declared_keys;
 mod json;
 mod lenient_json;
 mod native;
@@ -8,6 +9,7 @@ mod partial_json;
 mod reply;
 mod step;
 mod text;
+mod thinking;
 mod written_calls;
 
 use std::sync::Arc;
@@ -21,13 +23,15 @@ use haft_core::{
 };
 
 pub use auto::AutoDialect;
+pub(crate) use declared_keys::declares_keys;
 pub use json::JsonReact;
-pub(crate) use json::find_json_object;
+pub(crate) use json::{find_json_object, strip_fence};
 pub use native::NativeCalls;
 pub use partial_json::{PartialJson, parse_partial};
 pub use reply::Reply;
 pub(crate) use step::bare_finish_schema;
 pub use text::TextReact;
+pub(crate) use thinking::join_reasoning;
 pub(crate) use written_calls::{CallableNames, HeldTextParser, WrittenCalls, parse_calls};
 
 /// The tool name `finish`. Most dialects reserve this name: a call to `finish` ends the run, and

@@ -17,8 +17,8 @@ use super::{Dialect, JsonReact, NativeCalls, Prompt, Reply, StreamParser};
 /// - The server rejects the request because it does not support tools, for example Ollama for some
 ///   models, and llama.cpp without `--jinja`.
 ///
-/// The move is permanent for the run and part of its saved state. Another agent that takes over the
-/// run with the same dialect also uses [`JsonReact`]. A new run starts with [`NativeCalls`] again.
+/// The move is part of the saved state of the run. It ends with a hand-off, because the next agent
+/// can have another model. A new run starts with [`NativeCalls`] again.
 /// A tool named [`FINISH`](super::FINISH) is withheld after the move.
 ///
 /// # Examples

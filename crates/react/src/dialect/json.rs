@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use super::{
     Dialect, FINISH, Prompt, StreamParser,
     step::{self, ParsedStep, StepFormat},
+    thinking::{join_reasoning, split_unopened_thinking},
 };
 use crate::dialect::Reply;
 use stream_parser::JsonStreamParser;
 
-pub(crate) use parser::find_json_object;
-pub(super) use parser::parse_step;
+pub(crate) use parser::{find_json_object, strip_fence};
+pub(super) use parser::{parse_last_step, parse_step};
 pub(super) use stream_parser::StringScanner;
 
 /// A ReAct dialect for models without function calling. Each reply is one JSON object with a
@@ -29,7 +30,9 @@ pub(super) use stream_parser::StringScanner;
 ///
 /// By default, replies are constrained to a JSON schema. The schema has one alternative per tool,
 /// and one for a call to [`FINISH`] with the answer. The parser also accepts common deviations:
-/// code fences, text around the object, and other key names.
+/// code fences, text around the object, and other key names. Reasoning before the object, in a
+/// `<think>` block or before a line with `</think>`, is skipped. A call within a line of text, in a
+/// list or in tags is accepted only at the end of the reply, because the text can quote a call.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
     is_constrained: bool,
@@ -102,7 +105,9 @@ impl StepFormat for JsonFormat {
     }
 
     fn parse(text: &str, _is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
-        parse_step(text, outputs)
+        let Some((thinking, text)) = split_unopened_thinking(text) else { return parse_step(text, outputs) };
+        let step = parse_step(text, outputs)?;
+        Some(ParsedStep { thought: join_reasoning(Some(thinking.to_owned()), step.thought), ..step })
     }
 
     fn response_format(tools: &[&ToolDefinition]) -> ResponseFormat {

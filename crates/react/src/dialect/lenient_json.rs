@@ -43,6 +43,16 @@ pub(super) fn parse_leading_value(text: &str) -> Option<(Value, &str)> {
     parser.is_complete.then_some((value, parser.rest))
 }
 
+/// Parses `text` as a JSON object or array, with the same leniency as [`parse_leading_object`].
+/// Missing closing brackets at the end are added, and additional closing brackets are ignored.
+/// Returns `None` if other text follows.
+pub(super) fn parse_unbalanced_value(text: &str) -> Option<Value> {
+    let mut parser = LenientParser { rest: text, is_complete: true };
+    let value = parser.parse_value(MAX_NESTING_DEPTH)?;
+    let is_bracket = |letter: char| letter.is_whitespace() || "}]".contains(letter);
+    parser.rest.trim_start_matches(is_bracket).is_empty().then_some(value)
+}
+
 /// Parses Python keyword arguments up to and including the closing `)`, such as `x=17, y="a")`.
 /// Returns the arguments and the text after the bracket. The arguments may be empty. Returns `None`
 /// if an argument has no name or if the closing bracket is missing.

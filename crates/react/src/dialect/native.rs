@@ -26,6 +26,10 @@ use crate::dialect::Reply;
 /// [repair](haft_core::schema::RepairKind::WrittenAsText). The formats of the common model families
 /// are read, for example JSON in a code fence, `<tool_call>` tags, `[add(x=1)]` and `[TOOL_CALLS]`.
 /// Any other text stays text, for example an explanation with an example of a call.
+///
+/// Reasoning that ends with `</think>` but has no opening tag is not recognized, because the text
+/// is streamed before the tag. The chat templates of some models, such as DeepSeek R1 and Qwen3
+/// Thinking, put the opening tag into the prompt. Start the server with its reasoning parser.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 

@@ -11,12 +11,17 @@ use haft_core::{
     Schema, ToolCall, ToolDefinition,
     content::Content,
     model::{ChatRequest, ChatResponse, FinishReason, ResponseFormat, ToolChoice},
+    text::ThinkSplit,
 };
 use serde_json::{Value, json};
 
-use super::{FINISH, Prompt, take_finish, written_calls::WrittenCall};
+use super::{
+    FINISH, Prompt, take_finish,
+    thinking::{join_reasoning, split_thinking},
+    written_calls::WrittenCall,
+};
 use crate::dialect::Reply;
-pub(super) use delta_buffer::DeltaBuffer;
+pub(super) use delta_buffer::{DeltaBuffer, ThoughtSource};
 use prompt::StepPrompt;
 
 /// The name of the argument that contains the answer in a [`FINISH`] call, if no outputs are
@@ -115,19 +120,14 @@ pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option
         return reply;
     }
     let is_complete = reply.finish_reason == FinishReason::Stop;
-    let Some(step) = F::parse(&reply.message.text(), is_complete, outputs) else {
+    let ThinkSplit { reasoning: thinking, text } = split_thinking(&reply.message.text());
+    let Some(step) = F::parse(&text, is_complete, outputs) else {
         let template = F::template("why", &format!("a tool, or {FINISH}"));
         reply.problem = Some(format!("Your reply cannot be read. Write {}:\n{template}", F::DESCRIPTION));
         return reply;
     };
-    if let Some(thought) = step.thought.filter(|thought| !thought.trim().is_empty()) {
-        let reasoning = reply.message.reasoning.take().filter(|reasoning| !reasoning.is_empty());
-        reply.message.reasoning =
-            Some(reasoning.map_or_else(
-                || thought.clone(),
-                |reasoning| delta_buffer::join_reasoning(&reasoning, &thought),
-            ));
-    }
+    let reasoning = join_reasoning(reply.message.reasoning.take(), Some(thinking));
+    reply.message.reasoning = join_reasoning(reasoning, step.thought);
     match step.action {
         StepAction::Call { name, arguments } => {
             reply.message.content.clear();
@@ -153,10 +153,11 @@ pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option
 /// Removes the calls to [`FINISH`] from `reply`. If the reply has no other calls, sets its answer.
 fn take_finish_call<F: StepFormat>(reply: &mut Reply, outputs: Option<&Schema>) {
     let calls = &mut reply.message.tool_calls;
-    if outputs.is_none() && calls.iter().any(|call| call.name != FINISH) {
-        // Without outputs, the run knows no calls to `FINISH`: the model can finish later.
+    let has_outputs = outputs.is_some() && !is_bare(outputs);
+    if !has_outputs && calls.iter().any(|call| call.name != FINISH) {
+        // The run knows no calls to `FINISH` without outputs: the model can finish later.
         calls.retain(|call| call.name != FINISH);
-    } else if outputs.is_none() {
+    } else if !has_outputs {
         calls.truncate(1);
     }
     if let Some(arguments) = take_finish(&mut reply.message) {

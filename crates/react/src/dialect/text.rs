@@ -1,7 +1,7 @@
 //! The ReAct dialect in plain text: thought, action and arguments, one line each.
 
 mod answer_scanner;
-mod label;
+pub(super) mod label;
 mod nesting;
 mod parser;
 mod section_parser;
@@ -35,7 +35,8 @@ const MAX_STOP_SEQUENCES: usize = 4;
 /// first step of a reply, ignores the rest, and accepts common deviations:
 ///
 /// - In the whole reply: code fences, text around the lines, other or bold labels, the markers of
-///   DSPy, and a step as JSON.
+///   DSPy, and a step as JSON. After a thought, a JSON step must start a line and end the reply,
+///   because the thought can quote a call.
 /// - In the arguments: single quotes, trailing commas, Python's constants, and missing closing
 ///   braces at the end.
 ///

@@ -30,6 +30,7 @@
 
 mod delimited;
 mod fence;
+pub(super) mod harmony;
 mod json_calls;
 mod names;
 mod prefix;
@@ -38,12 +39,15 @@ mod tags;
 mod tokens;
 mod xml_functions;
 
-use haft_core::{
-    limits,
-    text::{CLOSE_TAG, OPEN_TAG},
-};
+use std::iter;
+
+use haft_core::{limits, text::ThinkSplit};
 use serde_json::Value;
 
+use super::{
+    text::label,
+    thinking::{join_reasoning, split_thinking},
+};
 pub(crate) use names::CallableNames;
 pub(crate) use prefix::HeldTextParser;
 
@@ -51,8 +55,9 @@ pub(crate) use prefix::HeldTextParser;
 const MAX_CALLS: usize = 64;
 /// The maximum nesting depth of tags, fences and wrapper objects around a call.
 const MAX_DEPTH: usize = 4;
-/// The maximum length of a text with calls, in bytes: the arguments of a call, and as much around
-/// them.
+/// The maximum number of lines that are tried as the start of a block after prose.
+const MAX_BLOCK_LINES: usize = 64;
+/// The maximum length of a reply with written calls, in bytes: twice [`limits::ARGUMENT_BYTES`].
 const MAX_TEXT_BYTES: usize = 2 * limits::ARGUMENT_BYTES;
 
 /// A call that a model wrote as text.
@@ -67,8 +72,8 @@ pub(crate) struct WrittenCall {
 /// The calls that a text contains, with the thought that precedes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WrittenCalls {
-    /// The thought in a `<think>` block, or in a JSON object with the calls, as in
-    /// `{"thought": "…", "tool_calls": […]}`.
+    /// The thought in a `<think>` block, and the thought or content in a JSON object with the
+    /// calls, as in `{"thought": "…", "tool_calls": […]}`.
     pub(crate) thought: Option<String>,
     pub(crate) calls: Vec<WrittenCall>,
 }
@@ -81,16 +86,14 @@ impl WrittenCalls {
     /// Appends the calls of `other`. Returns `None` if the result has more than [`MAX_CALLS`].
     fn append(&mut self, other: Self) -> Option<()> {
         self.calls.extend(other.calls);
-        if self.thought.is_none() {
-            self.thought = other.thought;
-        }
+        self.thought = join_reasoning(self.thought.take(), other.thought);
         (self.calls.len() <= MAX_CALLS).then_some(())
     }
 }
 
-/// The place of a block of text in a reply.
+/// The parse context of a block.
 #[derive(Clone, Copy)]
-struct Context<'a> {
+struct ParseContext<'a> {
     names: CallableNames<'a>,
     /// `true` within markers such as `<tool_call>`, which precede only calls. The calls can then be
     /// written in less explicit shapes, such as `add(x=1)`.
@@ -99,7 +102,7 @@ struct Context<'a> {
     depth: usize,
 }
 
-impl<'a> Context<'a> {
+impl<'a> ParseContext<'a> {
     fn new(names: CallableNames<'a>) -> Self {
         Self { names, is_marked: false, depth: MAX_DEPTH }
     }
@@ -115,81 +118,80 @@ impl<'a> Context<'a> {
 /// markers such as `<|im_end|>` may follow them. Each call must have one of the names in `names`.
 /// Otherwise, returns `None`.
 pub(crate) fn parse_calls(text: &str, names: CallableNames<'_>) -> Option<WrittenCalls> {
-    // A stream emits the text as soon as it cannot become calls, so it must not be taken later.
-    if text.len() > MAX_TEXT_BYTES || !prefix::can_become_calls(text, names) {
-        return None;
-    }
-    let (thinking, text) = split_thinking(text);
-    let found = parse_blocks(text, Context::new(names))?;
-    Some(WrittenCalls { thought: thinking.map(str::to_owned).or(found.thought), ..found })
-}
-
-/// Splits `text` into the reasoning in a leading `<think>` block and the rest.
-fn split_thinking(text: &str) -> (Option<&str>, &str) {
-    let thinking = text.trim_start().strip_prefix(OPEN_TAG).and_then(|text| text.split_once(CLOSE_TAG));
-    match thinking {
-        Some((thinking, rest)) => (Some(thinking.trim()).filter(|it| !it.is_empty()), rest),
-        None => (None, text),
-    }
-}
-
-/// Finds the first calls in `text`, the reply of a dialect whose replies all contain a call. Text
-/// before and after the calls is ignored, because it is a thought, or an observation that the model
-/// made up. Returns `None` if the text contains no calls, or if a JSON object precedes them.
-pub(super) fn find_calls(text: &str) -> Option<WrittenCalls> {
     if text.len() > MAX_TEXT_BYTES {
         return None;
     }
-    let context = Context::new(CallableNames::Any);
-    let start = text.trim_start();
-    let start = if is_block_start(start) { start } else { skip_to_block(start)? };
+    let ThinkSplit { reasoning, text } = split_thinking(text);
+    // A stream emits the text as soon as it cannot become calls, so it must not be taken later.
+    if !prefix::can_become_calls(&text, names) {
+        return None;
+    }
+    let found = parse_blocks(&text, ParseContext::new(names))?;
+    Some(WrittenCalls { thought: join_reasoning(Some(reasoning), found.thought), ..found })
+}
+
+/// Parses the calls at the start of `text`, the reply of a dialect whose replies all contain a
+/// call. Returns the calls and the text after them. Returns `None` if the text does not start with
+/// calls.
+pub(super) fn parse_leading_calls(text: &str) -> Option<Parsed<'_>> {
+    if text.len() > MAX_TEXT_BYTES {
+        return None;
+    }
+    let context = ParseContext::new(CallableNames::Any);
     let mut found = WrittenCalls::default();
-    let mut rest = start;
+    let mut rest = text.trim_start();
     while let Some((calls, after)) = parse_block(rest, context) {
         found.append(calls)?;
-        rest = tokens::skip_separators(after);
+        rest = tags::skip_unmatched(after);
     }
-    (!found.calls.is_empty()).then_some(found)
+    (!found.calls.is_empty()).then_some((found, rest))
 }
 
-/// Returns the rest of `text` from the first line that can start a block. Returns `None` if there
-/// is none, or if a `{` precedes it: an object within another object can be an argument, and must
-/// not be executed as a call.
-fn skip_to_block(text: &str) -> Option<&str> {
-    let mut rest = text;
-    loop {
-        let (line, after) = rest.split_once('\n')?;
-        if line.contains('{') {
-            return None;
-        }
-        rest = after.trim_start();
-        if is_block_start(rest) {
-            return Some(rest);
-        }
-    }
+/// Returns the lines of `text` that can start a block after prose, each with the text that follows
+/// it. The last one is a line with a `{`: an object within another object can be an argument, and
+/// must not be executed as a call.
+pub(super) fn block_lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    iter::from_fn(move || {
+        let start = rest?;
+        let (line, after) = start.split_once('\n').unwrap_or((start, ""));
+        rest = Some(after).filter(|after| !after.is_empty() && !line.contains('{'));
+        Some(start.trim_start_matches([' ', '\t']))
+    })
+    .filter(|line| line.starts_with(['{', '[', '<', '`']))
+    .take(MAX_BLOCK_LINES)
 }
 
-fn is_block_start(text: &str) -> bool {
-    text.starts_with(['{', '[', '<', '`'])
+/// Returns `true` if `rest`, the text after a call, is blank or starts with a label such as
+/// `Observation:`. Closing tags and fences are skipped. A call that other text follows can be a
+/// quotation.
+pub(super) fn is_end_of_step(rest: &str) -> bool {
+    let rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == '`');
+    let rest = match rest.strip_prefix("</").and_then(|tag| tag.split_once('>')) {
+        Some((name, after)) if name.chars().all(fence::is_language) => after,
+        _ => rest,
+    };
+    let rest = tags::skip_unmatched(rest);
+    rest.is_empty() || label::ends_step(rest)
 }
 
 /// Parses `text` as a sequence of blocks with calls and nothing else.
-fn parse_blocks(text: &str, context: Context<'_>) -> Option<WrittenCalls> {
+fn parse_blocks(text: &str, context: ParseContext<'_>) -> Option<WrittenCalls> {
     let mut found = WrittenCalls::default();
     let mut rest = tokens::skip_separators(text);
     while !rest.is_empty() {
         let (calls, after) = parse_block(rest, context)?;
         found.append(calls)?;
-        rest = tokens::skip_separators(after);
+        rest = tags::skip_unmatched(after);
     }
     (!found.calls.is_empty()).then_some(found)
 }
 
-/// A block with at least one call, and the text after the block.
+/// Calls, and the text after them.
 type Parsed<'t> = (WrittenCalls, &'t str);
 
 /// Parses the block at the start of `text`.
-fn parse_block<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+fn parse_block<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     match text.bytes().next()? {
         b'`' => fence::parse(text, context),
         b'<' => tags::parse(text, context),

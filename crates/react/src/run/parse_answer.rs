@@ -10,7 +10,7 @@ use haft_core::{
 use serde_json::{Map, Value};
 
 use super::RunConfig;
-use crate::dialect::find_json_object;
+use crate::dialect::{find_json_object, strip_fence};
 
 /// Normalizes `content`, the arguments of a call to `finish` that is followed by an extraction of
 /// the outputs. Arguments without a value become `{}`. A string becomes the JSON object that it
@@ -79,10 +79,4 @@ fn candidates(property: &str, written: Value) -> impl Iterator<Item = Value> {
         let object = Some(value.clone()).filter(Value::is_object);
         object.into_iter().chain(iter::once(wrap(value))).chain(renamed)
     })
-}
-
-/// Removes a code fence around `text`.
-fn strip_fence(text: &str) -> &str {
-    let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
-    fenced.and_then(|text| text.split_once('\n')).map_or(text, |(_language, text)| text.trim())
 }

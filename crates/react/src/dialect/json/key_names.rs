@@ -1,5 +1,7 @@
 //! The keys that are accepted in a JSON step or call.
 
+use serde_json::{Map, Value};
+
 use super::key;
 
 /// The accepted keys of the thought in a step. The instructions for the model specify the first
@@ -23,7 +25,13 @@ pub(in super::super) const TOOL_ARGS: [&str; 9] = [
     "input",
 ];
 
-/// Returns all accepted keys.
-pub(in super::super) fn all() -> impl Iterator<Item = &'static &'static str> {
-    THOUGHT.iter().chain(&TOOL_NAME).chain(&TOOL_ARGS)
+/// Keys whose value is a list of calls.
+pub(in super::super) const LIST: [&str; 3] = ["tool_calls", "function_calls", "calls"];
+
+/// Keys whose value is the whole step or call, as in `{"type": "function", "function": {…}}`.
+pub(in super::super) const WRAPPER: [&str; 4] = ["function", "tool_call", "function_call", "step"];
+
+/// Removes the value of the first key in `keys` that `object` has.
+pub(in super::super) fn remove_any_key(object: &mut Map<String, Value>, keys: &[&str]) -> Option<Value> {
+    keys.iter().find_map(|key| object.shift_remove(*key))
 }

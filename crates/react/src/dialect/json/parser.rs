@@ -1,51 +1,91 @@
 //! The parser of JSON steps: objects with a thought, a tool name and the arguments.
 
+use std::ops::Range;
+
 use haft_core::Schema;
 use serde_json::{Map, Value};
 
 use super::{
     super::{
         FINISH,
+        declared_keys::declares_keys,
+        lenient_json::JsonObject,
         step::{ANSWER_KEY, ParsedStep, StepAction},
-        written_calls::{self, WrittenCall, WrittenCalls},
+        written_calls::{self, CallableNames, WrittenCall, WrittenCalls},
     },
-    key, key_names,
+    key,
+    key_names::{self, remove_any_key},
 };
-
-type JsonObject = Map<String, Value>;
 
 /// The maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_OBJECT_STARTS: usize = 64;
 
-/// Keys whose value can be the whole step, as in `{"tool_call": {…}}`.
-const WRAPPER_KEYS: [&str; 3] = ["function", "tool_call", "step"];
-
 /// Parses the first step in `text`, or returns `None` if there is none. A bare JSON object that is
 /// valid for the schema `outputs` is accepted as the answer. [Written calls](written_calls) in
-/// other formats are also accepted.
+/// other formats are also accepted. After prose, which can quote a call, a call must end the text.
+/// Only an object that starts a line can precede other text.
 pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     if let Some(answer) = bare_list(text, outputs) {
         return Some(ParsedStep { thought: None, action: StepAction::Finish(answer) });
     }
-    let parse_written = || written_calls::find_calls(text).map(step_of_calls);
-    if text.trim_start().starts_with('{') || find_json_object(text, |it| is_answer(it, outputs)).is_some() {
+    let parse_written = || Some(step_of_calls(written_calls::parse_leading_calls(text)?.0));
+    let whole = serde_json::from_str(strip_fence(text.trim())).ok();
+    if text.trim_start().starts_with('{') || whole.is_some_and(|object| is_answer(&object, outputs)) {
         return parse_object(text, outputs).or_else(parse_written);
     }
     // The written calls come first. An object within them can be an argument.
-    parse_written().or_else(|| parse_object(text, outputs))
+    parse_written().or_else(|| parse_last_step(text, outputs)).or_else(|| parse_object(text, outputs))
 }
 
+/// Parses the step at the end of `text`, after prose. The step must start a line: an object within
+/// a line belongs to the prose, as in `I must not send {…}`.
+pub(in super::super) fn parse_last_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
+    written_calls::block_lines(text).find_map(|block| {
+        let object = text_in_fence(block);
+        let found = object.starts_with('{').then(|| find_object(object, |it| is_step(it, outputs)));
+        let (step, rest) = match found.flatten() {
+            Some((step, range)) if range.start == 0 => {
+                (step_of_object(step, outputs), object.get(range.end..)?)
+            }
+            _ => {
+                let (calls, rest) = written_calls::parse_leading_calls(block)?;
+                (step_of_calls(calls), rest)
+            }
+        };
+        written_calls::is_end_of_step(rest).then_some(step)
+    })
+}
+
+/// Parses the first object in `text` that is a step.
 fn parse_object(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
-    let mut step = find_json_object(text, |object| is_step(object, outputs))?;
+    let (object, range) = find_object(text, |object| is_step(object, outputs))?;
+    let step = step_of_object(object, outputs);
+    let is_call = matches!(step.action, StepAction::Call { .. });
+    let is_quotation = is_call && is_within_prose(text.get(..range.start)?);
+    (!is_quotation || written_calls::is_end_of_step(text.get(range.end..)?)).then_some(step)
+}
+
+/// Returns `true` if the text after `before` is within a line, a list or tags.
+fn is_within_prose(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_in_block = before.lines().any(|line| line.trim_start().starts_with(['[', '<']));
+    is_in_block || !text_in_fence(line).is_empty()
+}
+
+fn step_of_object(mut step: JsonObject, outputs: Option<&Schema>) -> ParsedStep {
     if is_answer(&step, outputs) {
-        return Some(ParsedStep { thought: None, action: StepAction::Finish(Value::Object(step)) });
+        return ParsedStep { thought: None, action: StepAction::Finish(Value::Object(step)) };
     }
     let thought = match remove_any_key(&mut step, &key_names::THOUGHT) {
         Some(Value::String(thought)) => Some(thought),
         _ => None,
     };
-    let action = match remove_any_key(&mut step, &key_names::TOOL_NAME) {
-        Some(Value::String(name)) if name != FINISH => {
+    let name = match remove_any_key(&mut step, &key_names::TOOL_NAME) {
+        Some(Value::String(name)) => CallableNames::Any.resolve(&name).map(str::to_owned).or(Some(name)),
+        _ => None,
+    };
+    let action = match name {
+        Some(name) if name != FINISH => {
             let arguments = match remove_any_key(&mut step, &key_names::TOOL_ARGS) {
                 None | Some(Value::Null) => "{}".to_owned(),
                 Some(Value::String(text)) => text,
@@ -57,7 +97,7 @@ fn parse_object(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
             remove_any_key(&mut step, &key_names::TOOL_ARGS).unwrap_or(Value::Object(step)),
         ),
     };
-    Some(ParsedStep { thought, action })
+    ParsedStep { thought, action }
 }
 
 fn step_of_calls(found: WrittenCalls) -> ParsedStep {
@@ -78,26 +118,46 @@ fn is_step(object: &JsonObject, outputs: Option<&Schema>) -> bool {
         || is_answer(object, outputs)
 }
 
-/// Returns `true` if `object` itself is a valid structured answer, without a step around it.
+/// Returns `true` if `object` itself is a valid structured answer, without a step around it. An
+/// object with the keys of a call is an answer only if `outputs` declares all of its keys.
 fn is_answer(object: &JsonObject, outputs: Option<&Schema>) -> bool {
-    !object.contains_key(key::TOOL_NAME)
-        && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
+    let Some(outputs) = outputs.filter(|_| !object.contains_key(key::TOOL_NAME)) else { return false };
+    let value = Value::Object(object.clone());
+    outputs.is_valid(&value) && (!has_call_keys(object) || declares_keys(outputs, None, &value))
+}
+
+fn has_call_keys(object: &JsonObject) -> bool {
+    let has_name = key_names::TOOL_NAME.iter().any(|key| object.get(*key).is_some_and(Value::is_string));
+    let has_arguments = key_names::TOOL_ARGS.iter().any(|key| object.contains_key(*key));
+    (has_name && has_arguments)
+        || key_names::LIST.iter().chain(&key_names::WRAPPER).any(|key| object.contains_key(*key))
 }
 
 /// Returns the list in `text` if it is a valid value of the only property of `outputs`, without an
 /// object around it. Its elements may look like steps, for example if they have a `name`.
 fn bare_list(text: &str, outputs: Option<&Schema>) -> Option<Value> {
     let outputs = outputs?;
-    let text = text.trim().trim_start_matches("```json").trim_matches('`').trim();
+    let text = strip_fence(text.trim());
     let list: Value = serde_json::from_str(Some(text).filter(|text| text.starts_with('['))?).ok()?;
     let mut properties = outputs.properties();
     let (Some(only), None) = (properties.next(), properties.next()) else { return None };
     let object = Value::Object(Map::from_iter([(only.name.to_owned(), list.clone())]));
-    outputs.is_valid(&object).then_some(list)
+    let has_calls = || list.as_array()?.iter().find_map(|it| it.as_object().filter(|it| has_call_keys(it)));
+    let is_list = has_calls().is_none() || declares_keys(outputs, Some(only.name), &list);
+    (is_list && outputs.is_valid(&object)).then_some(list)
 }
 
-fn remove_any_key(object: &mut JsonObject, keys: &[&str]) -> Option<Value> {
-    keys.iter().find_map(|key| object.shift_remove(*key))
+/// Removes a code fence around `text`.
+pub(crate) fn strip_fence(text: &str) -> &str {
+    let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
+    fenced.and_then(|text| text.split_once('\n')).map_or(text, |(_language, text)| text.trim())
+}
+
+/// Removes whitespace and an opening code fence with its language from the start of `text`.
+fn text_in_fence(text: &str) -> &str {
+    let text = text.trim_start();
+    let Some(fenced) = text.strip_prefix("```") else { return text };
+    fenced.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_').trim_start()
 }
 
 /// Returns the first JSON object in `text` for which `is_match` returns `true`, or `None` if there
@@ -107,20 +167,28 @@ fn remove_any_key(object: &mut JsonObject, keys: &[&str]) -> Option<Value> {
 /// An object with invalid JSON ends the search. The objects inside it are not tried: they can be
 /// arguments, and must not be executed as steps.
 pub(crate) fn find_json_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<JsonObject> {
-    let mut rest = text;
+    Some(find_object(text, is_match)?.0)
+}
+
+/// Returns the result of [`find_json_object`] and its place in `text`. The place of an object in a
+/// wrapper is that of the wrapper.
+fn find_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<(JsonObject, Range<usize>)> {
+    let mut start = 0;
     for _ in 0..MAX_OBJECT_STARTS {
-        rest = rest.get(rest.find('{')?..)?;
+        start += text.get(start..)?.find('{')?;
+        let rest = text.get(start..)?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<JsonObject>();
-        let length = match values.next()? {
-            Ok(object) if is_match(&object) => return Some(object),
-            Ok(mut object) => match remove_any_key(&mut object, &WRAPPER_KEYS) {
-                Some(Value::Object(inner)) if is_match(&inner) => return Some(inner),
-                _ => values.byte_offset(),
+        let value = values.next()?;
+        let end = start + values.byte_offset();
+        start = match value {
+            Ok(object) if is_match(&object) => return Some((object, start..end)),
+            Ok(mut object) => match remove_any_key(&mut object, &key_names::WRAPPER) {
+                Some(Value::Object(inner)) if is_match(&inner) => return Some((inner, start..end)),
+                _ => end,
             },
             Err(_) if begins_object(rest) => return None,
-            Err(_) => 1,
+            Err(_) => start + 1,
         };
-        rest = rest.get(length..)?;
     }
     None
 }

@@ -7,7 +7,7 @@ use haft_core::{Schema, model::ChatEvent};
 use super::{
     super::{
         FINISH, ReplyDelta, StreamParser,
-        step::{ANSWER_KEY, DeltaBuffer},
+        step::{ANSWER_KEY, DeltaBuffer, ThoughtSource},
     },
     JsonFormat, key,
 };
@@ -49,7 +49,9 @@ impl JsonStreamParser {
             let path = self.strings.path();
             let is_finish = self.tool_name == FINISH && self.outputs.is_none();
             match path {
-                [top] if top == key::THOUGHT => self.deltas.push_thought(decoded.encode_utf8(&mut [0; 4])),
+                [top] if top == key::THOUGHT => {
+                    self.deltas.push_thought(ThoughtSource::Step, decoded.encode_utf8(&mut [0; 4]));
+                }
                 [top] if top == key::TOOL_NAME => self.tool_name.push(decoded),
                 [top, argument] if is_finish && top == key::TOOL_ARGS && argument == ANSWER_KEY => {
                     self.deltas.push_answer(decoded.encode_utf8(&mut [0; 4]));
@@ -93,9 +95,14 @@ impl JsonStreamParser {
 impl StreamParser for JsonStreamParser {
     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
-            ChatEvent::TextDelta { text } => self.push_text(text),
-            ChatEvent::ReasoningDelta { text } => self.deltas.push_reasoning(text),
+            ChatEvent::TextDelta { text } => {
+                let text = self.deltas.split_thinking(text);
+                self.push_text(&text);
+            }
+            ChatEvent::ReasoningDelta { text } => self.deltas.push_thought(ThoughtSource::Reasoning, text),
             ChatEvent::Finished(response) => {
+                let text = self.deltas.finish_thinking();
+                self.push_text(&text);
                 self.deltas.complete::<JsonFormat>(response, self.outputs.as_ref());
             }
             _ => {}

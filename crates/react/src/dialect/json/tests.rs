@@ -37,6 +37,12 @@ fn call_is_parsed_in_all_known_spellings() {
     check_call(r#"{"name":"add","arguments":{"x":1}} and {"name":"sub"}"#, None, r#"{"x":1}"#);
     check_call(r#"I use {x}: {"action":"add","action_input":"{\"x\":1}"}"#, None, r#"{"x":1}"#);
     check_call(r#"{"thought":" ","tool":"add","args":null}"#, None, "{}");
+    check_call(
+        "{\"thought\":\"a\nb\",\"tool_name\":\"add\",\"tool_args\":{\"x\":1}}",
+        Some("a\nb"),
+        r#"{"x":1}"#,
+    );
+    check_call(r#"{"name":"functions.add","input":{"x":1},"note":""}"#, None, r#"{"x":1}"#);
 }
 
 #[test]
@@ -68,6 +74,12 @@ fn finish_is_accepted_as_a_native_call() {
     };
     assert_eq!(parse_reply(vec![call("finish")]), AssistantMessage::from("42"));
     assert_eq!(parse_reply(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
+    // Before an extraction of the outputs, `finish` has no arguments.
+    let message =
+        AssistantMessage { tool_calls: vec![call("add"), call("finish")], ..AssistantMessage::default() };
+    let bare = crate::dialect::bare_finish_schema();
+    let reply = JsonReact::new().parse_reply(ChatResponse::new(message), Some(bare));
+    assert_eq!(reply.message.tool_calls, [call("add")]);
 }
 
 /// A reply may consist of the outputs alone, without a step around them. The parser must accept
@@ -92,7 +104,6 @@ fn text_without_a_step_has_a_problem() {
         "[]",
         // The step is incomplete. An object inside its arguments must not be executed as a step.
         r#"{"thought":"x","tool_name":"log","tool_args":{"action":"delete_all"}"#,
-        "{\"thought\":\"a\nb\",\"tool_name\":\"submit\",\"tool_args\":{\"answer\":\"42\"}}",
         r#"{"thought":"x","tool_args":{"action":"delete_all"}}"#,
         // Calls to `finish` without a usable answer.
         r#"{"tool_name":"finish"}"#,

@@ -2,15 +2,27 @@
 
 use std::mem;
 
-use haft_core::{Schema, model::ChatResponse};
+use haft_core::{
+    Schema,
+    model::ChatResponse,
+    text::{ThinkSplit, ThinkTagParser},
+};
 
-use super::{super::ReplyDelta, StepFormat, parse_reply};
+use super::{
+    super::{ReplyDelta, thinking::REASONING_SEPARATOR},
+    StepFormat, parse_reply,
+};
 
-const REASONING_SEPARATOR: &str = "\n\n";
-
-/// Joins `reasoning`, which the server sends in a separate field, and the `thought` of the step.
-pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
-    [reasoning, thought].join(REASONING_SEPARATOR)
+/// The source of a part of the thought, in the order of the sources in the complete reply.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum ThoughtSource {
+    /// Reasoning that the server sends in a separate field.
+    #[default]
+    Reasoning,
+    /// A `<think>` block in the text.
+    ThinkBlock,
+    /// The thought of the step.
+    Step,
 }
 
 /// The thought and the answer of one streamed reply. Both are buffered until they are emitted.
@@ -18,29 +30,42 @@ pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// `true` if the thought of the step has begun. Reasoning that arrives later is dropped.
-    has_step_thought: bool,
+    /// The source of the latest part of the thought.
+    source: ThoughtSource,
+    think_tags: ThinkTagParser,
 }
 
 impl DeltaBuffer {
-    /// Appends `text`, reasoning that the server sends in a separate field, to the thought.
-    pub(in super::super) fn push_reasoning(&mut self, text: &str) {
-        // The complete reply contains the reasoning before the thought. Reasoning that arrives
-        // after the thought would be emitted in the wrong order, so it is dropped.
-        if !self.has_step_thought {
-            self.thought.push(text);
-        }
-    }
-
-    /// Appends `text` to the thought of the step.
-    pub(in super::super) fn push_thought(&mut self, text: &str) {
-        if text.is_empty() {
+    /// Appends `text` to the thought. A part that arrives after a part from a later source would be
+    /// emitted in the wrong order, so it is dropped.
+    pub(in super::super) fn push_thought(&mut self, source: ThoughtSource, text: &str) {
+        if text.is_empty() || source < self.source {
             return;
         }
-        if !mem::replace(&mut self.has_step_thought, true) && !self.thought.all.is_empty() {
+        if source > self.source && !self.thought.all.is_empty() {
             self.thought.push(REASONING_SEPARATOR);
         }
+        self.source = source;
         self.thought.push(text);
+    }
+
+    /// Returns the part of `text`, the next piece of the reply, that is not in a `<think>` block.
+    /// The text in the block becomes part of the thought.
+    pub(in super::super) fn split_thinking(&mut self, text: &str) -> String {
+        let split = self.think_tags.push(text.to_owned());
+        self.push_split(split)
+    }
+
+    /// Returns the text that [`split_thinking`](Self::split_thinking) still holds back at the end
+    /// of the reply.
+    pub(in super::super) fn finish_thinking(&mut self) -> String {
+        let split = self.think_tags.finish();
+        self.push_split(split)
+    }
+
+    fn push_split(&mut self, split: ThinkSplit) -> String {
+        self.push_thought(ThoughtSource::ThinkBlock, &split.reasoning);
+        split.text
     }
 
     /// Appends `text` to the answer.

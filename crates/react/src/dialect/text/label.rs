@@ -93,6 +93,13 @@ pub(super) fn classify_line_start(line: &str) -> LineStart {
     }
 }
 
+/// Returns `true` if `text` starts with a label that ends a step, such as `Observation:`.
+pub(in super::super) fn ends_step(text: &str) -> bool {
+    let ends = [":", "：", "]]"].into_iter().filter_map(|mark| Some(text.find(mark)? + mark.len()));
+    let label = ends.min().and_then(|end| text.get(..end)).map(classify_line_start);
+    matches!(label, Some(LineStart::Label(Label { section: Section::End, .. })))
+}
+
 /// Parses a label such as `**Thought 1`, without the colon or the closing brackets. Markup and
 /// numbers around the name are ignored. Returns `None` if the label is not known.
 fn parse_label(written: &str, is_bracketed: bool) -> Option<Label> {

@@ -1,9 +1,6 @@
 //! The parser of plain text steps: lines with a thought, an action and its arguments.
 
-use haft_core::{
-    Schema,
-    text::{CLOSE_TAG, OPEN_TAG},
-};
+use haft_core::Schema;
 use serde_json::Value;
 
 use super::{
@@ -30,37 +27,13 @@ pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>
         return None;
     }
     if reader.sections.actions.is_empty() && reader.sections.answer.trim().is_empty() {
-        let text = skip_think_block(text);
-        // After a thought, the object must start a line. An object within a line belongs to the
-        // thought, as in `I must not send {…}`.
-        let text = if thought.is_some() { skip_to_object(text)? } else { text };
-        let step = json::parse_step(text, outputs)?;
+        let parse = if thought.is_some() { json::parse_last_step } else { json::parse_step };
+        let step = parse(text, outputs)?;
         return Some(ParsedStep { thought: thought.or(step.thought), ..step });
     }
     // Without a thought section, the preamble is the thought.
     let thought = thought.or_else(|| non_empty(&reader.sections.preamble));
     Some(ParsedStep { thought, action: reader.read_action()? })
-}
-
-/// Returns the text after a leading `<think>` block, or the whole `text` if there is no such block.
-/// If the block is not closed, the result is empty.
-fn skip_think_block(text: &str) -> &str {
-    match text.trim_start().strip_prefix(OPEN_TAG) {
-        Some(thinking) => thinking.split_once(CLOSE_TAG).map_or("", |(_, rest)| rest),
-        None => text,
-    }
-}
-
-/// Returns the rest of `text` from the first line that starts with `{`, `[`, `<` or a code fence,
-/// or `None` if there is no such line.
-fn skip_to_object(text: &str) -> Option<&str> {
-    let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
-        let start = *end;
-        *end += line.len();
-        Some((start, line))
-    });
-    let (start, _) = lines.find(|(_, line)| line.trim_start().starts_with(['{', '`', '[', '<']))?;
-    text.get(start..)
 }
 
 /// A converter from the sections of one step to a [`StepAction`].

@@ -2,8 +2,6 @@
 
 use std::mem;
 
-use haft_core::text::{ThinkSplit, ThinkTagParser};
-
 use super::{
     label::{self, Label, LineStart, Section},
     nesting::Nesting,
@@ -33,7 +31,6 @@ pub(super) struct SectionParser {
     current: Section,
     position: Position,
     nesting: Nesting,
-    think_tags: ThinkTagParser,
     ambiguity: Ambiguity,
     /// The text of an answer, starting at an ambiguous label. The text becomes part of the answer,
     /// unless the label turns out to start the next step.
@@ -75,7 +72,6 @@ impl Default for SectionParser {
             current: Section::Preamble,
             position: Position::Start,
             nesting: Nesting::default(),
-            think_tags: ThinkTagParser::default(),
             ambiguity: Ambiguity::None,
             ambiguous_text: String::new(),
         }
@@ -90,15 +86,7 @@ impl SectionParser {
 
     /// Parses the next chunk of the reply.
     pub(super) fn push(&mut self, text: &str) {
-        let split = self.think_tags.push(text.chars().filter(|character| *character != '\r').collect());
-        self.push_chunk(&split);
-    }
-
-    /// Parses a chunk after `<think>` tags were removed from it. The reasoning inside the tags is
-    /// added to the thought.
-    fn push_chunk(&mut self, split: &ThinkSplit) {
-        self.sections.thought.push_str(&split.reasoning);
-        for character in split.text.chars() {
+        for character in text.chars().filter(|character| *character != '\r') {
             let position = mem::replace(&mut self.position, Position::Over);
             self.position = self.parse_char(position, character);
         }
@@ -106,8 +94,6 @@ impl SectionParser {
 
     /// Parses the text that is still buffered at the end of the reply, and returns the sections.
     pub(super) fn finish(&mut self) -> &StepSections {
-        let rest = self.think_tags.finish();
-        self.push_chunk(&rest);
         match mem::replace(&mut self.position, Position::Over) {
             Position::Line(line) => self.append(&line),
             Position::Start | Position::AfterLabel | Position::Content | Position::Over => {}
@@ -124,13 +110,7 @@ impl SectionParser {
     fn parse_char(&mut self, position: Position, character: char) -> Position {
         match position {
             Position::Start if character.is_whitespace() => Position::Start,
-            Position::Start => {
-                if !self.sections.thought.is_empty() {
-                    // A blank line separates the reasoning from the thought of the step.
-                    self.sections.thought.push_str("\n\n");
-                }
-                self.continue_line(character.into())
-            }
+            Position::Start => self.continue_line(character.into()),
             Position::Line(mut line) => {
                 line.push(character);
                 self.continue_line(line)

@@ -3,7 +3,10 @@
 use haft_core::{Schema, model::ChatEvent};
 
 use super::{
-    super::{FINISH, ReplyDelta, StreamParser, step::DeltaBuffer},
+    super::{
+        FINISH, ReplyDelta, StreamParser,
+        step::{DeltaBuffer, ThoughtSource},
+    },
     TextFormat,
     answer_scanner::AnswerScanner,
     parser::split_call,
@@ -41,7 +44,8 @@ impl TextStreamParser {
 
     fn emit_sections(&mut self) {
         let sections = self.section_parser.sections();
-        self.deltas.push_thought(take_new_text(&sections.thought, &mut self.thought_len));
+        let thought = take_new_text(&sections.thought, &mut self.thought_len);
+        self.deltas.push_thought(ThoughtSource::Step, thought);
         if self.outputs.is_some() {
             if let [action] = sections.actions.as_slice()
                 && is_finish(action)
@@ -67,11 +71,12 @@ impl StreamParser for TextStreamParser {
     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
             ChatEvent::TextDelta { text } => {
-                self.section_parser.push(text);
+                self.section_parser.push(&self.deltas.split_thinking(text));
                 self.emit_sections();
             }
-            ChatEvent::ReasoningDelta { text } => self.deltas.push_reasoning(text),
+            ChatEvent::ReasoningDelta { text } => self.deltas.push_thought(ThoughtSource::Reasoning, text),
             ChatEvent::Finished(response) => {
+                self.section_parser.push(&self.deltas.finish_thinking());
                 self.section_parser.finish();
                 self.emit_sections();
                 self.deltas.complete::<TextFormat>(response, self.outputs.as_ref());

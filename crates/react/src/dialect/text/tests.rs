@@ -87,7 +87,7 @@ fn call_inside_a_thought_is_not_executed() {
     );
     check_call(
         "<think>\nAction: sub\nArguments: {}\n</think>\nThought: I add.\nAction: add",
-        Some("Action: sub\nArguments: {}\n\n I add."),
+        Some("Action: sub\nArguments: {}\n\nI add."),
         "{}",
     );
     check_call(

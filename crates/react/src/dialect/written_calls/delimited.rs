@@ -4,19 +4,13 @@ use serde_json::Value;
 
 use super::{
     super::lenient_json,
-    Context, Parsed, WrittenCalls,
+    ParseContext, Parsed, WrittenCalls,
     tokens::{skip_separators, split_token, strip_token},
 };
 
 /// The first tokens of a call in the formats of this file.
-pub(super) const OPENERS: [&str; 6] = [
-    "<|tool_calls_begin|>",
-    "<|tool_call_begin|>",
-    "<|tool_calls_section_begin|>",
-    "<|channel|>commentary to=",
-    "<|start|>assistant",
-    "<|start|>functions.",
-];
+pub(super) const OPENERS: [&str; 3] =
+    ["<|tool_calls_begin|>", "<|tool_call_begin|>", "<|tool_calls_section_begin|>"];
 
 /// The tokens around a list of calls.
 const SECTIONS: [(&str, &str); 2] = [
@@ -29,19 +23,16 @@ const CALL_END: &str = "<|tool_call_end|>";
 const SEPARATORS: [&str; 2] = ["<|tool_sep|>", "<|tool_call_argument_begin|>"];
 
 /// Parses the delimited calls at the start of `text`.
-pub(super) fn parse<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn parse<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     for (open, close) in SECTIONS {
         if let Some(after) = strip_token(text, open) {
             return parse_section(after, close, context);
         }
     }
-    if text.starts_with("<|channel|>") || text.starts_with("<|start|>") {
-        return parse_harmony(text, context);
-    }
     parse_call(text, context)
 }
 
-fn parse_section<'t>(text: &'t str, close: &str, context: Context<'_>) -> Option<Parsed<'t>> {
+fn parse_section<'t>(text: &'t str, close: &str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     let mut found = WrittenCalls::default();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -58,7 +49,7 @@ fn parse_section<'t>(text: &'t str, close: &str, context: Context<'_>) -> Option
 
 /// Parses a call of DeepSeek or Kimi. DeepSeek R1 writes the type of the call before the separator,
 /// and the name and a code fence after it. The other models write the name before the separator.
-fn parse_call<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+fn parse_call<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     let text = strip_token(text, CALL_BEGIN)?;
     let (head, tail) = SEPARATORS.iter().find_map(|separator| split_token(text, separator))?;
     let tail = tail.trim_start();
@@ -74,18 +65,13 @@ fn parse_call<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
     Some((calls, strip_token(rest, CALL_END).unwrap_or(rest)))
 }
 
-/// Parses a message of Harmony, the format of gpt-oss: a header with the recipient, and the
-/// arguments.
-fn parse_harmony<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
-    let (header, message) = text.split_once("<|message|>")?;
-    let recipient = header.split_once("to=")?.1;
-    let end = recipient.find([' ', '<', '\n']).unwrap_or(recipient.len());
-    named_call(recipient.get(..end)?, message, context)
-}
-
 /// Returns the call to `name` with the JSON object at the start of `arguments`, and the text after
 /// the object.
-pub(super) fn named_call<'t>(name: &str, arguments: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn named_call<'t>(
+    name: &str,
+    arguments: &'t str,
+    context: ParseContext<'_>,
+) -> Option<Parsed<'t>> {
     let name = context.names.resolve(name)?.to_owned();
     let parsed = lenient_json::parse_leading_object(arguments.trim_start())?;
     let call = WrittenCalls::one(name, Value::Object(parsed.object).to_string());

@@ -1,6 +1,6 @@
 //! Calls in code fences.
 
-use super::{Context, Parsed, parse_blocks, tokens::skip_separators};
+use super::{ParseContext, Parsed, parse_blocks, tokens::skip_separators};
 
 /// The languages of fences whose text can be a call. The flag is `true` if such a fence contains
 /// only calls. A Python fence can be an example, so it is accepted only within other markers.
@@ -22,7 +22,7 @@ pub(super) const LANGUAGES: [(&str, bool); 13] = [
 
 /// Parses the code fence at the start of `text`. The closing fence may be missing at the end of the
 /// reply.
-pub(super) fn parse<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn parse<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     let fenced = text.strip_prefix("```")?;
     let length = fenced.find(|letter: char| !is_language(letter)).unwrap_or(fenced.len());
     let (language, body) = fenced.split_at_checked(length)?;

@@ -3,39 +3,72 @@
 use serde_json::{Map, Value};
 
 use super::{
-    super::{json::key_names, lenient_json},
-    Context, Parsed, WrittenCalls, arguments_text,
+    super::{
+        json::key_names::{self, remove_any_key},
+        lenient_json,
+        thinking::join_reasoning,
+    },
+    ParseContext, Parsed, WrittenCalls, arguments_text,
 };
 
 type JsonObject = Map<String, Value>;
 
-/// Keys whose value is a list of calls.
-const LIST_KEYS: [&str; 3] = ["tool_calls", "function_calls", "calls"];
-/// Keys whose value is a call, as in `{"type": "function", "function": {…}}`.
-const WRAPPER_KEYS: [&str; 4] = ["function", "tool_call", "function_call", "step"];
+/// The key of the text beside the calls of a message.
+const CONTENT_KEY: &str = "content";
 /// Keys of metadata, which have no effect on the call.
-const METADATA_KEYS: [&str; 8] =
-    ["type", "id", "index", "call_id", "tool_call_id", "tool_use_id", "role", "content"];
+const METADATA_KEYS: [&str; 7] = ["type", "id", "index", "call_id", "tool_call_id", "tool_use_id", "role"];
 
-/// The first key of an object that can be a call, without the keys in [`key_names`].
+/// The role of a key in an object that can be a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyRole {
+    /// The name of the tool.
+    Name,
+    /// A list of calls, or a call.
+    Calls,
+    /// A call. Some of these keys can also be the [name](Self::Name).
+    Wrapper,
+    /// Arguments, a thought or metadata. Objects without calls can have such a key too.
+    Other,
+}
+
+fn roles() -> impl Iterator<Item = (&'static str, KeyRole)> {
+    let with = |role: KeyRole| move |key: &&'static str| (*key, role);
+    let names = key_names::TOOL_NAME.iter().map(with(KeyRole::Name));
+    let calls = key_names::LIST.iter().map(with(KeyRole::Calls));
+    let wrappers = key_names::WRAPPER.iter().map(with(KeyRole::Wrapper));
+    let other = METADATA_KEYS.iter().chain(&key_names::THOUGHT).chain(&key_names::TOOL_ARGS);
+    let other = other.chain([&CONTENT_KEY]).map(with(KeyRole::Other));
+    names.chain(calls).chain(wrappers).chain(other)
+}
+
+/// Returns the role of `key` in a call, or `None` if a call has no such key.
+pub(super) fn role_of(key: &str) -> Option<KeyRole> {
+    roles().find(|(known, _)| *known == key).map(|(_, role)| role)
+}
+
+/// Returns `true` if `prefix`, the start of a key, can become a key with a role.
 pub(super) fn is_known_key_prefix(prefix: &str) -> bool {
-    let own = LIST_KEYS.iter().chain(&WRAPPER_KEYS).chain(&METADATA_KEYS);
-    own.chain(key_names::all()).any(|key| key.starts_with(prefix))
+    roles().any(|(key, _)| key.starts_with(prefix))
 }
 
 /// Parses the JSON object or list at the start of `text`.
-pub(super) fn parse<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn parse<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter();
     let (value, rest) = match values.next()? {
         Ok(value) => (value, text.get(values.byte_offset()..)?),
-        // Some models write Python literals within markers.
-        Err(_) if context.is_marked => lenient_json::parse_leading_value(text)?,
-        Err(_) => return None,
+        // Some models write Python literals, raw line breaks in strings or trailing commas.
+        Err(_) => lenient_json::parse_leading_value(text)?,
     };
     Some((read_value(value, context)?, rest))
 }
 
-fn read_value(value: Value, context: Context<'_>) -> Option<WrittenCalls> {
+/// Parses `text`, the whole text between two tags. Missing closing brackets at the end are added,
+/// and additional closing brackets are ignored.
+pub(super) fn parse_unbalanced(text: &str, context: ParseContext<'_>) -> Option<WrittenCalls> {
+    read_value(lenient_json::parse_unbalanced_value(text)?, context)
+}
+
+fn read_value(value: Value, context: ParseContext<'_>) -> Option<WrittenCalls> {
     match value {
         Value::Object(object) => read_object(object, context),
         Value::Array(items) => read_list(items, context),
@@ -43,7 +76,7 @@ fn read_value(value: Value, context: Context<'_>) -> Option<WrittenCalls> {
     }
 }
 
-fn read_list(items: Vec<Value>, context: Context<'_>) -> Option<WrittenCalls> {
+fn read_list(items: Vec<Value>, context: ParseContext<'_>) -> Option<WrittenCalls> {
     let context = context.nested(false)?;
     let mut found = WrittenCalls::default();
     for item in items {
@@ -53,22 +86,23 @@ fn read_list(items: Vec<Value>, context: Context<'_>) -> Option<WrittenCalls> {
     (!found.calls.is_empty()).then_some(found)
 }
 
-fn read_object(mut object: JsonObject, context: Context<'_>) -> Option<WrittenCalls> {
+fn read_object(mut object: JsonObject, context: ParseContext<'_>) -> Option<WrittenCalls> {
     if let Some(calls) = read_tool_name_keys(&object, context) {
         return Some(calls);
     }
-    let thought = match remove_any_key(&mut object, &key_names::THOUGHT) {
-        Some(Value::String(thought)) => Some(thought).filter(|thought| !thought.trim().is_empty()),
+    let mut text_of = |keys: &[&str]| match remove_any_key(&mut object, keys) {
+        Some(Value::String(text)) => Some(text),
         _ => None,
     };
-    let found = if let Some(list) = remove_any_key(&mut object, &LIST_KEYS) {
+    let thought = join_reasoning(text_of(&key_names::THOUGHT), text_of(&[CONTENT_KEY]));
+    let found = if let Some(list) = remove_any_key(&mut object, &key_names::LIST) {
         match list {
             Value::Array(items) => read_list(items, context.nested(true)?),
             Value::Object(call) => read_object(call, context.nested(true)?),
             _ => None,
         }
-    } else if WRAPPER_KEYS.iter().any(|key| object.get(*key).is_some_and(Value::is_object)) {
-        match remove_any_key(&mut object, &WRAPPER_KEYS) {
+    } else if key_names::WRAPPER.iter().any(|key| object.get(*key).is_some_and(Value::is_object)) {
+        match remove_any_key(&mut object, &key_names::WRAPPER) {
             Some(Value::Object(call)) => read_object(call, context.nested(true)?),
             _ => None,
         }
@@ -77,11 +111,13 @@ fn read_object(mut object: JsonObject, context: Context<'_>) -> Option<WrittenCa
     }?;
     // An object with other keys is data rather than a call.
     METADATA_KEYS.iter().for_each(|key| drop(object.shift_remove(*key)));
-    object.is_empty().then(|| WrittenCalls { thought: thought.or(found.thought), calls: found.calls })
+    object
+        .is_empty()
+        .then(|| WrittenCalls { thought: join_reasoning(thought, found.thought), calls: found.calls })
 }
 
 /// Removes the name and the arguments of a call from `object`.
-fn read_call(object: &mut JsonObject, context: Context<'_>) -> Option<WrittenCalls> {
+fn read_call(object: &mut JsonObject, context: ParseContext<'_>) -> Option<WrittenCalls> {
     let Some(Value::String(name)) = remove_any_key(object, &key_names::TOOL_NAME) else { return None };
     let name = context.names.resolve(&name)?.to_owned();
     let arguments = remove_any_key(object, &key_names::TOOL_ARGS);
@@ -101,15 +137,11 @@ fn is_schema(arguments: &Value) -> bool {
 
 /// Reads an object whose keys are all tool names, as in `{"add": {"x": 1}}`. The arguments must be
 /// valid, because an answer can have the same form.
-fn read_tool_name_keys(object: &JsonObject, context: Context<'_>) -> Option<WrittenCalls> {
+fn read_tool_name_keys(object: &JsonObject, context: ParseContext<'_>) -> Option<WrittenCalls> {
     let mut found = WrittenCalls::default();
     for (name, arguments) in object {
         let arguments = arguments.as_object().filter(|arguments| context.names.accepts(name, arguments))?;
         found.append(WrittenCalls::one(name.clone(), Value::Object(arguments.clone()).to_string()))?;
     }
     (!found.calls.is_empty()).then_some(found)
-}
-
-fn remove_any_key(object: &mut JsonObject, keys: &[&str]) -> Option<Value> {
-    keys.iter().find_map(|key| object.shift_remove(*key))
 }

@@ -30,7 +30,7 @@ impl CallableNames<'_> {
     /// Returns the name of the tool that `written` refers to. A namespace such as `functions.` and
     /// an index such as `:0` are removed if no tool has the full name. Returns `None` if there is
     /// no such tool.
-    pub(super) fn resolve<'t>(&self, written: &'t str) -> Option<&'t str> {
+    pub(in super::super) fn resolve<'t>(&self, written: &'t str) -> Option<&'t str> {
         let written = written.trim();
         if !is_name(written) {
             return None;
@@ -70,13 +70,15 @@ impl CallableNames<'_> {
         }
     }
 
-    /// Returns `true` if the tool `name` is offered, and `arguments` are valid for it, possibly
-    /// after a repair.
+    /// Returns `true` if the tool `name` is offered, declares all keys of `arguments`, and accepts
+    /// them, possibly after a repair.
     pub(super) fn accepts(&self, name: &str, arguments: &Map<String, Value>) -> bool {
         let Self::Offered { tools, finish } = self else { return false };
-        let arguments = Value::Object(arguments.clone());
-        let is_valid =
-            |schema: &Schema| schema.is_valid(&repair(schema, arguments.clone(), RepairPolicy::Default).0);
+        let is_valid = |schema: &Schema| {
+            let is_declared = |key: &String| schema.properties().any(|property| property.name == key);
+            let repaired = || repair(schema, Value::Object(arguments.clone()), RepairPolicy::Default).0;
+            arguments.keys().all(is_declared) && schema.is_valid(&repaired())
+        };
         match finish {
             Some(outputs) if name == FINISH => is_valid(outputs),
             _ => tools
@@ -87,7 +89,7 @@ impl CallableNames<'_> {
 }
 
 /// The namespaces that models write before the name of a tool.
-const NAMESPACES: [&str; 4] = ["functions.", "tools.", "default_api.", "multi_tool_use."];
+const NAMESPACES: [&str; 3] = ["functions.", "tools.", "default_api."];
 
 fn strip_namespace(name: &str) -> &str {
     NAMESPACES.iter().find_map(|namespace| name.strip_prefix(namespace)).unwrap_or(name)

@@ -2,61 +2,73 @@
 
 use haft_core::{
     model::ChatEvent,
-    text::{CLOSE_TAG, OPEN_TAG},
+    text::{JsonStringTracker, ThinkTagParser},
 };
 
 use super::{
     super::{ReplyDelta, StreamParser},
-    CallableNames, FUNCTOOLS, MAX_TEXT_BYTES, fence, json_calls, parse_calls, tags,
+    CallableNames, FUNCTOOLS, MAX_TEXT_BYTES, fence,
+    harmony::{self, Message},
+    json_calls::{self, KeyRole},
+    parse_calls, tags,
     tokens::is_token_prefix,
 };
-use crate::dialect::json::key_names;
 
-/// The state of a text that a model has written so far.
+/// The maximum length of the members of an object before the first decisive key, in bytes.
+const MAX_UNDECIDED_BYTES: usize = 1 << 14;
+
+/// The classification of a partial reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
     /// The text cannot become a written call.
     Prose,
     /// More text is needed.
     Undecided,
+    /// Reasoning in a Harmony message. More text is needed, up to a token that ends with `>`.
+    Reasoning,
     /// The text is very likely a written call.
     Call,
 }
 
-/// Returns `true` if `text`, the start of a reply, can become calls with `names`. The result for a
-/// text is `true` only if it is `true` for each prefix of the text.
+/// Returns `true` if `text`, the start of a reply without a `<think>` block, can become calls with
+/// `names`. The result for a text is `true` only if it is `true` for each prefix of the text.
 pub(super) fn can_become_calls(text: &str, names: CallableNames<'_>) -> bool {
     classify(text, names) != Prefix::Prose
 }
 
 /// Classifies `text`, the start of a reply whose calls have one of `names`.
 fn classify(text: &str, names: CallableNames<'_>) -> Prefix {
-    let Some(text) = skip_thinking(text) else { return Prefix::Undecided };
+    let text = match harmony::split_analysis(text) {
+        Some((_, None)) => return Prefix::Reasoning,
+        Some((_, Some(rest))) => rest,
+        None => text,
+    };
+    classify_block(text, names)
+}
+
+fn classify_block(text: &str, names: CallableNames<'_>) -> Prefix {
     let text = text.trim_start();
     let Some(first) = text.chars().next() else { return Prefix::Undecided };
     match first {
         '`' => classify_fence(text, names),
         '{' => classify_object(text, names),
-        '<' => classify_token(text),
+        '<' => match harmony::parse_header(text) {
+            Message::None => classify_token(text),
+            Message::Header => Prefix::Undecided,
+            Message::Call { .. } => Prefix::Call,
+            Message::Analysis { .. } | Message::Text => Prefix::Prose,
+        },
         '[' => match classify_token(text) {
             Prefix::Prose => classify_list(text, names),
             token => token,
         },
-        'f' if FUNCTOOLS.starts_with(text) || text.starts_with(FUNCTOOLS) => Prefix::Undecided,
+        'f' if FUNCTOOLS.starts_with(text) => Prefix::Undecided,
+        'f' => match text.strip_prefix(FUNCTOOLS).map(str::trim_start) {
+            Some("") => Prefix::Undecided,
+            Some(list) if list.starts_with('[') => classify_list(list, names),
+            _ => Prefix::Prose,
+        },
         _ => Prefix::Prose,
-    }
-}
-
-/// Returns the text after a leading `<think>` block. Returns `None` if the block, or its opening
-/// tag, is not complete yet.
-fn skip_thinking(text: &str) -> Option<&str> {
-    let start = text.trim_start();
-    if !start.is_empty() && start.len() < OPEN_TAG.len() && OPEN_TAG.starts_with(start) {
-        return None;
-    }
-    match start.strip_prefix(OPEN_TAG) {
-        Some(thinking) => thinking.split_once(CLOSE_TAG).map(|(_, rest)| rest),
-        None => Some(text),
     }
 }
 
@@ -87,30 +99,76 @@ fn classify_fence(text: &str, names: CallableNames<'_>) -> Prefix {
         None => Prefix::Prose,
         Some((_, true)) if length.is_some() => Prefix::Call,
         Some(_) if body.trim_start().starts_with('`') => Prefix::Prose,
-        Some(_) => classify(body, names),
+        Some(_) => classify_block(body, names),
     }
 }
 
-/// Classifies an object by its first key and, for the name of a tool, by the value of this key.
+/// Classifies an object by its first decisive key: the name of a tool, or a list of calls. Such a
+/// key can follow metadata, a thought or the arguments.
 fn classify_object(text: &str, names: CallableNames<'_>) -> Prefix {
-    let Some((key, after_key)) = quoted(text.get(1..).unwrap_or_default()) else { return Prefix::Prose };
-    let Some(after_key) = after_key else {
-        let can_match = json_calls::is_known_key_prefix(key) || names.has_prefix(key);
-        return if can_match { Prefix::Undecided } else { Prefix::Prose };
-    };
-    if !key_names::TOOL_NAME.contains(&key) {
-        let is_known = json_calls::is_known_key_prefix(key) || names.resolve(key).is_some();
-        return if is_known { Prefix::Call } else { Prefix::Prose };
+    let start = text.get(..text.floor_char_boundary(MAX_UNDECIDED_BYTES)).unwrap_or(text);
+    match classify_members(start, names) {
+        Prefix::Undecided if start.len() < text.len() => Prefix::Prose,
+        prefix => prefix,
     }
-    let Some(value) = after_key.trim_start().strip_prefix(':') else { return Prefix::Undecided };
-    if value.trim_start().starts_with('{') {
-        return Prefix::Call;
+}
+
+fn classify_members(text: &str, names: CallableNames<'_>) -> Prefix {
+    let mut rest = text;
+    loop {
+        // The `{` before the first member, or the `,` before the next one.
+        let Some((key, after)) = quoted(rest.get(1..).unwrap_or_default()) else { return Prefix::Prose };
+        let Some(after) = after.map(str::trim_start) else {
+            let is_known = json_calls::is_known_key_prefix(key) || names.has_prefix(key);
+            return if is_known { Prefix::Undecided } else { Prefix::Prose };
+        };
+        let role = json_calls::role_of(key);
+        if role.is_none() && names.resolve(key).is_none() {
+            return Prefix::Prose;
+        }
+        let Some(value) = after.strip_prefix([':', '=']).map(str::trim_start) else {
+            return if after.is_empty() { Prefix::Undecided } else { Prefix::Prose };
+        };
+        match (role, value.chars().next()) {
+            (_, None) => return Prefix::Undecided,
+            (None | Some(KeyRole::Name | KeyRole::Wrapper | KeyRole::Calls), Some('{'))
+            | (Some(KeyRole::Calls), Some('[')) => return Prefix::Call,
+            (Some(KeyRole::Name), _) => {
+                return match quoted(value) {
+                    Some((name, Some(_))) if names.resolve(name).is_some() => Prefix::Call,
+                    Some((name, None)) if names.has_prefix(name) => Prefix::Undecided,
+                    _ => Prefix::Prose,
+                };
+            }
+            (Some(KeyRole::Other), _) => {}
+            _ => return Prefix::Prose,
+        }
+        rest = match skip_value(value) {
+            None => return Prefix::Undecided,
+            Some(rest) if rest.starts_with(',') => rest,
+            Some(_) => return Prefix::Prose,
+        };
     }
-    match quoted(value) {
-        Some((name, Some(_))) if names.resolve(name).is_some() => Prefix::Call,
-        Some((name, None)) if names.has_prefix(name) => Prefix::Undecided,
-        _ => Prefix::Prose,
-    }
+}
+
+/// Returns the text after the value of a member at the start of `text`. Returns `None` if the value
+/// is incomplete.
+fn skip_value(text: &str) -> Option<&str> {
+    let (mut depth, mut strings) = (0_usize, JsonStringTracker::default());
+    let (end, _) = text.char_indices().find(|(_, letter)| {
+        if strings.feed_open_string(*letter) {
+            return false;
+        }
+        match letter {
+            '"' | '\'' => strings.open(*letter),
+            ',' | '}' if depth == 0 => return true,
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        false
+    })?;
+    text.get(end..)
 }
 
 fn classify_list(text: &str, names: CallableNames<'_>) -> Prefix {
@@ -143,6 +201,9 @@ pub(crate) struct HeldTextParser<'a> {
     inner: Box<dyn StreamParser>,
     names: CallableNames<'a>,
     held: String,
+    think_tags: ThinkTagParser,
+    /// The part of the held text after the `<think>` block.
+    reply: String,
     state: HeldState,
 }
 
@@ -150,6 +211,8 @@ pub(crate) struct HeldTextParser<'a> {
 enum HeldState {
     /// The text is held back, and each delta is checked.
     Undecided,
+    /// The text is held back, and each delta with a `>` is checked.
+    Reasoning,
     /// The text is held back until the end of the reply.
     Call,
     /// The text is streamed.
@@ -158,11 +221,33 @@ enum HeldState {
 
 impl<'a> HeldTextParser<'a> {
     pub(crate) fn new(inner: Box<dyn StreamParser>, names: CallableNames<'a>) -> Self {
-        Self { inner, names, held: String::new(), state: HeldState::Undecided }
+        let (held, reply, think_tags) = (String::new(), String::new(), ThinkTagParser::default());
+        Self { inner, names, held, think_tags, reply, state: HeldState::Undecided }
+    }
+
+    /// Holds back `text`, the next piece of the reply. Releases the held text if it cannot become
+    /// calls.
+    fn hold(&mut self, text: &str) -> Vec<ReplyDelta> {
+        self.held.push_str(text);
+        let is_reasoning = self.state == HeldState::Reasoning && !text.contains('>');
+        if self.state != HeldState::Call {
+            let text = self.think_tags.push(text.to_owned()).text;
+            self.reply.push_str(&text);
+        }
+        if self.state != HeldState::Call && !self.think_tags.is_inside() && !is_reasoning {
+            self.state = match classify(&self.reply, self.names) {
+                Prefix::Prose => return self.release(),
+                Prefix::Call => HeldState::Call,
+                Prefix::Reasoning => HeldState::Reasoning,
+                Prefix::Undecided => HeldState::Undecided,
+            };
+        }
+        if self.held.len() > MAX_TEXT_BYTES { self.release() } else { Vec::new() }
     }
 
     fn release(&mut self) -> Vec<ReplyDelta> {
         self.state = HeldState::Released;
+        self.reply = String::new();
         let text = std::mem::take(&mut self.held);
         if text.is_empty() { Vec::new() } else { self.inner.push(&ChatEvent::TextDelta { text }) }
     }
@@ -172,17 +257,7 @@ impl StreamParser for HeldTextParser<'_> {
     fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         let mut deltas = match event {
             _ if self.state == HeldState::Released => Vec::new(),
-            ChatEvent::TextDelta { text } => {
-                self.held.push_str(text);
-                if self.state == HeldState::Undecided {
-                    match classify(&self.held, self.names) {
-                        Prefix::Prose => return self.release(),
-                        Prefix::Call => self.state = HeldState::Call,
-                        Prefix::Undecided => {}
-                    }
-                }
-                return if self.held.len() > MAX_TEXT_BYTES { self.release() } else { Vec::new() };
-            }
+            ChatEvent::TextDelta { text } => return self.hold(text),
             ChatEvent::Finished(response) => {
                 if parse_calls(&response.message.text(), self.names).is_some() {
                     self.held.clear();

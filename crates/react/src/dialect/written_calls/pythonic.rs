@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{super::lenient_json, Context, Parsed, WrittenCalls};
+use super::{super::lenient_json, ParseContext, Parsed, WrittenCalls};
 
 /// Parses a list of calls, as in `[add(x=1), add(x=2)]`.
-pub(super) fn parse_list<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn parse_list<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     let mut rest = text.strip_prefix('[')?.trim_start();
     let mut found = WrittenCalls::default();
     loop {
@@ -20,7 +20,7 @@ pub(super) fn parse_list<'t>(text: &'t str, context: Context<'_>) -> Option<Pars
 }
 
 /// Parses a call, as in `add(x=1)`, `print(add(x=1))` or `add.call(x=1)`.
-pub(super) fn parse_call<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn parse_call<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     if let Some(printed) = text.strip_prefix("print(") {
         let (calls, rest) = parse_call(printed.trim_start(), context.nested(true)?)?;
         return Some((calls, rest.trim_start().strip_prefix(')')?));

@@ -1,7 +1,7 @@
 //! Special tokens around and between calls.
 
 /// Tokens that end a reply or a message. Some servers leave them in the text.
-const END_TOKENS: [&str; 10] = [
+const END_TOKENS: [&str; 11] = [
     "<|im_end|>",
     "<|eot_id|>",
     "<|eom_id|>",
@@ -10,6 +10,7 @@ const END_TOKENS: [&str; 10] = [
     "<|end_of_text|>",
     "<|end_of_sentence|>",
     "<|call|>",
+    "<|return|>",
     "<end_of_turn>",
     "</s>",
 ];
@@ -45,7 +46,7 @@ pub(super) fn split_token<'t>(text: &'t str, token: &str) -> Option<(&'t str, &'
     })
 }
 
-/// Returns `true` if `text` is shorter than `token` and can become it.
+/// Returns `true` if `text` is a prefix of `token` or equal to it.
 pub(super) fn is_token_prefix(text: &str, token: &str) -> bool {
     let mut expected = token.chars();
     text.chars().all(|letter| expected.next() == Some(plain(letter)))

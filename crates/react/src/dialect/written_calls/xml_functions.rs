@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Context, Parsed, WrittenCalls, delimited::named_call, tokens::strip_token};
+use super::{ParseContext, Parsed, WrittenCalls, delimited::named_call, tokens::strip_token};
 
 /// The prefixes of the elements that contain a call.
 pub(super) const OPENERS: [&str; 4] = ["<function=", "<invoke ", "<antml:invoke ", "<|DSML|invoke "];
@@ -11,10 +11,13 @@ pub(super) const OPENERS: [&str; 4] = ["<function=", "<invoke ", "<antml:invoke 
 const NAMESPACES: [&str; 3] = ["", "antml:", "|DSML|"];
 
 /// Parses `<function=…>` or `<invoke name="…">` at the start of `text`.
-pub(super) fn parse<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+pub(super) fn parse<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     if let Some(after) = text.strip_prefix("<function=") {
-        let (name, body) = after.split_once('>')?;
-        return parse_function(name, body, context);
+        // Llama on Groq omits the `>`, or writes it after the arguments.
+        let is_end = |letter: char| letter.is_whitespace() || ">{".contains(letter);
+        let (name, body) = after.split_at_checked(after.find(is_end)?)?;
+        let body = body.trim_start();
+        return parse_function(name, body.strip_prefix('>').unwrap_or(body), context);
     }
     let (namespace, after) = strip_open_tag(text, "invoke ")?;
     let (name, body) = parse_name_attribute(after)?;
@@ -31,11 +34,12 @@ pub(super) fn parse<'t>(text: &'t str, context: Context<'_>) -> Option<Parsed<'t
 }
 
 /// Parses the text after `<function=NAME>`: a JSON object or `<parameter=…>` elements.
-fn parse_function<'t>(name: &str, body: &'t str, context: Context<'_>) -> Option<Parsed<'t>> {
+fn parse_function<'t>(name: &str, body: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     const END: &str = "</function>";
     let mut rest = body.trim_start();
     if rest.starts_with('{') {
         let (calls, rest) = named_call(name, rest, context)?;
+        let rest = rest.strip_prefix('>').unwrap_or(rest);
         // The closing tag can be a stop sequence, which the server removes.
         return Some((calls, rest.strip_prefix(END).unwrap_or(rest)));
     }
@@ -49,10 +53,9 @@ fn parse_function<'t>(name: &str, body: &'t str, context: Context<'_>) -> Option
     Some((call(name, arguments, context)?, rest.strip_prefix(END)?))
 }
 
-/// Parses the text in a `<tool_call>` element of GLM: a name, and pairs of `<arg_key>` and
-/// `<arg_value>` elements.
-pub(super) fn parse_glm(text: &str, context: Context<'_>) -> Option<WrittenCalls> {
-    let text = text.trim();
+/// Parses the start of the text in a `<tool_call>` element of GLM: a name, and pairs of `<arg_key>`
+/// and `<arg_value>` elements.
+pub(super) fn parse_glm<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
     let (name, mut rest) = text.split_at_checked(text.find("<arg_key>")?)?;
     let mut arguments = Map::new();
     while let Some(after) = rest.strip_prefix("<arg_key>") {
@@ -61,16 +64,20 @@ pub(super) fn parse_glm(text: &str, context: Context<'_>) -> Option<WrittenCalls
         arguments.insert(key.trim().to_owned(), argument(value));
         rest = after.trim_start();
     }
-    rest.is_empty().then(|| call(name, arguments, context))?
+    Some((call(name, arguments, context)?, rest))
 }
 
-fn call(name: &str, arguments: Map<String, Value>, context: Context<'_>) -> Option<WrittenCalls> {
+pub(super) fn call(
+    name: &str,
+    arguments: Map<String, Value>,
+    context: ParseContext<'_>,
+) -> Option<WrittenCalls> {
     let name = context.names.resolve(name)?.to_owned();
     Some(WrittenCalls::one(name, Value::Object(arguments).to_string()))
 }
 
-/// Returns the text of an argument as a JSON string. Whether the argument is a number or an object
-/// depends on the schema, so the string is converted by the repair of the call.
+/// Returns an argument as a JSON string. The repair of the call converts it to the type in the
+/// schema.
 fn argument(text: &str) -> Value {
     let text = text.strip_prefix('\n').unwrap_or(text);
     Value::String(text.strip_suffix('\n').unwrap_or(text).to_owned())
