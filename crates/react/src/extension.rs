@@ -243,9 +243,11 @@ impl Extension {
     /// Adds a hook that can change each complete reply from the model, for example to redact text
     /// or to remove tool calls.
     ///
-    /// The hook runs before the run processes the reply. To reject the reply, set
-    /// [`Reply::problem`] to an error message for the model. A reply that is empty after the hook
-    /// removed its tool calls is also rejected. The hook cannot change the usage.
+    /// The hook runs before the run processes the reply. Calls that the model wrote as text are
+    /// tool calls, because the driver parses the reply with
+    /// [`Run::parse_reply`](crate::Run::parse_reply). To reject the reply, set [`Reply::problem`]
+    /// to an error message for the model. A reply that is empty after the hook removed its tool
+    /// calls is also rejected. The hook cannot change the usage.
     ///
     /// Failed requests and interrupted streams do not reach the hook. A reply that reached the
     /// maximum number of tokens does, but the run then ends with an error. Streamed deltas, and

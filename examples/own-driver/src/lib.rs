@@ -347,7 +347,7 @@ async fn chat(
             return Ok(());
         }
         Some(Ok(reply)) => {
-            let reply = run.parse_reply(reply, &inputs.as_step(Timestamp::now()));
+            let reply = run.parse_reply(reply, &inputs.as_step(Timestamp::now()))?;
             let cx = shared.for_hooks(run);
             Ok(member.extensions.after_reply(reply, run, &cx).await?)
         }

@@ -92,7 +92,7 @@ impl ReactAgent {
         let mut reply_events = events.has_reader().then(|| ReplyEvents::new(run));
         let response = match &mut reply_events {
             Some(reply_events) => {
-                let parser = catch_dialect_panic("Dialect::stream_parser", || run.stream_parser(&step))?;
+                let parser = run.stream_parser(&step)?;
                 stream_reply(inputs, parser, request, events, reply_events).await?
             }
             None => ModelError::catch_panic(async { inputs.model.chat(request).await }).await,
@@ -114,8 +114,7 @@ impl ReactAgent {
         }
         span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
         span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
-        let parse = || run.parse_reply(response, &step);
-        let mut reply = catch_dialect_panic("Dialect::parse_reply", parse)?;
+        let mut reply = run.parse_reply(response, &step)?;
         if let Some(reply_events) = reply_events {
             for event in reply_events.complete(&mut reply) {
                 events.emit(|| event).await;

@@ -28,8 +28,8 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 /// - for [`Effect::Prepare`](crate::Effect::Prepare): [`prepare`](Self::prepare)
 /// - for [`Effect::CheckInput`](crate::Effect::CheckInput): [`check_input`](Self::check_input),
 ///   before [`Run::on_input_check`]
-/// - for [`Effect::Chat`](crate::Effect::Chat): [`after_reply`](Self::after_reply), before
-///   [`Run::on_chat`]
+/// - for [`Effect::Chat`](crate::Effect::Chat): [`after_reply`](Self::after_reply), after
+///   [`Run::parse_reply`] and before [`Run::on_chat`]
 /// - for [`Effect::Call`](crate::Effect::Call): [`check_call`](Self::check_call) for each call,
 ///   before any of them is executed, and [`check_result`](Self::check_result), before
 ///   [`Run::on_result`]
@@ -41,8 +41,8 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 /// The driver also creates [`Entries`](super::Entries) for the run and passes them to the tools as
 /// state. It saves changed entries with [`Run::set_extension_entries`].
 ///
-/// `prepare`, `after_reply`, `review_calls` and `validate` run each hook on its own tokio task,
-/// with a [timeout](Self::with_hook_timeout). They need a tokio runtime with a timer.
+/// All hooks and guardrails except history processors run on their own tokio task, with a
+/// [timeout](Self::with_hook_timeout). They need a tokio runtime with a timer.
 ///
 /// # Examples
 ///
@@ -79,7 +79,7 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 ///         }
 ///         Effect::Chat(request) => {
 ///             let reply = inputs.model.chat(&request).await?;
-///             let reply = inputs.dialect.parse_reply(reply, run.outputs());
+///             let reply = run.parse_reply(reply, &inputs.as_step(Timestamp::now()))?;
 ///             let cx = StepContext::new(&run, &context, &entries);
 ///             let reply = extensions.after_reply(reply, &mut run, &cx).await?;
 ///             run.on_chat(Ok(reply))?;
@@ -153,8 +153,9 @@ impl ExtensionSet {
     /// Returns `config` with the [limits](Extension::limits) of the extensions. If an extension has
     /// an [output validator](Extension::output_validator), also sets
     /// [`RunConfig::check_outputs`], so that the run returns
-    /// [`Effect::Check`](crate::Effect::Check). Does the same for answer guardrails, and sets
-    /// [`RunConfig::check_input`] and [`RunConfig::check_input_beside`] for input guardrails. A
+    /// [`Effect::Check`](crate::Effect::Check). Answer guardrails also set
+    /// [`RunConfig::check_outputs`]. Input guardrails set [`RunConfig::check_input`] or
+    /// [`RunConfig::check_input_beside`]. A
     /// [review](Extension::review_calls) sets [`RunConfig::review_calls`].
     #[must_use]
     pub fn configure(&self, config: RunConfig) -> RunConfig {
@@ -237,7 +238,8 @@ impl ExtensionSet {
     }
 
     /// Runs the [`after_reply`](Extension::after_reply) hooks on `reply`, the reply to the current
-    /// model request of `run`. Returns the changed reply, for [`Run::on_chat`].
+    /// model request of `run`, as parsed by [`Run::parse_reply`]. Returns the changed reply, for
+    /// [`Run::on_chat`].
     ///
     /// The hooks cannot change the usage of the reply. A reply without content is rejected if the
     /// hooks removed its calls.

@@ -8,13 +8,16 @@ impl Run {
     ///
     /// The limits of the run and the overrides from its input stay in effect. Turns and steps that
     /// this run has omitted, [hidden](Self::hide_steps) or summarized are sent again. The counters
-    /// of rejected replies and retries are reset. Inputs that are already prepared are discarded,
-    /// so [`Effect::Prepare`](super::Effect::Prepare) precedes the next request.
+    /// of rejected replies and retries are reset, and the run uses the dialect of the agent instead
+    /// of its [fallback](Self::uses_fallback_dialect), because the agent can have another model.
+    /// Inputs that are already prepared are discarded, so
+    /// [`Effect::Prepare`](super::Effect::Prepare) precedes the next request.
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };
         head.overrides.apply(&mut head.config);
         head.rejected_replies = 0;
+        head.uses_fallback_dialect = false;
         head.failed_attempts.clear();
         head.context_range =
             head.context_range.restarted(self.transcript.messages(), head.first_message, head.first_step);

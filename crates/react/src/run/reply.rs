@@ -25,7 +25,13 @@ impl Run {
         let Some((request, mut reply)) = self.head.state.take_reply() else { return Ok(()) };
         if let Some(step) = step {
             // Drivers that parse the reply by the dialect alone have not taken written calls yet.
-            reply = self.read_written_calls(reply, &request, step);
+            reply = match self.read_written_calls(reply, &request, step) {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.head.state.finish_reply(State::ReadyToRequest { purpose: request.purpose });
+                    return Err(error);
+                }
+            };
         }
         if reply.has_written_calls {
             self.move_after_written_calls(&request);

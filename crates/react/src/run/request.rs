@@ -71,12 +71,12 @@ impl Run {
             return Ok(self.compact_effect(step.resolver));
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
-        let dialect = self.dialect(step);
-        let outputs = self.outputs_of(purpose);
-        let has_bare_finish =
-            outputs.is_none() && self.head.config.outputs.is_some() && dialect.reserved_name(None).is_some();
-        let sent =
-            SentRequest { purpose, tool_choice, has_bare_finish, has_fallback: dialect.fallback().is_some() };
+        let dialect = self.try_dialect(step)?;
+        let reserved = || catch_dialect_panic("Dialect::reserved_name", || dialect.reserved_name(None));
+        let is_before_extraction = self.outputs_of(purpose).is_none() && self.head.config.outputs.is_some();
+        let has_bare_finish = is_before_extraction && reserved()?.is_some();
+        let has_fallback = catch_dialect_panic("Dialect::fallback", || dialect.fallback().is_some())?;
+        let sent = SentRequest { purpose, tool_choice, has_bare_finish, has_fallback };
         let view = self.view(step.resolver);
         let messages = match step.history {
             Some(change) => change(view, self)?,

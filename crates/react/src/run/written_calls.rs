@@ -4,6 +4,7 @@ use std::mem;
 
 use haft_core::{
     Schema, ToolCall,
+    agent::AgentErrorKind,
     content::Content,
     message::{AssistantMessage, ProviderData},
     model::{ChatResponse, FinishReason, ToolChoice},
@@ -11,29 +12,38 @@ use haft_core::{
 use serde_json::{Map, Value};
 
 use super::{Run, Step, state::SentRequest};
-use crate::dialect::{CallableNames, Reply, WrittenCalls, find_json_object, parse_calls};
+use crate::{
+    dialect::{CallableNames, Reply, WrittenCalls, declares_keys, join_reasoning, parse_calls, strip_fence},
+    host_panic::catch_dialect_panic,
+};
 
 impl Run {
     /// Takes the calls in the text of `reply`, the reply to `request`, if the whole text consists
     /// of calls of tools in `step`. Returns the reply unchanged if it has native calls, if its text
     /// is anything else, or if the dialect does not read written calls.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if the dialect panics.
     pub(super) fn read_written_calls(
         &self,
         mut reply: Reply,
         request: &SentRequest,
         step: &Step<'_>,
-    ) -> Reply {
-        let can_be_call = can_be_call(&reply);
-        let Some(names) = self.callable_names(request, step).filter(|_| can_be_call) else { return reply };
+    ) -> Result<Reply, AgentErrorKind> {
+        if !can_be_call(&reply) {
+            return Ok(reply);
+        }
+        let Some(names) = self.callable_names(request, step)? else { return Ok(reply) };
         let text = reply.message.text();
         let outputs = self.outputs_in(request);
         // The structured answer can have the same keys as a call.
-        let is_answer = outputs.is_some_and(|outputs| self.is_bare_answer(&text, outputs));
-        let Some(WrittenCalls { thought, calls }) = parse_calls(&text, names).filter(|_| !is_answer) else {
-            return reply;
+        let is_answer = || outputs.is_some_and(|outputs| self.is_bare_answer(&text, outputs));
+        let Some(WrittenCalls { thought, calls }) = parse_calls(&text, names).filter(|_| !is_answer()) else {
+            return Ok(reply);
         };
         tracing::info!(calls = calls.len(), "calls in the text of a reply are taken as calls");
-        let reasoning = reply.message.reasoning.take().or(thought);
+        let reasoning = join_reasoning(reply.message.reasoning.take(), thought);
         let message = AssistantMessage {
             content: Vec::new(),
             reasoning,
@@ -44,35 +54,42 @@ impl Run {
         };
         let finish_reason = FinishReason::ToolCalls;
         let response = ChatResponse { finish_reason, usage: reply.usage, ..ChatResponse::new(message) };
-        Reply { has_written_calls: true, ..self.dialect(step).parse_reply(response, outputs) }
+        let reply = self.parse_in_dialect(response, step, outputs)?;
+        Ok(Reply { has_written_calls: true, ..reply })
     }
 
-    /// Returns `true` if `text` contains a valid object of `outputs`, or is the value of the output
-    /// property.
+    /// Returns `true` if `text`, which parses as calls, is a valid value of `outputs` or of the
+    /// output property, whose schema declares all keys of the value. A schema that accepts any keys
+    /// also accepts a call.
     fn is_bare_answer(&self, text: &str, outputs: &Schema) -> bool {
-        let is_valid = |object: &Map<String, Value>| outputs.is_valid(&Value::Object(object.clone()));
-        let property = self.head.config.output_property.as_ref();
-        let value = property.and_then(|property| {
-            let value = serde_json::from_str(text).ok()?;
-            Some(Map::from_iter([(property.clone(), value)]))
-        });
-        value.is_some_and(|object| is_valid(&object)) || find_json_object(text, is_valid).is_some()
+        let Ok(value) = serde_json::from_str::<Value>(strip_fence(text.trim())) else { return false };
+        let is_in_property = |property: &String| {
+            let object = Map::from_iter([(property.clone(), value.clone())]);
+            outputs.is_valid(&Value::Object(object)) && declares_keys(outputs, Some(property), &value)
+        };
+        self.head.config.output_property.as_ref().is_some_and(is_in_property)
+            || (outputs.is_valid(&value) && declares_keys(outputs, None, &value))
     }
 
     /// Returns the names that a call in the reply to `request` can have. Returns `None` if the
     /// reply can contain no calls, or if the dialect does not read written calls.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if the dialect panics.
     pub(super) fn callable_names<'a>(
         &'a self,
         request: &SentRequest,
         step: &Step<'a>,
-    ) -> Option<CallableNames<'a>> {
-        if !self.dialect(step).reads_written_calls() {
-            return None;
+    ) -> Result<Option<CallableNames<'a>>, AgentErrorKind> {
+        let dialect = self.try_dialect(step)?;
+        if !catch_dialect_panic("Dialect::reads_written_calls", || dialect.reads_written_calls())? {
+            return Ok(None);
         }
         let is_final = request.purpose.must_answer() || request.tool_choice == ToolChoice::None;
         let tools = Some(step.tools).filter(|tools| !is_final && !tools.is_empty());
         let finish = self.outputs_in(request).filter(|_| request.tool_choice != ToolChoice::Required);
-        (tools.is_some() || finish.is_some()).then_some(CallableNames::Offered { tools, finish })
+        Ok((tools.is_some() || finish.is_some()).then_some(CallableNames::Offered { tools, finish }))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Tests of panics in code of the host program. A panic ends the run with a typed error that has
-//! the transcript. The panic message is in no error.
+//! Tests of panics in host code. A panic ends the run with a typed error. The error contains the
+//! transcript, but not the panic message.
 
 use std::{
     fmt::Debug,
@@ -171,12 +171,12 @@ async fn panic_of_a_compactor_is_a_failed_summary() {
         let call = |id: &'static str| [(id, "add", r#"{"x":1,"y":1}"#)];
         let too_long = ModelError::ContextTooLong("too long".to_owned());
         let model = ScriptedModel::new().reply_calls(call("a")).reply_calls(call("b")).fail(too_long);
-        let agent = ReactAgent::builder(model.reply_text("Done.")).tools(calculator());
+        let model = model.reply_text("Done.");
+        let agent = ReactAgent::builder(model.clone()).tools(calculator());
         let agent = agent.compactor(panicking_model(point)).build().unwrap();
-        match agent.run("Go.").await {
-            Ok(output) => assert_eq!(output.text().unwrap(), "Done."),
-            Err(error) => assert_contained(&error),
-        }
+        assert_eq!(agent.run("Go.").await.unwrap().text().unwrap(), "Done.");
+        let lengths: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
+        assert!(lengths.last() < lengths.iter().rev().nth(1), "{lengths:?}");
     }
 }
 
@@ -188,6 +188,8 @@ enum Method {
     StreamParser,
     Push,
     ReservedName,
+    Fallback,
+    ReadsWrittenCalls,
 }
 
 struct PanickingDialect(Method);
@@ -225,6 +227,16 @@ impl Dialect for PanickingDialect {
         self.panic_in(Method::ReservedName);
         NativeCalls.reserved_name(outputs)
     }
+
+    fn fallback(&self) -> Option<&dyn Dialect> {
+        self.panic_in(Method::Fallback);
+        None
+    }
+
+    fn reads_written_calls(&self) -> bool {
+        self.panic_in(Method::ReadsWrittenCalls);
+        false
+    }
 }
 
 struct PanickingParser {
@@ -241,10 +253,11 @@ impl StreamParser for PanickingParser {
 /// Behaviour C101: a dialect that panics ends the run with a typed error that names the method.
 #[tokio::test]
 async fn panic_of_a_dialect_names_the_method() {
-    let agent = |method| {
+    let agent = |method, streams: bool| {
         let model = match method {
-            Method::BuildRequest | Method::StreamParser | Method::ReservedName => ScriptedModel::new(),
             Method::ParseReply | Method::Push => ScriptedModel::new().reply_text("Fine."),
+            Method::ReadsWrittenCalls if !streams => ScriptedModel::new().reply_text("{}"),
+            _ => ScriptedModel::new(),
         };
         ReactAgent::builder(model).tools(calculator()).dialect(PanickingDialect(method)).build()
     };
@@ -255,15 +268,19 @@ async fn panic_of_a_dialect_names_the_method() {
         (Method::ParseReply, true, "`Dialect::parse_reply` panicked"),
         (Method::StreamParser, true, "`Dialect::stream_parser` panicked"),
         (Method::Push, true, "`StreamParser::push` panicked"),
+        (Method::Fallback, false, "`Dialect::fallback` panicked"),
+        (Method::Fallback, true, "`Dialect::fallback` panicked"),
+        (Method::ReadsWrittenCalls, false, "`Dialect::reads_written_calls` panicked"),
+        (Method::ReadsWrittenCalls, true, "`Dialect::reads_written_calls` panicked"),
     ] {
-        let error = run_error(&agent(method).unwrap(), streams).await;
+        let error = run_error(&agent(method, streams).unwrap(), streams).await;
         let AgentErrorKind::HookFailed { hook: "dialect", source } = &*error.kind else {
             panic!("{error:?}")
         };
         assert_eq!(source.to_string(), name);
         assert_contained(&error);
     }
-    let error = agent(Method::ReservedName).unwrap_err();
+    let error = agent(Method::ReservedName, false).unwrap_err();
     assert_eq!(error.to_string(), "`Dialect::reserved_name` panicked");
 }
 

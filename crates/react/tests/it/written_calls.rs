@@ -6,14 +6,18 @@ use haft_core::{
     RunEvent, RunInput, RunOutput, Schema, ToolCall, ToolDefinition, ToolName, Toolset,
     agent::RunLimits,
     call::{Decision, Decisions},
+    export::schemars::{self, JsonSchema},
     message::AssistantMessage,
     model::{ChatResponse, FinishReason, ModelError, ResponseFormat, ToolChoice},
     schema::{Repair, RepairKind},
     tool::{DynamicTool, ToolPolicy},
 };
 use haft_react::{
-    AutoDialect, Effect, JsonReact, LimitAction, NativeCalls, ReactAgent, Run, RunConfig, Step,
-    dialect::Dialect, run::has_written_calls,
+    AutoDialect, Effect, HandoffGroup, JsonReact, LimitAction, NativeCalls, OutputStrategy, ReactAgent, Run,
+    RunConfig, Step,
+    dialect::Dialect,
+    router::{Route, RouteTable},
+    run::has_written_calls,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -255,7 +259,12 @@ async fn auto_moves_to_json_if_the_server_rejects_tools() {
         assert_eq!(auto(&model).run("17 plus 25?").await.unwrap().text().unwrap(), "42", "{text}");
         assert!(is_constrained(&model.requests()[1].response_format));
     }
-    for error in [rejected(400, "temperature is not supported"), rejected(400, "invalid tool schema")] {
+    for error in [
+        rejected(400, "temperature is not supported"),
+        rejected(400, "invalid tool schema"),
+        rejected(400, "Unsupported parameter: 'parallel_tool_calls' is not supported with this model."),
+        rejected(400, "tool_choice is not supported"),
+    ] {
         let model = ScriptedModel::new().fail(error);
         assert!(auto(&model).run("17 plus 25?").await.is_err());
     }
@@ -295,6 +304,101 @@ async fn step_dialect_takes_a_list_of_calls() {
     let steps: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
     assert_eq!(steps, ["42", "3"]);
     assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Both."));
+}
+
+/// Behaviour C106: a written call is not the structured answer, even if its arguments or its object
+/// are valid outputs.
+#[tokio::test]
+async fn written_call_is_not_the_structured_answer() {
+    let optional = || Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
+    let x = || Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
+    for (text, outputs) in [
+        (r#"[TOOL_CALLS]add[ARGS]{"x": 17, "y": 25}"#, x()),
+        (r#"{"name": "add", "arguments": {"x": 17, "y": 25}}"#, optional()),
+        (WRITTEN, optional()),
+    ] {
+        let finish = r#"{"name": "finish", "arguments": {"sum": 42, "x": 1}}"#;
+        let model = ScriptedModel::new().reply_text(text).reply_text(finish);
+        let agent = ReactAgent::builder(model).tools(calculator()).outputs(outputs).build().unwrap();
+        let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
+        assert_eq!(answer.outputs, json!({"sum": 42, "x": 1}).as_object().unwrap().clone(), "{text}");
+        assert_eq!(answer.steps.len(), 1, "{text}");
+    }
+}
+
+/// Behaviour C106: a list of outputs with the keys of calls is the answer, fenced or not.
+#[tokio::test]
+async fn list_of_outputs_with_the_keys_of_calls_is_the_answer() {
+    #[derive(serde::Deserialize, JsonSchema)]
+    struct PlannedCall {
+        name: String,
+        arguments: serde_json::Value,
+    }
+
+    let calls = r#"[{"name": "add", "arguments": {"x": 17, "y": 25}}]"#;
+    for text in [calls.to_owned(), format!("```json\n{calls}\n```")] {
+        let model = ScriptedModel::new().reply_text(&*text);
+        let agent =
+            ReactAgent::builder(model).tools(calculator()).output::<Vec<PlannedCall>>().build().unwrap();
+        let answer = agent.run("Which calls?").await.unwrap().into_answer().unwrap();
+        let planned: Vec<PlannedCall> = answer.parse().unwrap();
+        assert_eq!((&*planned[0].name, &planned[0].arguments["x"]), ("add", &json!(17)), "{text}");
+        assert!(answer.steps.is_empty());
+    }
+}
+
+/// Behaviour C106: an answer that is keyed by the name of a tool is the answer, unless its values
+/// are arguments that the tool declares.
+#[tokio::test]
+async fn answer_keyed_by_a_tool_name_is_not_a_call() {
+    let schema = Schema::new(json!({"properties": {"city": {"type": "string"}}})).unwrap();
+    let definition = ToolDefinition::new(ToolName::new("weather").unwrap(), schema);
+    let weather = DynamicTool::new(definition, |_, _| async { "rain" });
+    let text = r#"{"weather": {"temp": 21}}"#;
+    let model = ScriptedModel::new().reply_text(text);
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(weather)).unwrap();
+    assert_eq!(agent.run("How is it?").await.unwrap().text().unwrap(), text);
+}
+
+/// Reasoning that the server sends in a separate field, and the text beside the calls, are kept.
+#[tokio::test]
+async fn reasoning_and_text_beside_written_calls_are_kept() {
+    let text = r#"{"role": "assistant", "content": "I add them.", "tool_calls": [{"name": "add", "arguments": {"x": 17, "y": 25}}]}"#;
+    let message = AssistantMessage { reasoning: Some("Hm.".to_owned()), ..AssistantMessage::from(text) };
+    let model = ScriptedModel::new().reply(ChatResponse::new(message)).reply_text("42");
+    let answer = agent(&model).run("17 plus 25?").await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Hm.\n\nI add them."));
+}
+
+/// Behaviour C110: before an extraction of the outputs, `finish` beside a call is not executed.
+#[tokio::test]
+async fn finish_beside_a_call_waits_for_the_result() {
+    let calls =
+        r#"{"tool_calls": [{"name": "add", "args": {"x": 17, "y": 25}}, {"name": "finish", "args": {}}]}"#;
+    let finish = r#"{"thought":"So.","tool_name":"finish","tool_args":{}}"#;
+    let outputs = r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#;
+    let model = ScriptedModel::new().reply_text(calls).reply_text(finish).reply_text(outputs);
+    let agent = ReactAgent::builder(model).tools(calculator()).dialect(JsonReact::new());
+    let agent = agent.outputs(sum()).output_strategy(OutputStrategy::Extraction).build().unwrap();
+    let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
+    let results: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!((results, &answer.outputs["sum"]), (vec!["42".to_owned()], &json!(42)));
+}
+
+/// Behaviour C109: the move ends with a hand-off, because the next agent can have another model.
+#[tokio::test]
+async fn hand_off_ends_the_move_to_json() {
+    let waiter = ScriptedModel::new()
+        .reply_text(r#"{"name": "transfer_to_kitchen", "arguments": {"reason": "food"}}"#);
+    let kitchen = ScriptedModel::new().reply_text("Pizza.");
+    let agent = |model: &ScriptedModel| {
+        ReactAgent::builder(model.clone()).tools(calculator()).dialect(AutoDialect::new()).build().unwrap()
+    };
+    let table = RouteTable::new([Route::new("waiter", "Serves."), Route::new("kitchen", "Cooks.")]);
+    let agents = [("waiter", agent(&waiter)), ("kitchen", agent(&kitchen))];
+    let group = HandoffGroup::new(table, agents).unwrap();
+    assert_eq!(group.run("A pizza.").await.unwrap().text().unwrap(), "Pizza.");
+    assert!(!is_constrained(&kitchen.requests()[0].response_format));
 }
 
 /// A native call beside text is not changed.
