@@ -1,10 +1,6 @@
 //! History processors: changes to the view of the conversation for a request.
 
-use std::{
-    collections::BTreeSet,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
     Message, ToolOutput, ToolResult,
@@ -14,7 +10,7 @@ use haft_core::{
 };
 
 use super::{Extension, ExtensionSet, StepContext, hook::with_extension_name};
-use crate::run::find_unpaired_call;
+use crate::{host_panic::catch_panic, run::find_unpaired_call};
 
 pub(super) type ProcessFn =
     Arc<dyn Fn(TranscriptView, &StepContext) -> Result<TranscriptView, BoxError> + Send + Sync>;
@@ -169,10 +165,10 @@ impl Extension {
     /// before each request, and the dialect formats the messages after them. A processor that
     /// returns its view unchanged costs nothing.
     ///
-    /// A request must contain each call together with its results. If a processor removes only one
-    /// of both, removes all messages, fails or panics, the run ends with
-    /// [`AgentErrorKind::HookFailed`]. The processor runs on the task of the driver, so it must not
-    /// block. Asynchronous work belongs into a [`prepare`](Self::prepare) hook.
+    /// A request must contain each call together with its result. If a processor removes a call
+    /// without its result, or a result without its call, removes all messages, fails or panics, the
+    /// run ends with [`AgentErrorKind::HookFailed`]. The processor runs on the task of the driver,
+    /// so it must not block. Asynchronous work belongs into a [`prepare`](Self::prepare) hook.
     ///
     /// To send the latest turns and steps only, use
     /// [`ContextConfig::latest`](crate::run::ContextConfig::latest). To clear tool results, use
@@ -252,8 +248,8 @@ impl ExtensionSet {
 impl HistoryProcessor {
     fn run(&self, view: TranscriptView, cx: &StepContext) -> Result<TranscriptView, BoxError> {
         let before = view.clone();
-        let process = AssertUnwindSafe(|| (self.process)(view, cx));
-        let after = catch_unwind(process).map_err(|_panic| "it panicked".into()).and_then(|after| after);
+        let after = catch_panic("history processor", || (self.process)(view, cx));
+        let after = after.map_err(|_panic| "it panicked".into()).and_then(|after| after);
         let after = after.and_then(|after| match find_problem(&before, &after) {
             Some(problem) => Err(problem.into()),
             None => Ok(after),
@@ -262,8 +258,8 @@ impl HistoryProcessor {
     }
 }
 
-/// Returns the reason why the view `after` cannot be sent. `None` if it can be sent, or if the view
-/// `before` has the same problem.
+/// Returns the reason why `after` cannot be sent. Returns `None` if it is unchanged, or if `before`
+/// already has an unpaired call and `after` is not empty.
 fn find_problem(before: &TranscriptView, after: &TranscriptView) -> Option<String> {
     let is_same = || before.iter().map(Arc::as_ptr).eq(after.iter().map(Arc::as_ptr));
     if is_same() {

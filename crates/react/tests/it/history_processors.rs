@@ -74,6 +74,8 @@ async fn batches_keep_the_prefix_of_requests() {
     agent.run("Go.").await.unwrap();
     let is_cleared = |index: usize| message_lines(&model.requests()[index]).contains("removed");
     assert_eq!([1, 2, 3].map(is_cleared), [false, true, true]);
+    let [before, after] = [2, 3].map(|index| message_lines(&model.requests()[index]));
+    assert!(after.starts_with(&before), "{before}{after}");
 }
 
 /// The note of a truncated result contains its handle, so the model can read the result again.
