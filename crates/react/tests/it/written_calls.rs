@@ -265,8 +265,10 @@ async fn auto_moves_to_json_if_the_server_rejects_tools() {
         rejected(400, "Unsupported parameter: 'parallel_tool_calls' is not supported with this model."),
         rejected(400, "tool_choice is not supported"),
     ] {
+        let text = error.to_string();
         let model = ScriptedModel::new().fail(error);
         assert!(auto(&model).run("17 plus 25?").await.is_err());
+        assert_eq!(model.requests().len(), 1, "{text}");
     }
     // Native calls have no fallback.
     let model = ScriptedModel::new().fail(rejected(400, "gemma does not support tools"));

@@ -91,6 +91,36 @@ fn reasoning_precedes_the_thought() {
     }
 }
 
+/// A `<think>` block in the text is reasoning, and a quoted step in it is not streamed as a step.
+#[test]
+fn think_block_is_streamed_as_reasoning() {
+    let block = "<think>Maybe {\"thought\":\"no\",\"tool_name\":\"rm\"}?\nAction: rm\n</think>\n";
+    for (dialect, step) in [
+        (&TextReact as &dyn Dialect, "Thought: I know.\nFinal Answer: 42"),
+        (&JsonReact::new(), r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"42"}}"#),
+    ] {
+        let message = AssistantMessage {
+            reasoning: Some("Hm.".to_owned()),
+            ..AssistantMessage::from(format!("{block}{step}"))
+        };
+        let response = ChatResponse::new(message);
+        let mut stream_parser = dialect.stream_parser(None);
+        let deltas = response.clone().into_events().flat_map(|event| stream_parser.push(&event));
+        let (mut thought, mut answer) = (String::new(), String::new());
+        for delta in deltas {
+            match delta {
+                ReplyDelta::Reasoning(more) => thought += &more,
+                ReplyDelta::Text(more) => answer += &more,
+                other => panic!("{other:?}"),
+            }
+        }
+        let quoted = "Maybe {\"thought\":\"no\",\"tool_name\":\"rm\"}?\nAction: rm";
+        assert_eq!((&*thought, &*answer), (&*format!("Hm.\n\n{quoted}\n\nI know."), "42"));
+        let reply = dialect.parse_reply(response, None).message;
+        assert_eq!((reply.text(), reply.reasoning), (answer, Some(thought)));
+    }
+}
+
 proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
