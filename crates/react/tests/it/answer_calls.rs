@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::{Expect, expect};
 use haft_core::{
-    RunInput, RunOutput, Schema, Tool, ToolCall, ToolError, ToolExt as _, Toolset,
-    agent::{AgentErrorKind, Limit, RunAnswer, RunLimits, StopReason, SuspendedRun},
+    RunInput, Schema, Tool, ToolCall, ToolError, ToolExt as _, Toolset,
+    agent::{AgentErrorKind, Limit, RunAnswer, RunLimits, StopReason},
     call::Decision,
     message::AssistantMessage,
     model::{ChatResponse, ToolChoice},
@@ -21,6 +21,7 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
+    dialect_scripts::reloaded,
     pairing::{assert_paired, assert_request_paired, message_lines},
     tools::tool_without_parameters,
 };
@@ -257,11 +258,6 @@ async fn rejected_answer_beside_a_call_is_repeated() {
         let text = message_lines(&model.requests()[1]);
         assert!(text.ends_with("user: Your answer was rejected: it must be 1\nAnswer again.\n"), "{text}");
     }
-}
-
-fn reloaded(output: RunOutput) -> SuspendedRun {
-    let suspended = output.into_answer().unwrap_err();
-    serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
 
 /// Behaviour C96: an approval is not requested if the answer ends the run. With

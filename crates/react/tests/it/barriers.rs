@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use expect_test::{Expect, expect};
 use futures::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, RunOutput, Tool, ToolExt as _, Toolset,
+    RunEvent, RunInput, Tool, ToolExt as _, Toolset,
     agent::{RunLimits, SuspendedRun},
     call::{Decision, Pending, PendingKind, ToolResponse},
     tool::{RunContext, ToolPolicy, Touch, TouchFn},
@@ -16,6 +16,7 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
+    dialect_scripts::{Script, reloaded},
     pairing::{assert_paired, message_lines},
     tools::tool_without_parameters,
 };
@@ -103,12 +104,6 @@ impl Case {
     }
 }
 
-/// Returns the suspended run in `output`, after a round trip through JSON.
-fn reloaded(output: RunOutput) -> SuspendedRun {
-    let suspended = output.into_answer().unwrap_err();
-    serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
-}
-
 fn ids(suspended: &SuspendedRun) -> Vec<&str> {
     suspended.undecided_calls().into_iter().map(|pending| &*pending.call.id).collect()
 }
@@ -134,6 +129,25 @@ async fn calls_after_a_suspended_barrier_run_after_its_approval() {
     )
     .await;
     assert_eq!(case.executed(), ["barrier", "after"]);
+}
+
+/// Behaviour D92: the calls of one reply in a written dialect are postponed, too.
+#[tokio::test]
+async fn written_calls_after_a_suspended_barrier_run_after_its_approval() {
+    let json = r#"{"tool_calls": [{"name": "before", "args": {}}, {"name": "barrier", "args": {}}, {"name": "after", "args": {}}]}"#;
+    for script in [Script::Json, Script::Text] {
+        let model = script.model().reply_text(json);
+        let case = Case::of(script.answer(model, "Done."));
+        let suspended = case.suspend().await;
+        let names: Vec<_> = suspended.undecided_calls().into_iter().map(|it| &*it.call.name).collect();
+        assert_eq!((names, case.executed()), (vec!["barrier"], vec!["before".to_owned()]), "{script:?}");
+        let answer = case.agent.run(suspended.approve_all()).await.unwrap().into_answer().unwrap();
+        assert_eq!(
+            (case.executed(), &*answer.text),
+            (vec!["barrier".to_owned(), "after".to_owned()], "Done.")
+        );
+        assert_paired(&answer.transcript);
+    }
 }
 
 #[tokio::test]
