@@ -25,7 +25,9 @@ type DetectFn = Arc<dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync>;
 /// [`ModelMiddleware::redacted`](crate::ModelMiddleware::redacted).
 ///
 /// Each distinct value gets a placeholder such as `[EMAIL_1]`. The number is the position among the
-/// values of its kind, in the order of their first appearance in the request.
+/// values of its kind, in the order of their first appearance in the messages of the request. Values
+/// that only the instructions contain have numbers of their own, as in `[EMAIL_I1]`. Therefore the
+/// placeholders in a conversation remain the same if its instructions change.
 ///
 /// # Examples
 ///
@@ -62,6 +64,13 @@ impl ReversibleRedaction {
     /// and the longest of those with the same start. The function is called once for each text of a
     /// message, with text that is not rendered for a provider yet. It must return the same ranges
     /// for the same text.
+    ///
+    /// # Restored values
+    ///
+    /// A value in the arguments of a call is escaped for a JSON string. A value in the text of a
+    /// reply is escaped only if the text begins with `{`, or if the request has a JSON response
+    /// format. In other text, for example JSON in a code block, a value with `"` or a line break
+    /// makes the JSON invalid.
     pub fn detect(
         mut self,
         kind: impl AsRef<str>,
@@ -79,7 +88,8 @@ impl ReversibleRedaction {
     }
 
     /// Adds a detector of payment card numbers, with placeholders such as `[CARD_1]`. A number has
-    /// 13 to 19 digits, may contain single spaces or hyphens, and has a valid Luhn checksum.
+    /// 13 to 19 digits and a valid Luhn checksum. Single spaces or hyphens can separate its digits into
+    /// groups of at least three digits. The last group can be shorter.
     pub fn card_numbers(self) -> Self {
         self.detect("CARD", detectors::card_numbers)
     }
@@ -106,7 +116,7 @@ impl ReversibleRedaction {
     /// Returns `request` with placeholders, and their mapping. `None` if the request contains no
     /// value to redact.
     fn redact(&self, request: &ChatRequest) -> Option<(ChatRequest, Mapping)> {
-        let mapping = Mapping::new(self, request.all_messages())?;
+        let mapping = Mapping::new(self, request.messages.iter(), request.instructions.as_ref())?;
         let redact = |message: &Arc<Message>| mapping.redact(self, message);
         let redacted = ChatRequest {
             instructions: request.instructions.as_ref().map(redact),

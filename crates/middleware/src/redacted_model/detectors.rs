@@ -19,35 +19,67 @@ fn email_around(text: &str, at: usize) -> Option<Range<usize>> {
     let domain = after.get(..after.find(|char| !is_domain(char)).unwrap_or(after.len()))?;
     let domain = domain.trim_end_matches(['.', '-']);
     let (name, top) = domain.rsplit_once('.')?;
-    let is_valid =
-        start < at && !name.is_empty() && top.chars().count() >= 2 && !top.contains(char::is_numeric);
+    // The top-level domain can be encoded, as in `xn--p1ai`.
+    let is_top = top.chars().count() >= 2 && !top.chars().all(char::is_numeric);
+    let is_valid = start < at && !name.is_empty() && is_top;
     is_valid.then(|| start..at + 1 + domain.len())
 }
 
-/// Returns the ranges of the payment card numbers in `text`.
+/// The minimum number of digits in a group of a card number, except in its last group. No card
+/// scheme prints shorter groups. Without this minimum, most lists of small numbers contain a valid
+/// checksum.
+const MIN_GROUP_DIGITS: usize = 3;
+
+/// Returns the ranges of the payment card numbers in `text`. Overlapping numbers have one range,
+/// because the checksum of an adjacent number can be valid by chance.
 pub(super) fn card_numbers(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut rest = 0;
-    while let Some(start) = text.get(rest..).and_then(|text| text.find(|char: char| char.is_ascii_digit())) {
-        let start = rest + start;
-        let bytes = text.as_bytes().iter().enumerate().skip(start);
-        let (mut digits, mut end, mut was_separator) = (Vec::new(), start, false);
-        for (index, byte) in bytes {
-            match byte {
-                b'0'..=b'9' => {
-                    digits.push(u32::from(byte - b'0'));
-                    (end, was_separator) = (index + 1, false);
-                }
-                b' ' | b'-' if !was_separator => was_separator = true,
-                _ => break,
-            }
+    let groups = digit_groups(text);
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for first in 0..groups.len() {
+        let Some(number) = groups.get(first..).and_then(|groups| card_number_at(text, groups)) else {
+            continue;
+        };
+        match found.last_mut().filter(|last| number.start < last.end) {
+            Some(last) => last.end = last.end.max(number.end),
+            None => found.push(number),
         }
-        if (13..=19).contains(&digits.len()) && is_luhn_valid(&digits) {
-            found.push(start..end);
-        }
-        rest = end;
     }
     found
+}
+
+/// Returns the ranges of the sequences of digits in `text`.
+fn digit_groups(text: &str) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for (index, _) in text.match_indices(|char: char| char.is_ascii_digit()) {
+        match groups.last_mut().filter(|last| last.end == index) {
+            Some(last) => last.end = index + 1,
+            None => groups.push(index..index + 1),
+        }
+    }
+    groups
+}
+
+/// Returns the range of the longest card number that starts with the first of `groups`. A single
+/// space or hyphen separates two groups of a number.
+fn card_number_at(text: &str, groups: &[Range<usize>]) -> Option<Range<usize>> {
+    let start = groups.first()?.start;
+    let (mut digits, mut longest) = (Vec::new(), None);
+    let mut previous: Option<&Range<usize>> = None;
+    for group in groups {
+        let is_continued = |previous: &Range<usize>| {
+            previous.len() >= MIN_GROUP_DIGITS
+                && matches!(text.get(previous.end..group.start), Some(" " | "-"))
+        };
+        if digits.len() > 19 || !previous.is_none_or(is_continued) {
+            break;
+        }
+        digits.extend(text.get(group.clone())?.chars().filter_map(|digit| digit.to_digit(10)));
+        if (13..=19).contains(&digits.len()) && is_luhn_valid(&digits) {
+            longest = Some(start..group.end);
+        }
+        previous = Some(group);
+    }
+    longest
 }
 
 fn is_luhn_valid(digits: &[u32]) -> bool {

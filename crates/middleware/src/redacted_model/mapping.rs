@@ -20,7 +20,7 @@ pub(super) struct Mapping {
 }
 
 /// The values in a message, cached in the message.
-struct Findings {
+struct DetectedValues {
     redaction: ReversibleRedaction,
     /// Each value with the index of its detector, in order.
     values: Vec<(String, usize)>,
@@ -36,47 +36,70 @@ struct RedactedMessage {
 }
 
 impl Mapping {
-    /// Assigns a placeholder to each value in `messages`. Returns `None` if there are no values.
+    /// Assigns a placeholder to each value in `messages` and `instructions`. Returns `None` if there
+    /// are no values.
+    ///
+    /// The values in `instructions` have numbers of their own, because instructions can change
+    /// between two requests of a conversation, and messages are only appended. Neither of them
+    /// changes the numbers of the other.
     pub(super) fn new<'a>(
         redaction: &ReversibleRedaction,
         messages: impl Iterator<Item = &'a Arc<Message>>,
+        instructions: Option<&Arc<Message>>,
     ) -> Option<Self> {
-        let findings: Vec<_> = messages.map(|message| Findings::of(redaction, message)).collect();
-        if findings.iter().all(|it| it.values.is_empty()) {
+        let messages: Vec<_> = messages.map(|message| DetectedValues::of(redaction, message)).collect();
+        let instructions = instructions.map(|message| DetectedValues::of(redaction, message));
+        if messages.iter().chain(&instructions).all(|it| it.values.is_empty()) {
             return None;
         }
-        let reserved: BTreeSet<_> = findings.iter().flat_map(|it| &it.reserved).collect();
-        let mut counts = vec![0_usize; redaction.0.len()];
+        let reserved: BTreeSet<_> =
+            messages.iter().chain(&instructions).flat_map(|it| &it.reserved).collect();
         let mut mapping = Self { placeholders: HashMap::new(), values: BTreeMap::new() };
-        for (value, detector) in findings.iter().flat_map(|it| &it.values) {
-            if mapping.placeholders.contains_key(value) {
-                continue;
-            }
+        mapping.add(redaction, "", messages.iter().flat_map(|it| &it.values), &reserved);
+        mapping.add(redaction, "I", instructions.iter().flat_map(|it| &it.values), &reserved);
+        Some(mapping)
+    }
+
+    /// Adds placeholders for `values`, numbered from 1 with `prefix` before the number. A value with
+    /// a placeholder of another prefix gets a second placeholder for replies, so that the meaning of
+    /// a placeholder remains the same if the value is later added to the messages.
+    fn add<'a>(
+        &mut self,
+        redaction: &ReversibleRedaction,
+        prefix: &str,
+        values: impl Iterator<Item = &'a (String, usize)>,
+        reserved: &BTreeSet<&String>,
+    ) {
+        let mut counts = vec![0_usize; redaction.0.len()];
+        let mut added = BTreeSet::new();
+        for (value, detector) in values {
             let (Some(kind), Some(count)) = (redaction.0.get(*detector), counts.get_mut(*detector)) else {
                 continue;
             };
+            if !added.insert(value) {
+                continue;
+            }
             let placeholder = loop {
                 *count += 1;
-                let placeholder = format!("[{}_{count}]", kind.kind);
+                let placeholder = format!("[{}_{prefix}{count}]", kind.kind);
                 // Two detectors can have the same kind.
-                if !reserved.contains(&placeholder) && !mapping.values.contains_key(&placeholder) {
+                if !reserved.contains(&placeholder) && !self.values.contains_key(&placeholder) {
                     break placeholder;
                 }
             };
-            mapping.placeholders.insert(value.clone(), placeholder.clone());
-            mapping.values.insert(placeholder, value.clone());
+            self.placeholders.entry(value.clone()).or_insert_with(|| placeholder.clone());
+            self.values.insert(placeholder, value.clone());
         }
-        Some(mapping)
     }
 
     /// Returns `message` with placeholders. A message without values is returned unchanged, so its
     /// cached encoding and its provider data stay the same.
     pub(super) fn redact(&self, redaction: &ReversibleRedaction, message: &Arc<Message>) -> Arc<Message> {
-        let findings = Findings::of(redaction, message);
-        if findings.values.is_empty() {
+        let detected = DetectedValues::of(redaction, message);
+        if detected.values.is_empty() {
             return Arc::clone(message);
         }
-        let own = findings.values.iter().filter_map(|(value, _)| self.placeholders.get(value).cloned());
+        let own = detected.values.iter().filter_map(|(value, _)| self.placeholders.get(value).cloned());
         let placeholders: Vec<_> = own.collect();
         let compute = |message: &Message, placeholders: Vec<String>| RedactedMessage {
             redaction: redaction.clone(),
@@ -139,7 +162,7 @@ impl Mapping {
     }
 }
 
-impl Findings {
+impl DetectedValues {
     fn of(redaction: &ReversibleRedaction, message: &Arc<Message>) -> Arc<Self> {
         let cached = message.memoize(|message| Self::compute(redaction, message));
         if Arc::ptr_eq(&cached.redaction.0, &redaction.0) {

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// A function that returns the new text of a string, or `None` if the string is unchanged.
 pub(super) type MapText<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
 
-/// Returns a copy of `message` whose texts are changed by `map`. Names, ids, media and provider
+/// Returns a copy of `message` with all texts changed by `map`. Tool names, ids, media and provider
 /// data are not changed.
 pub(super) fn map_message(message: &Message, map: MapText<'_>) -> Message {
     let body = match message.body() {
@@ -40,7 +40,7 @@ fn map_reply(reply: AssistantMessage, map: MapText<'_>) -> AssistantMessage {
 }
 
 /// Changes the strings in the arguments of `call`. Arguments that are not JSON are changed as text.
-pub(super) fn map_call(call: ToolCall, map: MapText<'_>) -> ToolCall {
+fn map_call(call: ToolCall, map: MapText<'_>) -> ToolCall {
     let changed = match call.arguments.value() {
         Ok(value) => {
             let mut changed = value.clone();
@@ -78,10 +78,17 @@ pub(super) fn map_content(content: &[Content], map: MapText<'_>) -> Vec<Content>
     let mut content = content.to_vec();
     for piece in &mut content {
         match piece {
-            Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
-                if let Some(changed) = map(text) {
-                    *text = changed;
+            Content::Text { text } => map_string(text, map),
+            Content::Resource { uri, body, .. } => {
+                map_string(uri, map);
+                if let ResourceBody::Text(text) = body {
+                    map_string(text, map);
                 }
+            }
+            Content::ResourceLink { uri, name, description, .. } => {
+                map_string(uri, map);
+                map_string(name, map);
+                description.iter_mut().for_each(|text| map_string(text, map));
             }
             Content::Json { value } => map_value(value, map),
             _ => {}
@@ -90,14 +97,16 @@ pub(super) fn map_content(content: &[Content], map: MapText<'_>) -> Vec<Content>
     content
 }
 
+fn map_string(text: &mut String, map: MapText<'_>) {
+    if let Some(changed) = map(text) {
+        *text = changed;
+    }
+}
+
 /// Changes the strings in `value`. Keys and numbers are not changed.
 fn map_value(value: &mut Value, map: MapText<'_>) {
     match value {
-        Value::String(text) => {
-            if let Some(changed) = map(text) {
-                *text = changed;
-            }
-        }
+        Value::String(text) => map_string(text, map),
         Value::Array(items) => items.iter_mut().for_each(|item| map_value(item, map)),
         Value::Object(members) => members.values_mut().for_each(|member| map_value(member, map)),
         _ => {}

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use haft_core::{
+    ToolCall,
     content::Content,
     message::AssistantMessage,
     model::{ChatEvent, ChatResponse, ModelError},
 };
 
-use super::{
-    mapping::Mapping,
-    message_strings::{map_call, map_content},
-};
+use super::{mapping::Mapping, message_strings::map_content};
 
 /// Replaces the placeholders in a reply with their values. A placeholder can be split across
 /// deltas: its start is held back until the next delta.
@@ -104,7 +102,7 @@ impl ReplyRestorer {
         let is_json = self.is_json.or(first).unwrap_or(false);
         let plain = |text: String| self.mapping.restore(&text, false).unwrap_or(text);
         let restore = &mut |text: &str| self.mapping.restore(text, false);
-        let tool_calls = message.tool_calls.into_iter().map(|call| map_call(call, restore)).collect();
+        let tool_calls = message.tool_calls.into_iter().map(|call| self.restore_call(call)).collect();
         let content = if is_json && message.content.iter().all(|it| matches!(it, Content::Text { .. })) {
             map_content(&message.content, &mut |text| self.mapping.restore(text, true))
         } else {
@@ -116,6 +114,15 @@ impl ReplyRestorer {
             refusal: message.refusal.map(plain),
             tool_calls,
             provider_data: message.provider_data,
+        }
+    }
+
+    /// Restores the values in the arguments of `call` as text, so that they equal the restored
+    /// deltas.
+    fn restore_call(&self, call: ToolCall) -> ToolCall {
+        match self.mapping.restore(call.arguments.as_str(), true) {
+            Some(arguments) => ToolCall { arguments: arguments.into(), ..call },
+            None => call,
         }
     }
 }

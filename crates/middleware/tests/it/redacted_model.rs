@@ -4,7 +4,8 @@ use expect_test::expect;
 use futures::{TryStreamExt as _, executor::block_on};
 use haft_core::{
     ChatModel as _, Message, ToolCall, ToolOutput, ToolResult,
-    content::Content,
+    call::{Failure, FailureKind, Outcome},
+    content::{Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ResponseFormat},
 };
@@ -32,17 +33,38 @@ async fn each_part_of_a_request_is_redacted() {
     let model = ScriptedModel::new().reply_text("Hi.");
     let reply = AssistantMessage {
         reasoning: Some("ann@x.org it is".to_owned()),
-        tool_calls: vec![ToolCall::new("a", "mail", r#"{"to":["ann@x.org",7]}"#)],
+        refusal: Some("Not bob@x.org".to_owned()),
+        tool_calls: vec![
+            ToolCall::new("a", "mail", r#"{"to":["ann@x.org",7]}"#),
+            ToolCall::new("b", "mail", r#"{"to": "bob@x.org"#),
+        ],
         ..AssistantMessage::from("To bob@x.org?")
     };
     let image = Content::from_bytes(b"ann@x.org".to_vec(), "image/png");
+    let resource = |body| Content::Resource { uri: "mailto:ann@x.org".to_owned(), media_type: None, body };
+    let link = Content::ResourceLink {
+        uri: "mailto:ann@x.org".to_owned(),
+        name: "bob@x.org".to_owned(),
+        description: Some("from bob@x.org".to_owned()),
+        media_type: None,
+    };
+    let resources = vec![
+        resource(ResourceBody::Text("ann@x.org".to_owned())),
+        resource(ResourceBody::Blob(b"%PDF".as_slice().into())),
+        link,
+    ];
+    let failure = Failure { kind: FailureKind::Failed, message: "no bob@x.org".to_owned() };
+    let done = ToolOutput::structured(json!({"by": "bob@x.org"})).with_warning("ann@x.org is away");
+    let failed = ToolResult { outcome: Outcome::Failed(failure), ..ToolResult::done("b", "mail", "".into()) };
     let request = ChatRequest {
         instructions: Some(Message::system("Ask root@x.org.").into()),
         ..ChatRequest::new([
             Message::user("I am ann@x.org."),
             Message::new(MessageBody::User { content: vec![image] }),
             Message::assistant(reply),
-            Message::tool(ToolResult::done("a", "mail", ToolOutput::structured(json!({"by": "bob@x.org"})))),
+            Message::tool(ToolResult::done("a", "mail", done)),
+            Message::tool(failed),
+            Message::new(MessageBody::User { content: resources }),
         ])
     };
     let before: Vec<_> = request.all_messages().map(|message| Message::clone(message)).collect();
@@ -50,7 +72,7 @@ async fn each_part_of_a_request_is_redacted() {
     assert!(request.all_messages().map(|message| &**message).eq(&before));
     let text = received(&model, 0);
     for (value, placeholder, count) in
-        [("root@", "[EMAIL_1]", 1), ("ann@", "[EMAIL_2]", 3), ("bob@", "[EMAIL_3]", 3)]
+        [("root@", "[EMAIL_I1]", 1), ("ann@", "[EMAIL_1]", 8), ("bob@", "[EMAIL_2]", 8)]
     {
         assert!(!text.contains(value), "{text}");
         assert_eq!(text.matches(placeholder).count(), count, "{text}");
@@ -87,6 +109,33 @@ async fn values_are_restored_in_replies() {
     let request = ChatRequest { response_format: ResponseFormat::JsonObject, ..request };
     let text = model.chat(&request).await.unwrap().message.text();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), json!({"to": "Ann \"A\""}));
+}
+
+/// Instructions that differ in each request do not change the placeholders of the messages. The
+/// placeholder of a value in the instructions keeps its meaning after the conversation has it.
+#[tokio::test]
+async fn instructions_do_not_renumber_the_conversation() {
+    let model = ScriptedModel::new().reply_text("[EMAIL_I1]").reply_text("[EMAIL_I2]");
+    let redacted = model.clone().redacted(names());
+    let request = |instructions: &str, messages: &[&str]| ChatRequest {
+        instructions: Some(Message::system(instructions).into()),
+        ..ChatRequest::new(messages.iter().map(|text| Message::user(*text)))
+    };
+    let first = redacted.chat(&request("Ask root@x.org.", &["ann@x.org"])).await.unwrap();
+    assert_eq!(first.message.text(), "root@x.org");
+    let messages = ["ann@x.org", "root@x.org", "bob@x.org"];
+    let second = redacted.chat(&request("Ask eve@x.org, root@x.org.", &messages)).await.unwrap();
+    assert_eq!(second.message.text(), "root@x.org");
+    expect![[r#"
+        {"role":"system","content":[{"type":"text","text":"Ask [EMAIL_I1]."}]}
+        {"role":"user","content":[{"type":"text","text":"[EMAIL_1]"}]}"#]]
+    .assert_eq(&received(&model, 0));
+    expect![[r#"
+        {"role":"system","content":[{"type":"text","text":"Ask [EMAIL_I1], [EMAIL_2]."}]}
+        {"role":"user","content":[{"type":"text","text":"[EMAIL_1]"}]}
+        {"role":"user","content":[{"type":"text","text":"[EMAIL_2]"}]}
+        {"role":"user","content":[{"type":"text","text":"[EMAIL_3]"}]}"#]]
+    .assert_eq(&received(&model, 1));
 }
 
 /// The mapping is the same for a longer conversation, also after it was saved. A text that looks
@@ -154,6 +203,12 @@ fn detectors_find_addresses_and_card_numbers() {
         ("4111 1111 1111 1111!", "[CARD_1]!"),
         ("4111-1111-1111-1111 and 4111111111111112", "[CARD_1] and 4111111111111112"),
         ("12 34", "12 34"),
+        ("4111 1111 1111 1111 12/27", "[CARD_1] 12/27"),
+        ("4111 1111 1111 1111 123", "[CARD_1] 123"),
+        ("2024-01-01 4111 1111 1111 1111", "2024-01-01 [CARD_1]"),
+        ("3782 822463 10005-4111111111111111", "[CARD_1]-[CARD_2]"),
+        ("0 0 0 0 0 0 0 0 0 0 0 0 0 0", "0 0 0 0 0 0 0 0 0 0 0 0 0 0"),
+        ("ann@example.xn--p1ai a@10.0.0.12", "[EMAIL_1] a@10.0.0.12"),
     ];
     for (text, redacted) in cases {
         let model = ScriptedModel::new().reply_text("Hi.");
@@ -161,6 +216,30 @@ fn detectors_find_addresses_and_card_numbers() {
         let request = ChatRequest::new([Message::user(text)]);
         block_on(model.clone().redacted(redaction).chat(&request)).unwrap();
         assert_eq!(model.requests()[0].messages.iter().next().unwrap().text(), redacted);
+    }
+}
+
+/// The deltas of a streamed call are the arguments of the complete call, also if they are not JSON.
+#[test]
+fn restored_deltas_add_up_to_the_arguments() {
+    let request = ChatRequest::new([Message::user("Ann \"A\", ann@x.org")]);
+    for arguments in [r#"{"to":  "[NAME_1]", "n": 1.0}"#, r#"{"to": "[NAME_1], [EMAIL_1]"#] {
+        let calls = vec![ToolCall::new("a", "mail", arguments)];
+        let message = AssistantMessage { tool_calls: calls, ..AssistantMessage::default() };
+        let model = ScriptedModel::new().reply(ChatResponse::new(message)).redacted(names());
+        let events: Vec<_> = block_on(model.stream(&request).try_collect()).unwrap();
+        let (mut deltas, mut complete) = (String::new(), String::new());
+        for event in events {
+            match event {
+                ChatEvent::ToolCallDelta { arguments, .. } => deltas += &arguments,
+                ChatEvent::Finished(response) => {
+                    complete = response.message.tool_calls[0].arguments.to_string();
+                }
+                _ => {}
+            }
+        }
+        assert!(deltas.contains(r#"Ann \"A\""#), "{deltas}");
+        assert_eq!(deltas, complete);
     }
 }
 
