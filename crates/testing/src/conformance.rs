@@ -1,8 +1,8 @@
 //! Conformance checks for implementations of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
 //! The functions [`tool`], [`source`], [`model`] and [`agent`] each create a check, which uses an
-//! implementation as a program would. [`run_and_stream`] creates a check that streamed and whole
-//! runs of an agent are equal. A check reports violations of the trait's contract, each
+//! implementation as a program would. [`run_and_stream`] creates a check of the equality of
+//! streamed and whole runs of an agent. A check reports violations of the trait's contract, each
 //! with a remedy. Each finding is a bug, but a report without findings does not prove that the
 //! implementation is correct.
 //!

@@ -126,7 +126,7 @@ fn scripts() -> impl Strategy<Value = Script> {
     let dialects = select(vec!["native", "native", "json", "text", "auto"]);
     let limits = (option::of(1_u32..5), option::weighted(0.3, 0_u32..4), any::<bool>());
     let outputs = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    let guardrails = vec!["rewrite", "block", "end", "beside", "call", "result"];
+    let guardrails = vec!["rewrite", "block", "end", "beside", "call", "arguments", "result"];
     let others = (any::<bool>(), any::<bool>(), option::weighted(0.3, select(guardrails)));
     (dialects, vec(replies(), 0..6), limits, outputs, others).prop_map(
         |(
@@ -307,6 +307,11 @@ fn guardrail(name: &str) -> Guardrail {
         "end" => Guardrail::answer("strict", |_, _| async { Ok(Ruling::end()) }),
         "beside" => Guardrail::input("input", |_, _| async { Ok(Ruling::pass()) }).beside_request(),
         "call" => Guardrail::call("calls", |_, _| async { Ok(Ruling::block("Not this call.")) }),
+        "arguments" => Guardrail::call("limit", |mut call, _| {
+            let is_sum = call.arguments.get("x").is_some();
+            call.arguments["x"] = 7.into();
+            ready(Ok(if is_sum { Ruling::rewrite(call.arguments) } else { Ruling::pass() }))
+        }),
         _ => Guardrail::result("results", |result, _| async move {
             Ok(if result.is_success() { Ruling::rewrite("Redacted.".into()) } else { Ruling::pass() })
         }),

@@ -38,10 +38,13 @@ const SAME_OBSERVATIONS: Rule = Rule {
     remedy: "send the same requests and make the same calls, whether or not the events are read",
 };
 
-/// The keys of times and durations in saved data, which differ between two runs.
-const TIME_KEYS: [&str; 4] = ["created_at", "started_at", "duration", "clock"];
+/// The keys of times and durations in saved data. Their values differ between two runs. The second
+/// key is in the same object: in a message, a tool result or the state of a `ReactAgent`. Keys in
+/// other data, such as arguments with a `duration`, are compared.
+const TIME_KEYS: [(&str, &str); 4] =
+    [("created_at", "body"), ("started_at", "call_id"), ("duration", "call_id"), ("clock", "first_message")];
 
-/// The maximum number of times that the check resumes a suspended run.
+/// The maximum number of resumptions of a suspended run.
 const MAX_RESUMPTIONS: usize = 8;
 
 type MakeAgent = dyn Fn() -> Arc<dyn Agent> + Send + Sync;
@@ -80,13 +83,14 @@ pub struct RunAndStreamCheck {
 ///   with the deltas if a guardrail rewrote or blocked it. See also
 ///   [`allow_changed_replies`](RunAndStreamCheck::allow_changed_replies).
 /// - The last partial output is the output.
-/// - A started call has the name and the arguments of its announcement. Calls start in the order of
-///   the transcript.
+/// - A started call has the name and the arguments of its announcement. Arguments from a guardrail
+///   are not compared. Calls start in the order of the transcript.
 /// - A finished call has the recorded result.
 ///
 /// A suspended run is resumed with [decisions](RunAndStreamCheck::decide), and then compared again.
-/// Times and durations are removed before the comparison. Remove other generated data, such as
-/// random ids, with [`normalize`](RunAndStreamCheck::normalize).
+/// The times of messages and tool results and the clock of a checkpoint are removed before the
+/// comparison. Remove other generated data, such as random ids, with
+/// [`normalize`](RunAndStreamCheck::normalize).
 ///
 /// # Examples
 ///
@@ -132,8 +136,8 @@ impl RunAndStreamCheck {
         self
     }
 
-    /// Sets the function that decides about the calls of suspended runs. A run without a decision
-    /// is not resumed. Default: calls that wait for an approval are approved, and other calls are
+    /// Sets the function for decisions about the calls of suspended runs. A run without a decision
+    /// is not resumed. Default: calls waiting for an approval are approved, and other calls are
     /// denied. A run is resumed at most eight times.
     pub fn decide(
         mut self,
@@ -143,10 +147,10 @@ impl RunAndStreamCheck {
         self
     }
 
-    /// Adds data that must be equal after both runs, for example the requests that a model received
-    /// or the records of a [`Recorder`](haft_core::pipeline::Recorder). `observe` is called once
-    /// after `run` and once after `stream`, and returns the data of this run alone. `name` is the
-    /// name of the data in the report.
+    /// Adds data to compare between both runs, for example the requests to a model or the records
+    /// of a [`Recorder`](haft_core::pipeline::Recorder). `observe` is called once after `run` and
+    /// once after `stream`, and returns the data of this run alone. `name` is the name of the data
+    /// in the report.
     pub fn observe<T: Serialize>(
         mut self,
         name: impl Into<String>,
@@ -164,9 +168,9 @@ impl RunAndStreamCheck {
         self
     }
 
-    /// Skips the comparison of the text and the partial outputs in the events with the transcript
-    /// and the answer. Use it for an agent whose validators or hooks change replies after their
-    /// deltas were yielded.
+    /// Skips the comparison of the text, the partial outputs and the announced calls in the events
+    /// with the transcript and the answer. Use it for an agent with validators or hooks that change
+    /// replies after their deltas, for example `after_reply`.
     pub fn allow_changed_replies(mut self) -> Self {
         self.has_changed_replies = true;
         self
@@ -248,8 +252,8 @@ impl RunAndStreamCheck {
         Some(end)
     }
 
-    /// Returns the input that resumes a run that ended with `end`. `None` if the run is not
-    /// suspended, or if there is no decision about its calls.
+    /// Returns the input to resume a run after `end`. `None` if the run is not suspended, or if
+    /// there is no decision about its calls.
     fn resume(&self, end: RunEnd) -> Option<RunInput> {
         let Ok(RunOutput::Suspended(suspended)) = end else { return None };
         let calls = suspended.undecided_calls();
@@ -356,7 +360,11 @@ pub(super) fn to_json(data: &impl Serialize) -> Value {
     fn remove_times(value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                fields.retain(|key, _| !TIME_KEYS.contains(&key.as_str()));
+                for (key, marker) in TIME_KEYS {
+                    if fields.contains_key(marker) {
+                        fields.remove(key);
+                    }
+                }
                 fields.values_mut().for_each(remove_times);
             }
             Value::Array(items) => items.iter_mut().for_each(remove_times),

@@ -1,10 +1,13 @@
 //! The replies in the events of a streamed run, compared with the transcript and the answer.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use haft_core::{
     Message, RunEvent, RunOutput, ToolCall, ToolResult,
-    agent::{GuardrailAction, GuardrailPlace, RunAnswer, StopReason},
+    agent::{AgentErrorKind, GuardrailAction, GuardrailPlace, GuardrailReport, RunAnswer, StopReason},
     content::Content,
     message::MessageBody,
 };
@@ -41,13 +44,23 @@ const SUSPENSION_STREAMED: Rule = Rule {
     remedy: "yield `CallPending` for each call that is suspended",
 };
 
+/// The calls of a transcript with their positions, by call id.
+type Calls<'a> = HashMap<&'a str, (usize, &'a ToolCall)>;
+
+/// The ids of the calls with arguments from a guardrail.
+enum RewrittenCalls<'a> {
+    /// The end of the run contains no reports of guardrails.
+    Unknown,
+    Known(HashSet<&'a str>),
+}
+
 /// The content of the events of a run.
 #[derive(Default)]
 pub(super) struct StreamedRun {
     replies: Vec<StreamedReply>,
     started: Vec<ToolCall>,
     finished: Vec<Arc<ToolResult>>,
-    /// The ids of the calls that were suspended, also in earlier parts of the run.
+    /// The ids of the suspended calls, also in earlier parts of the run.
     pending: Vec<String>,
 }
 
@@ -59,7 +72,7 @@ struct StreamedReply {
     output: Option<Value>,
     is_finished: bool,
     is_rejected: bool,
-    /// The number of calls that started before the reply.
+    /// The number of calls started before the reply.
     started_before: usize,
 }
 
@@ -92,9 +105,9 @@ impl StreamedRun {
         }
     }
 
-    /// Compares the events with the transcript and the output of the run, which ended with `end`.
-    /// Text and outputs are compared if `compares_text` is `true`.
-    pub(super) fn check(&self, end: &RunEnd, compares_text: bool, report: &mut Report) {
+    /// Compares the events with the transcript and the output in `end`, the end of the run. If
+    /// `compares_replies` is `false`, texts, outputs and announced calls are not compared.
+    pub(super) fn check(&self, end: &RunEnd, compares_replies: bool, report: &mut Report) {
         let (messages, answer) = match end {
             Ok(RunOutput::Answer(answer)) => (answer.transcript.messages(), Some(&**answer)),
             Ok(RunOutput::Suspended(suspended)) => {
@@ -107,29 +120,36 @@ impl StreamedRun {
             }
             Err(error) => (error.transcript.messages(), None),
         };
-        self.check_calls(messages, report);
-        if !compares_text {
+        let calls: Calls<'_> = messages
+            .iter()
+            .flat_map(|message| message.tool_calls())
+            .enumerate()
+            .map(|(position, call)| (call.id.as_str(), (position, call)))
+            .collect();
+        self.check_order(&calls, report);
+        self.check_results(messages, report);
+        if !compares_replies {
             return;
         }
+        self.check_announcements(&calls, &rewritten_calls(end), report);
         self.check_texts(messages, answer, report);
         if let Some((answer, reply)) = answer.zip(self.replies.last()) {
             reply.check_answer(answer, report);
         }
     }
 
-    fn check_calls(&self, messages: &[Arc<Message>], report: &mut Report) {
-        let calls: HashMap<_, _> = messages
-            .iter()
-            .flat_map(|message| message.tool_calls())
-            .enumerate()
-            .map(|(position, call)| (call.id.as_str(), (position, call)))
-            .collect();
+    fn check_order(&self, calls: &Calls<'_>, report: &mut Report) {
         let positions: Vec<_> =
             self.started.iter().filter_map(|call| Some(calls.get(&*call.id)?.0)).collect();
         report.require(CALLS_IN_ORDER, positions.is_sorted(), || {
             let ids: Vec<_> = self.started.iter().map(|call| &call.id).collect();
             format!("they start as {ids:?}")
         });
+    }
+
+    /// Compares the announced calls with the started calls and the recorded `calls`. A started call
+    /// in `rewritten` has arguments from a guardrail.
+    fn check_announcements(&self, calls: &Calls<'_>, rewritten: &RewrittenCalls<'_>, report: &mut Report) {
         let announces = self.replies.iter().any(|reply| !reply.calls.is_empty());
         let ends = self.replies.iter().skip(1).map(|reply| reply.started_before).chain([self.started.len()]);
         for (reply, end) in
@@ -138,16 +158,24 @@ impl StreamedRun {
             let started = self.started.get(reply.started_before..end).unwrap_or_default();
             // Calls from the queue of a run are in no reply, and have no announcement.
             for call in started.iter().filter(|call| calls.contains_key(&*call.id)) {
-                let is_announced = reply.calls.iter().any(|announced| announced.is_of(call));
+                let is_announced = reply.calls.iter().any(|announced| {
+                    announced.is_named(call)
+                        && (rewritten.contains(&call.id) || announced.has_arguments(call))
+                });
                 report.require(CALLS_ANNOUNCED, is_announced, || format!("{call:?} is not announced"));
             }
             for announced in &reply.calls {
                 let recorded = calls.get(&*announced.id).map(|(_, call)| *call);
-                report.require(CALLS_ANNOUNCED, recorded.is_none_or(|call| announced.is_of(call)), || {
+                let is_recorded =
+                    recorded.is_none_or(|call| announced.is_named(call) && announced.has_arguments(call));
+                report.require(CALLS_ANNOUNCED, is_recorded, || {
                     format!("{recorded:?} is announced with {} and {}", announced.name, announced.arguments)
                 });
             }
         }
+    }
+
+    fn check_results(&self, messages: &[Arc<Message>], report: &mut Report) {
         for result in &self.finished {
             let recorded = messages.iter().find_map(|message| match message.body() {
                 MessageBody::Tool(recorded) if recorded.call_id == result.call_id => Some(recorded),
@@ -234,16 +262,43 @@ impl StreamedReply {
 }
 
 impl AnnouncedCall {
-    fn is_of(&self, call: &ToolCall) -> bool {
-        let has_same_arguments = || {
-            let arguments = serde_json::from_str::<Value>(&self.arguments);
-            match (arguments, call.arguments.value()) {
-                (Ok(announced), Ok(arguments)) => announced == *arguments,
-                _ => self.arguments == call.arguments.as_str(),
-            }
-        };
-        self.id == call.id && self.name == call.name && has_same_arguments()
+    fn is_named(&self, call: &ToolCall) -> bool {
+        self.id == call.id && self.name == call.name
     }
+
+    fn has_arguments(&self, call: &ToolCall) -> bool {
+        let arguments = serde_json::from_str::<Value>(&self.arguments);
+        match (arguments, call.arguments.value()) {
+            (Ok(announced), Ok(arguments)) => announced == *arguments,
+            _ => self.arguments == call.arguments.as_str(),
+        }
+    }
+}
+
+impl RewrittenCalls<'_> {
+    fn contains(&self, id: &str) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Known(ids) => ids.contains(id),
+        }
+    }
+}
+
+/// Returns the calls with arguments from a guardrail in a run that ended with `end`.
+fn rewritten_calls(end: &RunEnd) -> RewrittenCalls<'_> {
+    let reports = match end {
+        Ok(RunOutput::Answer(answer)) => &answer.guardrails,
+        Ok(RunOutput::Suspended(_)) => return RewrittenCalls::Unknown,
+        Err(error) => match &*error.kind {
+            AgentErrorKind::Guardrail { reports, .. } => reports,
+            _ => return RewrittenCalls::Unknown,
+        },
+    };
+    let is_rewritten = |report: &&GuardrailReport| {
+        report.place == GuardrailPlace::Call && report.action == GuardrailAction::Rewrite
+    };
+    let reports = reports.iter().filter(is_rewritten);
+    RewrittenCalls::Known(reports.filter_map(|report| report.call_id.as_deref()).collect())
 }
 
 /// Returns `true` if a reply in `messages` has the content `output`, before its validation.
