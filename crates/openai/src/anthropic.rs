@@ -82,15 +82,14 @@ pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
         }
     };
     let calls = blocks.iter().filter(|block| block.get("type").is_some_and(|it| it == "tool_use"));
-    calls
-        .map(|block| {
-            let arguments = block
-                .get("input")
-                .filter(|input| !input.is_null())
-                .map_or_else(|| "{}".to_owned(), Value::to_string);
-            Ok(ToolCall::new(required_string(block, "id")?, required_string(block, "name")?, arguments))
-        })
-        .collect()
+    calls.map(decode_tool_call).collect()
+}
+
+/// Decodes `block`, a `tool_use` block.
+pub(crate) fn decode_tool_call(block: &Value) -> Result<ToolCall, ModelError> {
+    let input = block.get("input").filter(|input| !input.is_null());
+    let arguments = input.map_or_else(|| "{}".to_owned(), Value::to_string);
+    Ok(ToolCall::new(required_string(block, "id")?, required_string(block, "name")?, arguments))
 }
 
 /// Encodes the results of all calls of one reply as the next user message. The API requires all
@@ -103,7 +102,7 @@ pub fn encode_tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>
 /// Returns `true` if `piece` is an image in a format that the Messages API accepts. The API returns
 /// 400 for other formats, and a rejected image in the conversation would make all later requests
 /// fail.
-fn is_supported_image(piece: &Content) -> bool {
+pub(crate) fn is_supported_image(piece: &Content) -> bool {
     let Content::Image { media_type, .. } = piece else { return false };
     matches!(media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
@@ -116,7 +115,12 @@ fn encode_tool_result(result: &ToolResult) -> Value {
         }
         other => json!({"type": "text", "text": other.as_text()}),
     });
-    let mut block = json!({"type": "tool_result", "tool_use_id": result.call_id, "content": content});
+    tool_result_block(result, &result.call_id, content)
+}
+
+/// Returns the `tool_result` block for the call with the id `call_id`.
+pub(crate) fn tool_result_block(result: &ToolResult, call_id: &str, content: Value) -> Value {
+    let mut block = json!({"type": "tool_result", "tool_use_id": call_id, "content": content});
     if let (Some(_), Value::Object(block)) = (result.failure(), &mut block) {
         block.insert("is_error".to_owned(), Value::Bool(true));
     }

@@ -25,11 +25,13 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::origin::Origin;
 
+pub(crate) use content::{Medium, REMOTE_IMAGE, UNNAMED_DOCUMENT, remote_image_url};
 pub(crate) use input::{Input, encode_tool_result};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
 #[cfg(feature = "async-openai")]
 pub(crate) use message::encode_message_with;
+pub(crate) use message::valid_name;
 pub use message::{encode_message, encode_messages};
 #[cfg(feature = "client")]
 pub(crate) use response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};

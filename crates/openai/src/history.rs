@@ -14,11 +14,13 @@
 //! Reading is lenient: fields may be missing, content may be a string or a list of parts. Signed or
 //! encrypted reasoning and unknown parts of an assistant message are kept as
 //! [`ProviderData`](haft_core::message::ProviderData). Only the format that they came from writes
-//! them back. All other unknown parts are listed in [`History::omitted`].
+//! them back. All other unknown parts, and unknown fields of known parts, are listed in
+//! [`History::omitted`]. Metadata of a message or item, such as its id, status, model and usage, is
+//! not part of the history.
 //!
 //! Reading a written history gives equal messages, as far as the format can express them. Tool
 //! results contain no time, so they start at the Unix epoch. A link with the media type `image/*`
-//! represents an image by its URL.
+//! represents an image by its URL. A request sends it as an image too, if the model reads images.
 //!
 //! # Examples
 //!
@@ -51,7 +53,11 @@ mod chat_completions;
 mod content;
 mod responses;
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    time::Duration,
+};
 
 use haft_core::{
     Message, Timestamp, ToolOutput, ToolResult, Transcript,
@@ -91,14 +97,14 @@ impl History {
 #[non_exhaustive]
 pub struct Omission {
     /// The path of the part, such as `messages/0/content/1`.
-    pub place: String,
+    pub path: String,
     /// The reason as text.
     pub reason: String,
 }
 
 impl fmt::Display for Omission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.reason)
+        write!(f, "{}: {}", self.path, self.reason)
     }
 }
 
@@ -107,21 +113,21 @@ impl fmt::Display for Omission {
 #[non_exhaustive]
 pub struct HistoryError {
     /// The path of the malformed value, such as `messages/3/tool_calls/0`.
-    pub place: String,
+    pub path: String,
     /// The problem as text.
     pub problem: String,
 }
 
 impl fmt::Display for HistoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.problem)
+        write!(f, "{}: {}", self.path, self.problem)
     }
 }
 
 impl std::error::Error for HistoryError {}
 
-fn error<T>(place: impl fmt::Display, problem: impl fmt::Display) -> Result<T, HistoryError> {
-    Err(HistoryError { place: place.to_string(), problem: problem.to_string() })
+fn error<T>(path: impl fmt::Display, problem: impl fmt::Display) -> Result<T, HistoryError> {
+    Err(HistoryError { path: path.to_string(), problem: problem.to_string() })
 }
 
 /// The state of the reader of one history.
@@ -130,6 +136,8 @@ struct Reader {
     history: History,
     /// The tool names of the calls read so far, by call id.
     calls: HashMap<String, String>,
+    /// The ids of the omitted calls.
+    omitted_calls: HashSet<String>,
 }
 
 impl Reader {
@@ -140,17 +148,25 @@ impl Reader {
         self.history.messages.push(message);
     }
 
-    fn omit(&mut self, place: impl fmt::Display, reason: impl fmt::Display) {
-        self.history.omitted.push(Omission { place: place.to_string(), reason: reason.to_string() });
+    fn omit(&mut self, path: impl fmt::Display, reason: impl fmt::Display) {
+        self.history.omitted.push(Omission { path: path.to_string(), reason: reason.to_string() });
     }
 
-    /// Lists the fields of `object` that are not in `known` as omitted. Null and empty lists are
-    /// ignored.
-    fn omit_unknown_fields(&mut self, place: impl fmt::Display, object: &Value, known: &[&str]) {
+    /// Lists the fields of `object` that are not in `known` as omitted. A field of an inner object is
+    /// known by its path, such as `image_url/url`. Null and empty lists are ignored.
+    fn omit_unknown_fields(&mut self, path: &str, object: &Value, known: &[&str]) {
         for (key, value) in object.as_object().into_iter().flatten() {
             let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-            if !is_empty && !known.contains(&key.as_str()) {
-                self.omit(format_args!("{place}/{key}"), "the field is not supported");
+            if is_empty || known.contains(&key.as_str()) {
+                continue;
+            }
+            let path = format!("{path}/{key}");
+            let inner = known.iter().filter_map(|known| known.strip_prefix(key)?.strip_prefix('/'));
+            let inner: Vec<_> = inner.collect();
+            if inner.is_empty() {
+                self.omit(path, "the field is not supported");
+            } else {
+                self.omit_unknown_fields(&path, value, &inner);
             }
         }
     }
@@ -177,7 +193,7 @@ impl Reader {
     }
 }
 
-/// Returns the list in `json`: `json` itself, or its member `key`. `place` is the path of the list.
+/// Returns the list in `json`: `json` itself, or its member `key`. `path` is the path of the list.
 fn list_in<'a>(json: &'a Value, key: &str) -> Result<&'a [Value], HistoryError> {
     match json.as_array().or_else(|| json.get(key)?.as_array()) {
         Some(list) => Ok(list),
@@ -189,10 +205,10 @@ fn text_of<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// Returns the required string `key` of `value`, which is at `place`.
-fn required<'a>(value: &'a Value, key: &str, place: &str) -> Result<&'a str, HistoryError> {
+/// Returns the required string `key` of `value`, which is at `path`.
+fn required<'a>(value: &'a Value, key: &str, path: &str) -> Result<&'a str, HistoryError> {
     match text_of(value, key) {
         Some(text) => Ok(text),
-        None => error(place, format_args!("the string `{key}` is missing")),
+        None => error(path, format_args!("the string `{key}` is missing")),
     }
 }

@@ -23,12 +23,16 @@ pub(crate) fn encode_result_content(
 ) -> Value {
     let content = result.output().map(|output| output.content.as_slice()).unwrap_or_default();
     if content.iter().any(is_readable) {
-        let warnings = result.warnings.join("; ");
-        let warnings = (!warnings.is_empty()).then(|| Content::text(format!("Warning: {warnings}")));
-        content.iter().chain(&warnings).map(form).collect()
+        content.iter().chain(&warnings_of(result)).map(form).collect()
     } else {
         Value::String(result.model_text().into_owned())
     }
+}
+
+/// Returns the warnings of `result` as a text. `None` if there are none.
+pub(crate) fn warnings_of(result: &ToolResult) -> Option<Content> {
+    let warnings = result.warnings.join("; ");
+    (!warnings.is_empty()).then(|| Content::text(format!("Warning: {warnings}")))
 }
 
 /// Returns the string field `key` of `part`, an encoded tool call. Returns an error if the field is

@@ -5,6 +5,12 @@ use serde::Serialize;
 
 use super::EncodingOptions;
 
+/// The file name of a document without a name. The API requires a name.
+pub(crate) const UNNAMED_DOCUMENT: &str = "document.pdf";
+
+/// The media type of a link that represents an image by its URL.
+pub(crate) const REMOTE_IMAGE: &str = "image/*";
+
 /// The `content` field of a message. Content without media is sent as a string, because many
 /// servers accept only strings.
 #[derive(Serialize)]
@@ -42,10 +48,24 @@ pub(super) struct File {
 }
 
 /// An image, an audio clip or a PDF document, before it is encoded for one of the APIs.
-pub(super) enum Medium<'a> {
-    Image { data: &'a BinaryData, media_type: &'a str },
-    Audio { data: &'a BinaryData, format: &'a str },
-    File { data: &'a BinaryData, media_type: &'a str, name: Cow<'a, str> },
+pub(crate) enum Medium<'a> {
+    Image {
+        data: &'a BinaryData,
+        media_type: &'a str,
+    },
+    /// An image at a URL, which the server fetches.
+    RemoteImage {
+        url: &'a str,
+    },
+    Audio {
+        data: &'a BinaryData,
+        format: &'a str,
+    },
+    File {
+        data: &'a BinaryData,
+        media_type: &'a str,
+        name: Cow<'a, str>,
+    },
 }
 
 impl<'a> Medium<'a> {
@@ -58,6 +78,10 @@ impl<'a> Medium<'a> {
             | Content::Blob { data, media_type } => (data, media_type.as_str(), None),
             Content::Resource { uri, media_type, body: ResourceBody::Blob(data) } => {
                 (data, media_type.as_deref()?, Some(uri))
+            }
+            Content::ResourceLink { .. } => {
+                let url = remote_image_url(piece).filter(|_| encoding.sends_images)?;
+                return Some(Self::RemoteImage { url });
             }
             _ => return None,
         };
@@ -77,7 +101,7 @@ impl<'a> Medium<'a> {
     }
 
     /// Encodes `data` as a `data:` URL.
-    pub(super) fn data_url(data: &BinaryData, media_type: &str) -> String {
+    pub(crate) fn data_url(data: &BinaryData, media_type: &str) -> String {
         format!("data:{media_type};base64,{}", data.to_base64())
     }
 }
@@ -106,11 +130,21 @@ fn audio_format(subtype: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns a file name, because the API requires one: the last path segment of `uri`, or
-/// `document.pdf`.
+/// Returns the URL of an image that is represented by a link. Links with other media types, for
+/// example from tools, are sent as text, because the server may be unable to fetch them.
+pub(crate) fn remote_image_url(piece: &Content) -> Option<&str> {
+    match piece {
+        Content::ResourceLink { uri, media_type: Some(media_type), .. } if media_type == REMOTE_IMAGE => {
+            Some(uri)
+        }
+        _ => None,
+    }
+}
+
+/// Returns a file name: the last path segment of `uri`, or [`UNNAMED_DOCUMENT`].
 fn file_name(uri: Option<&String>) -> Cow<'_, str> {
     let name = uri.and_then(|uri| uri.trim_end_matches('/').rsplit('/').next());
-    name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed("document.pdf"), Cow::Borrowed)
+    name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed(UNNAMED_DOCUMENT), Cow::Borrowed)
 }
 
 impl<'a> WireContent<'a> {
@@ -158,6 +192,7 @@ impl From<Medium<'_>> for Part<'_> {
             Medium::Image { data, media_type } => {
                 Self::ImageUrl { image_url: ImageUrl { url: Medium::data_url(data, media_type) } }
             }
+            Medium::RemoteImage { url } => Self::ImageUrl { image_url: ImageUrl { url: url.to_owned() } },
             Medium::Audio { data, format } => {
                 Self::InputAudio { input_audio: Audio { data: data.to_base64(), format: format.to_owned() } }
             }

@@ -103,7 +103,10 @@ fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
 
 /// Returns `true` if `piece` is sent as an image or a file. The Responses API accepts no audio.
 fn is_media(piece: &Content, encoding: &EncodingOptions) -> bool {
-    matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
+    matches!(
+        Medium::of(piece, encoding),
+        Some(Medium::Image { .. } | Medium::RemoteImage { .. } | Medium::File { .. })
+    )
 }
 
 fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
@@ -111,6 +114,7 @@ fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
         Some(Medium::Image { data, media_type }) => {
             json!({"type": "input_image", "image_url": Medium::data_url(data, media_type)})
         }
+        Some(Medium::RemoteImage { url }) => json!({"type": "input_image", "image_url": url}),
         Some(Medium::File { data, media_type, name }) => {
             json!({"type": "input_file", "filename": name, "file_data": Medium::data_url(data, media_type)})
         }

@@ -21,8 +21,8 @@ use crate::reply::CHAT_DATA_KEY;
 
 /// Encodes `message` for the Chat Completions API.
 ///
-/// Images (except SVG), audio (WAV and MP3) and PDF documents in a user message are sent as data.
-/// Other content is sent as text or as a short description. A tool result is sent as text, because
+/// Images (except SVG), audio (WAV and MP3) and PDF documents in a user message are sent as data. A
+/// link with the media type `image/*` is sent as the URL of an image. Other content is sent as text or as a short description. A tool result is sent as text, because
 /// the API accepts no other content in a tool message. Use [`encode_messages`] to also send the
 /// media of tool results.
 ///
@@ -301,7 +301,7 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
 ///
 /// A model may call a tool with an invalid name. Servers reject such a name in the message history,
 /// so every later request of the conversation would fail.
-pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
     } else {

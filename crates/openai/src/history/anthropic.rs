@@ -1,9 +1,12 @@
 //! Histories of Anthropic's Messages API.
 
-use std::{borrow::Borrow, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    sync::Arc,
+};
 
 use haft_core::{
-    Message, ToolCall, ToolResult,
+    Message, ToolName, ToolResult,
     content::{Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
 };
@@ -11,8 +14,17 @@ use serde_json::{Map, Value, json};
 
 use super::{
     History, HistoryError, Reader,
-    content::{as_document, media, remote_image, remote_image_url, write_content},
+    content::{PartReader, as_document, media, remote_image, write_content, write_result_content},
     error, list_in, required, text_of,
+};
+use crate::{
+    anthropic::{decode_tool_call, is_supported_image, tool_result_block},
+    format::{remote_image_url, valid_name},
+};
+
+const BLOCKS: PartReader = PartReader {
+    read: read_block,
+    fields: &["type", "text", "source/type", "source/media_type", "source/data", "source/url", "title"],
 };
 
 /// The key of the content blocks of a reply in its provider data.
@@ -32,19 +44,19 @@ const THOUGHT_SEPARATOR: &str = "\n\n";
 /// ``messages/1/content/0: the string `id` is missing``.
 pub fn from_anthropic(json: &Value) -> Result<History, HistoryError> {
     let mut reader = Reader::default();
-    let content = reader.read_content(json.get("system"), "system", read_block)?;
+    let content = reader.read_content(json.get("system"), "system", &BLOCKS)?;
     if !content.is_empty() {
         reader.push(Message::new(MessageBody::System { content }));
     }
     for (index, message) in list_in(json, "messages")?.iter().enumerate() {
-        let place = format!("messages/{index}");
-        match required(message, "role", &place)? {
-            "user" => reader.read_user(message, &place)?,
+        let path = format!("messages/{index}");
+        match required(message, "role", &path)? {
+            "user" => reader.read_user(message, &path)?,
             "assistant" => {
-                let reply = reader.read_blocks(message, &place)?;
+                let reply = reader.read_blocks(message, &path)?;
                 reader.push(Message::assistant(reply));
             }
-            other => return error(place, format_args!("the role `{other}` is unknown")),
+            other => return error(path, format_args!("the role `{other}` is unknown")),
         }
     }
     Ok(reader.history)
@@ -55,6 +67,10 @@ pub fn from_anthropic(json: &Value) -> Result<History, HistoryError> {
 ///
 /// Results and the user message after them are one message, as the API requires. Reasoning is
 /// written only if it came from this API, which rejects other reasoning.
+///
+/// Other data that the API rejects is changed: empty texts and messages are omitted, images and
+/// documents in other formats are written as text, and call ids and tool names are converted to
+/// valid ones.
 pub fn to_anthropic<M: Borrow<Arc<Message>>>(messages: impl IntoIterator<Item = M>) -> Value {
     let (mut system, mut written) = (Vec::new(), Vec::<Value>::new());
     let mut follows_result = false;
@@ -66,11 +82,17 @@ pub fn to_anthropic<M: Borrow<Arc<Message>>>(messages: impl IntoIterator<Item = 
                 continue;
             }
             MessageBody::Assistant(reply) => {
-                follows_result = false;
-                written.push(json!({"role": "assistant", "content": write_reply(reply)}));
+                let content = write_reply(reply);
+                if content.as_array().is_none_or(|blocks| !blocks.is_empty()) {
+                    follows_result = false;
+                    written.push(json!({"role": "assistant", "content": content}));
+                }
                 continue;
             }
-            MessageBody::User { content } => (false, write_content(content, write_block)),
+            MessageBody::User { content } => match write_blocks(content) {
+                Some(content) => (false, content),
+                None => continue,
+            },
             MessageBody::Tool(result) => (true, json!([write_result(result)])),
         };
         match written.last_mut().and_then(|last| last["content"].as_array_mut()) {
@@ -83,43 +105,32 @@ pub fn to_anthropic<M: Borrow<Arc<Message>>>(messages: impl IntoIterator<Item = 
         follows_result = is_result;
     }
     let mut request = Map::new();
-    if !system.is_empty() {
-        request.insert("system".to_owned(), write_content(&system, write_block));
+    if let Some(system) = write_blocks(&system) {
+        request.insert("system".to_owned(), system);
     }
     request.insert("messages".to_owned(), Value::Array(written));
     Value::Object(request)
 }
 
 impl Reader {
-    fn read_user(&mut self, message: &Value, place: &str) -> Result<(), HistoryError> {
-        let place = format!("{place}/content");
+    fn read_user(&mut self, message: &Value, path: &str) -> Result<(), HistoryError> {
+        let path = format!("{path}/content");
         let Some(Value::Array(blocks)) = message.get("content") else {
-            let content = self.read_content(message.get("content"), &place, read_block)?;
+            let content = self.read_content(message.get("content"), &path, &BLOCKS)?;
             self.push(Message::new(MessageBody::User { content }));
             return Ok(());
         };
         let mut user = Vec::new();
         for (index, block) in blocks.iter().enumerate() {
-            let place = format!("{place}/{index}");
+            let path = format!("{path}/{index}");
             if text_of(block, "type") == Some("tool_result") {
-                let content =
-                    self.read_content(block.get("content"), &format!("{place}/content"), read_block)?;
+                let content = self.read_content(block.get("content"), &format!("{path}/content"), &BLOCKS)?;
                 let is_error = block.get("is_error") == Some(&Value::Bool(true));
-                self.push_result(required(block, "tool_use_id", &place)?, None, content, is_error);
-                self.omit_unknown_fields(&place, block, &["type", "tool_use_id", "content", "is_error"]);
+                self.push_result(required(block, "tool_use_id", &path)?, None, content, is_error);
+                self.omit_unknown_fields(&path, block, &["type", "tool_use_id", "content", "is_error"]);
                 continue;
             }
-            match read_block(block) {
-                Ok(Some(piece)) => {
-                    self.omit_unknown_fields(&place, block, &["type", "text", "source", "title"]);
-                    user.push(piece);
-                }
-                Ok(None) => {
-                    let kind = text_of(block, "type").unwrap_or("without a type");
-                    self.omit(&place, format_args!("the block `{kind}` is not supported"));
-                }
-                Err(problem) => return error(place, problem),
-            }
+            user.extend(self.read_part(block, &path, &BLOCKS)?);
         }
         if !user.is_empty() || blocks.is_empty() {
             self.push(Message::new(MessageBody::User { content: user }));
@@ -128,30 +139,29 @@ impl Reader {
     }
 
     /// Reads the content of a reply.
-    fn read_blocks(&mut self, message: &Value, place: &str) -> Result<AssistantMessage, HistoryError> {
-        let place = format!("{place}/content");
+    fn read_blocks(&mut self, message: &Value, path: &str) -> Result<AssistantMessage, HistoryError> {
+        let path = format!("{path}/content");
         let blocks = match message.get("content") {
             Some(Value::Array(blocks)) => blocks,
             other => {
-                let content = self.read_content(other, &place, read_block)?;
+                let content = self.read_content(other, &path, &BLOCKS)?;
                 return Ok(AssistantMessage { content, ..AssistantMessage::default() });
             }
         };
         let mut reply = AssistantMessage::default();
         let mut thoughts = Vec::new();
         for (index, block) in blocks.iter().enumerate() {
-            let place = format!("{place}/{index}");
+            let path = format!("{path}/{index}");
             match text_of(block, "type") {
-                Some("text") => reply.content.push(Content::text(required(block, "text", &place)?)),
-                Some("thinking") => thoughts.push(required(block, "thinking", &place)?),
+                Some("text") => reply.content.push(Content::text(required(block, "text", &path)?)),
+                Some("thinking") => thoughts.push(required(block, "thinking", &path)?),
                 Some("tool_use") => {
-                    let input = block.get("input").filter(|input| !input.is_null());
-                    let arguments = input.map_or_else(|| "{}".to_owned(), Value::to_string);
-                    let (id, name) = (required(block, "id", &place)?, required(block, "name", &place)?);
-                    reply.tool_calls.push(ToolCall::new(id, name, arguments));
+                    required(block, "id", &path)?;
+                    required(block, "name", &path)?;
+                    reply.tool_calls.push(decode_tool_call(block).or_else(|problem| error(&path, problem))?);
                 }
                 Some(_) => {}
-                None => return error(place, "the string `type` is missing"),
+                None => return error(path, "the string `type` is missing"),
             }
         }
         reply.reasoning = Some(thoughts.join(THOUGHT_SEPARATOR)).filter(|thought| !thought.is_empty());
@@ -201,31 +211,54 @@ fn write_block(piece: &Content) -> Value {
         None => json!({"type": "document", "source": source}),
     };
     match (piece, as_document(piece)) {
-        (Content::Image { data, media_type }, _) => {
+        (Content::Image { data, media_type }, _) if is_supported_image(piece) => {
             let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});
             json!({"type": "image", "source": source})
         }
-        (_, Some((data, media_type, name))) => {
+        (_, Some((data, media_type @ "application/pdf", name))) => {
             titled(json!({"type": "base64", "media_type": media_type, "data": data.to_base64()}), name)
         }
-        (Content::Resource { uri, media_type, body: ResourceBody::Text(text) }, None) => {
-            let media_type = media_type.as_deref().unwrap_or("text/plain");
-            titled(json!({"type": "text", "media_type": media_type, "data": text}), Some(uri))
+        (Content::Resource { uri, body: ResourceBody::Text(text), .. }, None) if !text.trim().is_empty() => {
+            // The API accepts no other media type for text.
+            titled(json!({"type": "text", "media_type": "text/plain", "data": text}), Some(uri))
         }
-        (other, None) => json!({"type": "text", "text": other.as_text()}),
+        (other, _) => json!({"type": "text", "text": other.as_text()}),
     }
 }
 
 fn write_result(result: &ToolResult) -> Value {
-    let mut block = json!({"type": "tool_result", "tool_use_id": result.call_id});
-    block["content"] = match result.output() {
-        Some(output) => write_content(&output.content, write_block),
-        None => json!(result.model_text()),
+    let content = match write_result_content(result, write_block) {
+        Value::Array(blocks) => Value::Array(blocks.into_iter().filter(has_content).collect()),
+        text => text,
     };
-    if result.failure().is_some() {
-        block["is_error"] = json!(true);
+    tool_result_block(result, &valid_id(&result.call_id), content)
+}
+
+/// Writes `content` without empty texts, because the API rejects them. Returns `None` if nothing is
+/// left.
+fn write_blocks(content: &[Content]) -> Option<Value> {
+    match write_content(content, write_block) {
+        Value::Array(blocks) => {
+            let blocks: Vec<_> = blocks.into_iter().filter(has_content).collect();
+            (!blocks.is_empty()).then_some(Value::Array(blocks))
+        }
+        text => text.as_str().is_some_and(|text| !text.trim().is_empty()).then_some(text),
     }
-    block
+}
+
+/// Returns `false` for a block with an empty text.
+fn has_content(block: &Value) -> bool {
+    text_of(block, "text").is_none_or(|text| !text.trim().is_empty())
+}
+
+/// Returns `id`, or a valid call id derived from it. The API accepts letters, digits, `_` and `-`.
+fn valid_id(id: &str) -> Cow<'_, str> {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+    if !id.is_empty() && id.chars().all(is_allowed) {
+        Cow::Borrowed(id)
+    } else {
+        Cow::Owned(ToolName::sanitize(id).as_str().to_owned())
+    }
 }
 
 /// Writes the content of `reply`: its original blocks, if its text and its calls are unchanged.
@@ -234,7 +267,7 @@ fn write_reply(reply: &AssistantMessage) -> Value {
     let canonical = canonical_blocks(reply);
     let Some(stored) = stored else {
         return match (reply.content.as_slice(), reply.tool_calls.as_slice()) {
-            ([Content::Text { text }], []) => json!(text),
+            ([Content::Text { text }], []) if !text.trim().is_empty() => json!(text),
             _ => Value::Array(canonical),
         };
     };
@@ -278,7 +311,8 @@ fn canonical_blocks(reply: &AssistantMessage) -> Vec<Value> {
             _ if call.arguments.trim().is_empty() => json!({}),
             _ => json!({"malformed_arguments": &*call.arguments}),
         };
-        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+        json!({"type": "tool_use", "id": valid_id(&call.id), "name": valid_name(&call.name), "input": input})
     });
-    reply.content.iter().map(write_block).chain(refusal).chain(calls).collect()
+    let texts = reply.content.iter().map(write_block).chain(refusal).filter(has_content);
+    texts.chain(calls).collect()
 }

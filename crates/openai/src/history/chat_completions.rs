@@ -12,13 +12,33 @@ use serde_json::{Map, Value, json};
 
 use super::{
     History, HistoryError, NAME_KEY, Reader,
-    content::{
-        UNNAMED_DOCUMENT, as_document, data_url, document, image_from_url, media, remote_image_url,
-        write_content,
-    },
+    content::{PartReader, as_document, document, image_from_url, media, write_content},
     error, list_in, required, text_of,
 };
-use crate::{decode_message, encode_message, encode_messages};
+use crate::{
+    decode_message, encode_message, encode_messages,
+    format::{Medium, UNNAMED_DOCUMENT, remote_image_url},
+};
+
+const PARTS: PartReader = PartReader {
+    read: read_part,
+    fields: &[
+        "type",
+        "text",
+        "image_url/url",
+        "input_audio/data",
+        "input_audio/format",
+        "file/file_data",
+        "file/filename",
+    ],
+};
+
+/// The supported fields of system, user and tool messages.
+const MESSAGE_FIELDS: [&str; 4] = ["role", "name", "content", "tool_call_id"];
+
+/// The supported fields of a call.
+const CALL_FIELDS: [&str; 6] =
+    ["id", "type", "index", "function/name", "function/arguments", "extra_content"];
 
 /// The supported fields of an assistant message.
 const ASSISTANT_FIELDS: [&str; 11] = [
@@ -39,7 +59,7 @@ const ASSISTANT_FIELDS: [&str; 11] = [
 ///
 /// A `developer` message becomes a system message. The `name` of a message is its metadata
 /// [`NAME_KEY`]. The messages `function` and the field `function_call` of older versions are
-/// supported.
+/// supported. Calls of custom tools, which have free text as input, are omitted with their results.
 ///
 /// # Errors
 ///
@@ -61,57 +81,73 @@ pub fn to_chat_completions<M: Borrow<Arc<Message>>>(messages: impl IntoIterator<
     let messages: Vec<_> = messages.into_iter().map(|message| Arc::clone(message.borrow())).collect();
     let is_result = |message: &Arc<Message>| matches!(message.body(), MessageBody::Tool(_));
     let groups = messages.chunk_by(|one, next| is_result(one) && is_result(next));
-    groups
-        .flat_map(|group| match group {
-            [message] if !is_result(message) => vec![write_message(message)],
-            results => encode_messages(results),
-        })
-        .collect()
+    groups.flat_map(write_group).collect()
 }
 
 impl Reader {
-    fn read_chat_message(&mut self, message: &Value, place: &str) -> Result<(), HistoryError> {
+    fn read_chat_message(&mut self, message: &Value, path: &str) -> Result<(), HistoryError> {
         let name = text_of(message, "name");
-        let content_place = format!("{place}/content");
+        let content_path = format!("{path}/content");
         let content = message.get("content");
-        let body = match required(message, "role", place)? {
+        let role = required(message, "role", path)?;
+        if role == "tool"
+            && text_of(message, "tool_call_id").is_some_and(|id| self.omitted_calls.contains(id))
+        {
+            self.omit(path, "the result belongs to an omitted call");
+            return Ok(());
+        }
+        if role != "assistant" {
+            self.omit_unknown_fields(path, message, &MESSAGE_FIELDS);
+        }
+        let body = match role {
             "system" | "developer" => {
-                MessageBody::System { content: self.read_content(content, &content_place, read_part)? }
+                MessageBody::System { content: self.read_content(content, &content_path, &PARTS)? }
             }
-            "user" => MessageBody::User { content: self.read_content(content, &content_place, read_part)? },
-            "assistant" => MessageBody::Assistant(self.read_reply(message, place)?),
+            "user" => MessageBody::User { content: self.read_content(content, &content_path, &PARTS)? },
+            "assistant" => MessageBody::Assistant(self.read_reply(message, path)?),
             "tool" => {
-                let content = self.read_content(content, &content_place, read_part)?;
-                self.push_result(required(message, "tool_call_id", place)?, name, content, false);
+                let content = self.read_content(content, &content_path, &PARTS)?;
+                self.push_result(required(message, "tool_call_id", path)?, name, content, false);
                 return Ok(());
             }
             "function" => {
-                let content = self.read_content(content, &content_place, read_part)?;
-                let name = required(message, "name", place)?;
+                let content = self.read_content(content, &content_path, &PARTS)?;
+                let name = required(message, "name", path)?;
                 let id = self.history.messages.iter().rev().flat_map(Message::tool_calls);
                 let id = id.into_iter().find(|call| call.name == name).map(|call| call.id.clone());
                 self.push_result(&id.unwrap_or_default(), Some(name), content, false);
                 return Ok(());
             }
-            other => return error(place, format_args!("the role `{other}` is unknown")),
+            other => return error(path, format_args!("the role `{other}` is unknown")),
         };
         let named = name.map(|name| Map::from_iter([(NAME_KEY.to_owned(), name.into())]));
         self.push(Message::new(body).with_metadata(named.unwrap_or_default()));
         Ok(())
     }
 
-    fn read_reply(&mut self, message: &Value, place: &str) -> Result<AssistantMessage, HistoryError> {
+    fn read_reply(&mut self, message: &Value, path: &str) -> Result<AssistantMessage, HistoryError> {
+        let mut calls = Vec::new();
         for (index, call) in
             message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate()
         {
-            let place = format!("{place}/tool_calls/{index}");
-            let Some(function) = call.get("function") else {
-                return error(place, "expected an object with `function`");
-            };
-            required(function, "name", &place)?;
+            let path = format!("{path}/tool_calls/{index}");
+            match (call.get("function").filter(|it| !it.is_null()), text_of(call, "type")) {
+                (Some(function), _) => drop(required(function, "name", &path)?),
+                (None, None | Some("function")) => return error(path, "expected an object with `function`"),
+                (None, Some(kind)) => {
+                    self.omit(path, format_args!("the call `{kind}` is not supported"));
+                    self.omitted_calls.extend(text_of(call, "id").map(str::to_owned));
+                    continue;
+                }
+            }
+            self.omit_unknown_fields(&path, call, &CALL_FIELDS);
+            calls.push(call.clone());
         }
-        self.omit_unknown_fields(place, message, &ASSISTANT_FIELDS);
+        self.omit_unknown_fields(path, message, &ASSISTANT_FIELDS);
         let mut message = message.clone();
+        if !calls.is_empty() || message["tool_calls"].is_array() {
+            message["tool_calls"] = calls.into();
+        }
         let mut pieces = None;
         if let Some(Value::Array(parts)) = message.get("content") {
             let refusal = parts.iter().find_map(|part| text_of(part, "refusal")).map(str::to_owned);
@@ -119,7 +155,7 @@ impl Reader {
             let texts: Vec<_> = parts.iter().filter(|part| part.get("refusal").is_none()).cloned().collect();
             if !has_thinking {
                 let content = Value::Array(texts);
-                pieces = Some(self.read_content(Some(&content), &format!("{place}/content"), read_part)?);
+                pieces = Some(self.read_content(Some(&content), &format!("{path}/content"), &PARTS)?);
                 message["content"] = Value::Null;
             }
             if let Some(refusal) = refusal {
@@ -135,7 +171,7 @@ impl Reader {
             message["content"] = Value::Null;
         }
         let decoded = decode_message(&message);
-        let mut reply = decoded.or_else(|problem| error(place, problem))?;
+        let mut reply = decoded.or_else(|problem| error(path, problem))?;
         reply.content = pieces.unwrap_or(reply.content);
         Ok(reply)
     }
@@ -165,7 +201,9 @@ fn read_part(part: &Value) -> Result<Option<Content>, String> {
     }
 }
 
-fn write_message(message: &Message) -> Value {
+/// Writes `group`, adjacent results or another message.
+fn write_group(group: &[Arc<Message>]) -> Vec<Value> {
+    let Some(message) = group.first() else { return Vec::new() };
     let mut written = match message.body() {
         MessageBody::System { content } => {
             json!({"role": "system", "content": write_content(content, write_part)})
@@ -174,12 +212,12 @@ fn write_message(message: &Message) -> Value {
             json!({"role": "user", "content": write_content(content, write_part)})
         }
         MessageBody::Assistant(reply) => write_reply(message, reply),
-        MessageBody::Tool(_) => encode_message(message),
+        MessageBody::Tool(_) => return encode_messages(group),
     };
     if let Some(name) = message.metadata_value(NAME_KEY) {
         written["name"] = name.clone();
     }
-    written
+    vec![written]
 }
 
 /// Writes `reply`. Unlike a request, a history contains the reasoning as text, and the names and
@@ -211,7 +249,7 @@ fn write_part(piece: &Content) -> Value {
     }
     match (piece, as_document(piece)) {
         (Content::Image { data, media_type }, _) => {
-            json!({"type": "image_url", "image_url": {"url": data_url(data, media_type)}})
+            json!({"type": "image_url", "image_url": {"url": Medium::data_url(data, media_type)}})
         }
         (Content::Audio { data, media_type }, _) => {
             let format = match media_type.strip_prefix("audio/").unwrap_or(media_type) {
@@ -222,7 +260,7 @@ fn write_part(piece: &Content) -> Value {
         }
         (_, Some((data, media_type, name))) => {
             let name = name.unwrap_or(UNNAMED_DOCUMENT);
-            json!({"type": "file", "file": {"filename": name, "file_data": data_url(data, media_type)}})
+            json!({"type": "file", "file": {"filename": name, "file_data": Medium::data_url(data, media_type)}})
         }
         (other, None) => json!({"type": "text", "text": other.as_text()}),
     }

@@ -1,45 +1,64 @@
 //! Pieces of content in the three formats.
 
-use haft_core::content::{BinaryData, Content, ResourceBody};
+use haft_core::{
+    ToolResult,
+    content::{BinaryData, Content, ResourceBody},
+};
 use serde_json::{Value, json};
 
 use super::{HistoryError, Reader, error, text_of};
+use crate::{
+    format::{REMOTE_IMAGE, UNNAMED_DOCUMENT},
+    tool_json::warnings_of,
+};
 
-/// The media type of a link that represents an image by its URL.
-const REMOTE_IMAGE: &str = "image/*";
-
-/// The file name of a document without a name.
-pub(super) const UNNAMED_DOCUMENT: &str = "document.pdf";
+/// The reader of one part of a content list.
+pub(super) struct PartReader {
+    /// Returns the piece for a part, or `None` if the part is not supported.
+    pub(super) read: fn(&Value) -> Result<Option<Content>, String>,
+    /// The supported fields of all parts, see [`Reader::omit_unknown_fields`].
+    pub(super) fields: &'static [&'static str],
+}
 
 impl Reader {
-    /// Reads `content`, a string, null or a list of parts at `place`. `read_part` returns the piece
-    /// for a part, or `None` if the part is not supported.
+    /// Reads `content`, a string, null or a list of parts at `path`.
     pub(super) fn read_content(
         &mut self,
         content: Option<&Value>,
-        place: &str,
-        read_part: fn(&Value) -> Result<Option<Content>, String>,
+        path: &str,
+        reader: &PartReader,
     ) -> Result<Vec<Content>, HistoryError> {
         let parts = match content {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::String(text)) => return Ok(vec![Content::text(text)]),
             Some(Value::Array(parts)) => parts,
-            Some(_) => return error(place, "expected a string or a list of parts"),
+            Some(_) => return error(path, "expected a string or a list of parts"),
         };
         let mut pieces = Vec::new();
         for (index, part) in parts.iter().enumerate() {
-            let place = format!("{place}/{index}");
-            match (part.as_str(), read_part(part)) {
-                (Some(text), _) => pieces.push(Content::text(text)),
-                (None, Ok(Some(piece))) => pieces.push(piece),
-                (None, Ok(None)) => {
-                    let kind = text_of(part, "type").unwrap_or("without a type");
-                    self.omit(&place, format_args!("the part `{kind}` is not supported"));
-                }
-                (None, Err(problem)) => return error(place, problem),
-            }
+            pieces.extend(self.read_part(part, &format!("{path}/{index}"), reader)?);
         }
         Ok(pieces)
+    }
+
+    /// Reads `part`, a string or an object at `path`. Returns `None` if the part is omitted.
+    pub(super) fn read_part(
+        &mut self,
+        part: &Value,
+        path: &str,
+        reader: &PartReader,
+    ) -> Result<Option<Content>, HistoryError> {
+        if let Some(text) = part.as_str() {
+            return Ok(Some(Content::text(text)));
+        }
+        let piece = (reader.read)(part).or_else(|problem| error(path, problem))?;
+        if piece.is_some() {
+            self.omit_unknown_fields(path, part, reader.fields);
+        } else {
+            let kind = text_of(part, "type").unwrap_or("without a type");
+            self.omit(path, format_args!("the part `{kind}` is not supported"));
+        }
+        Ok(piece)
     }
 }
 
@@ -57,16 +76,6 @@ pub(super) fn remote_image(url: &str) -> Content {
         name: "image".to_owned(),
         description: None,
         media_type: Some(REMOTE_IMAGE.to_owned()),
-    }
-}
-
-/// Returns the URL of an image that [`remote_image`] created.
-pub(super) fn remote_image_url(piece: &Content) -> Option<&str> {
-    match piece {
-        Content::ResourceLink { uri, media_type: Some(media_type), .. } if media_type == REMOTE_IMAGE => {
-            Some(uri)
-        }
-        _ => None,
     }
 }
 
@@ -110,15 +119,25 @@ pub(super) fn as_document(piece: &Content) -> Option<(&BinaryData, &str, Option<
     }
 }
 
-pub(super) fn data_url(data: &BinaryData, media_type: &str) -> String {
-    format!("data:{media_type};base64,{}", data.to_base64())
-}
-
 /// Writes `content` as a string if it is one text, or else as a list of parts.
 pub(super) fn write_content(content: &[Content], write_part: impl Fn(&Content) -> Value) -> Value {
     match content {
         [] => json!(""),
         [Content::Text { text }] => json!(text),
         pieces => pieces.iter().map(write_part).collect(),
+    }
+}
+
+/// Writes the content of `result`. Unlike a request, a history keeps the pieces of text apart.
+/// Warnings are the last part.
+pub(super) fn write_result_content(result: &ToolResult, write_part: impl Fn(&Content) -> Value) -> Value {
+    let warnings = warnings_of(result);
+    match result.output().map(|output| output.content.as_slice()) {
+        None | Some([]) => json!(result.model_text()),
+        Some([Content::Text { .. }]) if warnings.is_some() => json!(result.model_text()),
+        Some(content) => {
+            let content: Vec<_> = content.iter().cloned().chain(warnings).collect();
+            write_content(&content, write_part)
+        }
     }
 }

@@ -11,17 +11,25 @@ use serde_json::{Value, json};
 
 use super::{
     History, HistoryError, Reader,
-    content::{
-        UNNAMED_DOCUMENT, as_document, data_url, document, image_from_url, remote_image_url, write_content,
-    },
+    content::{PartReader, as_document, document, image_from_url, write_content, write_result_content},
     error, required, text_of,
 };
-use crate::{reply::decode_responses_items, responses::encode_input};
+use crate::{
+    format::{Medium, UNNAMED_DOCUMENT, remote_image_url},
+    reply::decode_responses_items,
+    responses::encode_input,
+};
+
+const PARTS: PartReader =
+    PartReader { read: read_part, fields: &["type", "text", "image_url", "file_data", "filename"] };
 
 /// Reads `json`: the `input` of a Responses request, the `output` of a response, or the whole
 /// request or response. The `instructions` of a request become a system message.
 ///
-/// Adjacent items of the model (messages, calls, reasoning, built-in tools) become one message.
+/// Adjacent items of the model (messages, calls, reasoning, built-in tools) become one message. Other
+/// calls than function calls, such as `custom_tool_call` and `computer_call`, are provider data of
+/// this message together with their outputs and approvals. Therefore a request with the message
+/// contains no call without its output.
 ///
 /// # Errors
 ///
@@ -47,16 +55,16 @@ pub fn from_responses(json: &Value) -> Result<History, HistoryError> {
     };
     let mut reply: Vec<(usize, &Value)> = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let place = format!("{key}/{index}");
+        let path = format!("{key}/{index}");
         if !item.is_object() {
-            return error(place, "expected an object");
+            return error(path, "expected an object");
         }
         if is_of_model(item) {
             reply.push((index, item));
             continue;
         }
         reader.push_reply(key, &mut reply)?;
-        reader.read_item(item, &place)?;
+        reader.read_item(item, &path)?;
     }
     reader.push_reply(key, &mut reply)?;
     Ok(reader.history)
@@ -79,21 +87,20 @@ fn is_of_model(item: &Value) -> bool {
 }
 
 impl Reader {
-    fn read_item(&mut self, item: &Value, place: &str) -> Result<(), HistoryError> {
+    fn read_item(&mut self, item: &Value, path: &str) -> Result<(), HistoryError> {
         match text_of(item, "type") {
             Some("function_call_output") => {
-                let content = self.read_content(item.get("output"), &format!("{place}/output"), read_part)?;
-                self.push_result(required(item, "call_id", place)?, None, content, false);
+                let content = self.read_content(item.get("output"), &format!("{path}/output"), &PARTS)?;
+                self.push_result(required(item, "call_id", path)?, None, content, false);
             }
-            Some("item_reference") => self.omit(place, "the item is only referenced by its id"),
+            Some("item_reference") => self.omit(path, "the item is only referenced by its id"),
             _ => {
-                let role = required(item, "role", place)?;
-                let content =
-                    self.read_content(item.get("content"), &format!("{place}/content"), read_part)?;
+                let role = required(item, "role", path)?;
+                let content = self.read_content(item.get("content"), &format!("{path}/content"), &PARTS)?;
                 self.push(Message::new(match role {
                     "system" | "developer" => MessageBody::System { content },
                     "user" => MessageBody::User { content },
-                    other => return error(place, format_args!("the role `{other}` is unknown")),
+                    other => return error(path, format_args!("the role `{other}` is unknown")),
                 }));
             }
         }
@@ -103,19 +110,19 @@ impl Reader {
     /// Adds the message with the items in `reply`, if there are any. `reply` is empty afterwards.
     fn push_reply(&mut self, key: &str, reply: &mut Vec<(usize, &Value)>) -> Result<(), HistoryError> {
         let Some((first, _)) = reply.first() else { return Ok(()) };
-        let place = format!("{key}/{first}");
+        let path = format!("{key}/{first}");
         let mut items = Vec::new();
         for (index, item) in reply.drain(..) {
-            let place = format!("{key}/{index}");
+            let path = format!("{key}/{index}");
             if text_of(item, "type") == Some("function_call") {
-                required(item, "call_id", &place)?;
-                required(item, "name", &place)?;
+                required(item, "call_id", &path)?;
+                required(item, "name", &path)?;
             }
             for (part, content) in
                 item.get("content").and_then(Value::as_array).into_iter().flatten().enumerate()
             {
                 let known = ["type", "text", "refusal", "logprobs"];
-                self.omit_unknown_fields(format_args!("{place}/content/{part}"), content, &known);
+                self.omit_unknown_fields(&format!("{path}/content/{part}"), content, &known);
             }
             let mut item = item.clone();
             if item.get("type").is_none() {
@@ -123,7 +130,7 @@ impl Reader {
             }
             items.push(item);
         }
-        let message = decode_responses_items(items).or_else(|problem| error(place, problem))?;
+        let message = decode_responses_items(items).or_else(|problem| error(path, problem))?;
         self.push(Message::assistant(message));
         Ok(())
     }
@@ -150,8 +157,7 @@ fn write_items(message: &Arc<Message>) -> Vec<Value> {
         }
         MessageBody::Assistant(reply) => write_reply(message, reply),
         MessageBody::Tool(result) => {
-            let output = result.output().map(|output| write_content(&output.content, write_part));
-            let output = output.unwrap_or_else(|| json!(result.model_text()));
+            let output = write_result_content(result, write_part);
             vec![json!({"type": "function_call_output", "call_id": result.call_id, "output": output})]
         }
     }
@@ -184,11 +190,11 @@ fn write_part(piece: &Content) -> Value {
     }
     match (piece, as_document(piece)) {
         (Content::Image { data, media_type }, _) => {
-            json!({"type": "input_image", "image_url": data_url(data, media_type)})
+            json!({"type": "input_image", "image_url": Medium::data_url(data, media_type)})
         }
         (_, Some((data, media_type, name))) => {
             let name = name.unwrap_or(UNNAMED_DOCUMENT);
-            json!({"type": "input_file", "filename": name, "file_data": data_url(data, media_type)})
+            json!({"type": "input_file", "filename": name, "file_data": Medium::data_url(data, media_type)})
         }
         (other, None) => json!({"type": "input_text", "text": other.as_text()}),
     }
