@@ -108,6 +108,20 @@ fn dialect_is_configurable() {
     assert_eq!(server.requests()[0]["response_format"]["type"], "json_schema");
 }
 
+/// With the default dialect, a run moves to JSON if the server rejects tools.
+#[test]
+fn server_without_tools_gets_json_steps() {
+    let rejected = r#"{"error":{"code":400,"message":"tools param requires --jinja flag","type":"invalid_request_error"}}"#;
+    let finish = r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#;
+    let server = ModelServer::start([Reply::Status(400, rejected), Reply::Text(finish)]).unwrap();
+    let output = run(&server, &[]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains("answer       It is 42.\n"), "{}", output.stdout);
+    let requests = server.requests();
+    assert!(requests[0]["tools"].is_array() && requests[1]["tools"].is_null(), "{requests:?}");
+    assert_eq!(requests[1]["response_format"]["type"], "json_schema");
+}
+
 /// Behaviour C30: after `--max-iters` iterations, a final model request without tool calls must
 /// give the answer.
 #[test]
