@@ -158,21 +158,21 @@ pub trait ModelMiddleware: ChatModel + Sized {
     ///
     /// The conversation of the program, its tools and its users contain the values, and only the
     /// model receives placeholders. Values are found in the texts of instructions, messages, tool
-    /// results, reasoning, in links and the URIs of resources, and in the strings of JSON values and
-    /// arguments. They are restored in
-    /// the text, the reasoning, the refusal and the arguments of a reply, and in streamed deltas,
-    /// even if a placeholder is split across deltas. Images, audio, files, keys of objects,
-    /// numbers, tool names, tool definitions and provider data are not changed.
+    /// results, reasoning, in links and the URIs of resources, and in the strings of JSON values
+    /// and arguments. They are restored in the text, the reasoning, the refusal and the arguments
+    /// of a reply, and in streamed deltas, even if a placeholder is split across deltas. Images,
+    /// audio, files, keys of objects, numbers, tool names, tool definitions and provider data are
+    /// not changed.
     ///
     /// # Mapping
     ///
     /// The mapping is computed from each request and never stored: values are numbered in the order
     /// of their first appearance in the messages. Values of the instructions alone have numbers of
-    /// their own, as in `[EMAIL_I1]`. A conversation that only grows keeps its placeholders and thus
-    /// its prompt cache, also after it was saved and loaded. If the start of the conversation is
-    /// omitted or summarized, later values can get other numbers. A text of the conversation that
-    /// looks like a placeholder is not used as a placeholder. Placeholders that the model invents
-    /// stay in the reply.
+    /// their own, as in `[EMAIL_I1]`. A conversation that only grows keeps its placeholders and
+    /// thus its prompt cache, also after it was saved and loaded. If the start of the conversation
+    /// is omitted or summarized, later values can get other numbers. A text of the conversation
+    /// that looks like a placeholder is not used as a placeholder. Placeholders that the model
+    /// invents stay in the reply.
     ///
     /// # Order
     ///

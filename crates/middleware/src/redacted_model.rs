@@ -25,9 +25,9 @@ type DetectFn = Arc<dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync>;
 /// [`ModelMiddleware::redacted`](crate::ModelMiddleware::redacted).
 ///
 /// Each distinct value gets a placeholder such as `[EMAIL_1]`. The number is the position among the
-/// values of its kind, in the order of their first appearance in the messages of the request. Values
-/// that only the instructions contain have numbers of their own, as in `[EMAIL_I1]`. Therefore the
-/// placeholders in a conversation remain the same if its instructions change.
+/// values of its kind, in the order of their first appearance in the messages of the request.
+/// Values that only the instructions contain have numbers of their own, as in `[EMAIL_I1]`.
+/// Therefore the placeholders in a conversation remain the same if its instructions change.
 ///
 /// # Examples
 ///
@@ -88,8 +88,8 @@ impl ReversibleRedaction {
     }
 
     /// Adds a detector of payment card numbers, with placeholders such as `[CARD_1]`. A number has
-    /// 13 to 19 digits and a valid Luhn checksum. Single spaces or hyphens can separate its digits into
-    /// groups of at least three digits. The last group can be shorter.
+    /// 13 to 19 digits and a valid Luhn checksum. Single spaces or hyphens can separate its digits
+    /// into groups of at least three digits. The last group can be shorter.
     pub fn card_numbers(self) -> Self {
         self.detect("CARD", detectors::card_numbers)
     }

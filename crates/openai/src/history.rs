@@ -152,8 +152,8 @@ impl Reader {
         self.history.omitted.push(Omission { path: path.to_string(), reason: reason.to_string() });
     }
 
-    /// Lists the fields of `object` that are not in `known` as omitted. A field of an inner object is
-    /// known by its path, such as `image_url/url`. Null and empty lists are ignored.
+    /// Lists the fields of `object` that are not in `known` as omitted. A field of an inner object
+    /// is known by its path, such as `image_url/url`. Null and empty lists are ignored.
     fn omit_unknown_fields(&mut self, path: &str, object: &Value, known: &[&str]) {
         for (key, value) in object.as_object().into_iter().flatten() {
             let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);

@@ -36,8 +36,8 @@ struct RedactedMessage {
 }
 
 impl Mapping {
-    /// Assigns a placeholder to each value in `messages` and `instructions`. Returns `None` if there
-    /// are no values.
+    /// Assigns a placeholder to each value in `messages` and `instructions`. Returns `None` if
+    /// there are no values.
     ///
     /// The values in `instructions` have numbers of their own, because instructions can change
     /// between two requests of a conversation, and messages are only appended. Neither of them
@@ -60,9 +60,9 @@ impl Mapping {
         Some(mapping)
     }
 
-    /// Adds placeholders for `values`, numbered from 1 with `prefix` before the number. A value with
-    /// a placeholder of another prefix gets a second placeholder for replies, so that the meaning of
-    /// a placeholder remains the same if the value is later added to the messages.
+    /// Adds placeholders for `values`, numbered from 1 with `prefix` before the number. A value
+    /// with a placeholder of another prefix gets a second placeholder for replies, so that the
+    /// meaning of a placeholder remains the same if the value is later added to the messages.
     fn add<'a>(
         &mut self,
         redaction: &ReversibleRedaction,

@@ -22,9 +22,9 @@ use crate::reply::CHAT_DATA_KEY;
 /// Encodes `message` for the Chat Completions API.
 ///
 /// Images (except SVG), audio (WAV and MP3) and PDF documents in a user message are sent as data. A
-/// link with the media type `image/*` is sent as the URL of an image. Other content is sent as text or as a short description. A tool result is sent as text, because
-/// the API accepts no other content in a tool message. Use [`encode_messages`] to also send the
-/// media of tool results.
+/// link with the media type `image/*` is sent as the URL of an image. Other content is sent as text
+/// or as a short description. A tool result is sent as text, because the API accepts no other
+/// content in a tool message. Use [`encode_messages`] to also send the media of tool results.
 ///
 /// # Examples
 ///

@@ -26,10 +26,10 @@ const PARTS: PartReader =
 /// Reads `json`: the `input` of a Responses request, the `output` of a response, or the whole
 /// request or response. The `instructions` of a request become a system message.
 ///
-/// Adjacent items of the model (messages, calls, reasoning, built-in tools) become one message. Other
-/// calls than function calls, such as `custom_tool_call` and `computer_call`, are provider data of
-/// this message together with their outputs and approvals. Therefore a request with the message
-/// contains no call without its output.
+/// Adjacent items of the model (messages, calls, reasoning, built-in tools) become one message.
+/// Other calls than function calls, such as `custom_tool_call` and `computer_call`, are provider
+/// data of this message together with their outputs and approvals. Therefore a request with the
+/// message contains no call without its output.
 ///
 /// # Errors
 ///

@@ -281,7 +281,8 @@ fn unknown_fields_are_listed() {
         system/0/cache_control: the field is not supported
         messages/0/content/0/content/0/citations: the field is not supported
         messages/0/content/1/source/x: the field is not supported
-        messages/0/content/1/context: the field is not supported"#]].assert_eq(&listed.join("\n"));
+        messages/0/content/1/context: the field is not supported"#]]
+    .assert_eq(&listed.join("\n"));
 }
 
 /// A call of a custom tool is omitted with its result. The other calls remain.
@@ -299,7 +300,8 @@ fn custom_calls_of_chat_are_omitted() {
     expect![[r#"
         messages/0/tool_calls/0: the call `custom` is not supported
         messages/1: the result belongs to an omitted call
-        messages/3/tool_calls/0: the call `custom` is not supported"#]].assert_eq(&omitted(&history).join("\n"));
+        messages/3/tool_calls/0: the call `custom` is not supported"#]]
+    .assert_eq(&omitted(&history).join("\n"));
     assert_eq!(history.messages[0].tool_calls(), [ToolCall::new("c2", "look", "{}")]);
     assert_eq!(history.messages.len(), 3);
 }
@@ -438,7 +440,8 @@ fn anthropic_history_contains_only_valid_blocks() {
               ]
             }
           ]
-        }"#]].assert_eq(&serde_json::to_string_pretty(&written).unwrap());
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&written).unwrap());
 }
 
 /// An image that was read as a URL is sent as an image.
