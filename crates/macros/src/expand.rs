@@ -133,11 +133,9 @@ fn function_implementation(tool: &Tool) -> TokenStream {
     let type_name = function_type_name(tool);
     let name = tool.name();
     let output = tool.output_type();
-    let types = nested_tuple(tool.argument_parameters().map(|(parameter, _)| parameter.ty.to_token_stream()));
-    let parameters = nested_tuple(
-        tool.argument_parameters()
-            .map(|(parameter, argument)| parameter_expression(tool, parameter, argument)),
-    );
+    let types = nested_tuple(tool, |parameter, _| parameter.ty.to_token_stream());
+    let parameters =
+        nested_tuple(tool, |parameter, argument| parameter_expression(tool, parameter, argument));
     let call = call_method(tool);
     quote! {
         impl #krate::__private::Function for #type_name {
@@ -154,12 +152,17 @@ fn function_implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Nests `items` as pairs: `(first, (second, ()))`.
-fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
-    items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
+/// Expands each argument parameter of the tool with `expand`, and nests the results as pairs:
+/// `(first, (second, ()))`. A flattened parameter is the tail: `(first, flattened)`.
+fn nested_tuple(tool: &Tool, expand: impl Fn(&Parameter, &Argument) -> TokenStream) -> TokenStream {
+    tool.argument_parameters().rfold(quote!(()), |rest, (parameter, argument)| {
+        let item = expand(parameter, argument);
+        if argument.flatten.is_some() { item } else { quote!((#item, #rest)) }
+    })
 }
 
-/// Generates an expression that creates the `haft_schema::object::TypedProperty` for `parameter`.
+/// Generates an expression that creates the `haft_schema::object::TypedProperty` for `parameter`,
+/// or the `FlattenedProperty` if it is flattened.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -243,9 +246,7 @@ fn call_method(tool: &Tool) -> TokenStream {
     // there.
     let place = tool.function_name().span();
     let cx = Ident::new("cx", Span::mixed_site());
-    let arguments = nested_tuple(
-        tool.argument_parameters().map(|(parameter, _)| local_variable(&parameter.name).to_token_stream()),
-    );
+    let arguments = nested_tuple(tool, |parameter, _| local_variable(&parameter.name).to_token_stream());
     let states = tool.state_parameters().map(|Parameter { name, ty, .. }| {
         let state = local_variable(name);
         quote_spanned!(ty.span()=> let #state = #krate::__private::state::<#ty>(#cx).await?;)

@@ -123,7 +123,6 @@ fn positive(setting: Setting) -> Result<Expr> {
 /// Returns `true` for `0`, `0.0`, `Duration::ZERO`, and calls such as `Duration::from_secs(0)`. The
 /// values of other expressions are unknown here; haft-core checks them.
 fn is_zero(value: &Expr) -> bool {
-    let last = |path: &Path| path.segments.last().map(|segment| segment.ident.to_string());
     match value {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
             number.base10_parse::<u128>().is_ok_and(|it| it == 0)
@@ -131,10 +130,11 @@ fn is_zero(value: &Expr) -> bool {
         Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => {
             number.base10_parse::<f64>().is_ok_and(|it| it == 0.0)
         }
-        Expr::Path(path) => last(&path.path).is_some_and(|name| name == "ZERO"),
+        Expr::Path(path) => item_of_duration(&path.path).is_some_and(|name| name == "ZERO"),
         Expr::Call(call) => match &*call.func {
             Expr::Path(function) => {
-                last(&function.path).is_some_and(|name| name == "new" || name.starts_with("from_"))
+                item_of_duration(&function.path)
+                    .is_some_and(|name| name == "new" || name.starts_with("from_"))
                     && !call.args.is_empty()
                     && call.args.iter().all(is_zero)
             }
@@ -144,4 +144,12 @@ fn is_zero(value: &Expr) -> bool {
         Expr::Group(inner) => is_zero(&inner.expr),
         _ => false,
     }
+}
+
+/// Returns the name of a function or constant of the type `Duration`. `None` for other paths, whose
+/// meaning is unknown here.
+fn item_of_duration(path: &Path) -> Option<String> {
+    let mut segments = path.segments.iter().rev();
+    let (item, owner) = (segments.next()?, segments.next()?);
+    (owner.ident == "Duration").then(|| item.ident.to_string())
 }

@@ -17,10 +17,15 @@ const COMPOSING_KEYWORDS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /// Returns a copy of `root` with the type `object`, or `None` if `root` needs no change. An empty
 /// `properties` is added if `root` has neither `properties` nor one of the [`COMPOSING_KEYWORDS`].
-/// Fails if `root` is a boolean, or if its `type` or the target of its `$ref` does not allow
+/// `true`, the schema of a [`Value`], becomes the schema of an object without declared properties.
+/// Fails if `root` is not a schema, or if its `type` or the target of its `$ref` does not allow
 /// objects.
 pub(super) fn to_object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
-    let Value::Object(keywords) = root else { return Err(not_an_object()) };
+    let keywords = match root {
+        Value::Object(keywords) => keywords,
+        Value::Bool(true) => return Ok(Some(json!({"type": "object", "properties": {}}))),
+        _ => return Err(not_an_object()),
+    };
     let target = reference::follow(root, root);
     if !allows_object(root) || !allows_object(target) {
         return Err(not_an_object());

@@ -23,10 +23,11 @@ use crate::reference::join_pointer;
 /// assert_eq!(error.to_string(), "/1: invalid value: integer `300`, expected u8");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {reason}")]
+#[error("{}: {reason}", display_pointer(pointer))]
 #[non_exhaustive]
 pub struct TypeMismatch {
-    /// The JSON pointer of the rejected value. `/` for the root.
+    /// The JSON pointer of the rejected value. The pointer of the root is empty, and is displayed
+    /// as `/`.
     pub pointer: String,
     /// The reason from the implementation of `Deserialize`, or `missing` for an absent property.
     pub reason: String,
@@ -62,13 +63,16 @@ pub(crate) fn deserialize_property<T: DeserializeOwned>(
             Segment::Seq { index } => join_pointer(&pointer, &index.to_string()),
             Segment::Unknown => pointer,
         });
-        let pointer = if pointer.is_empty() { "/".to_owned() } else { pointer };
         TypeMismatch { pointer, reason: error.into_inner().to_string() }
     })
 }
 
-/// Replaces each float without a fraction with an integer, for example `3.0` with `3`. Floats
-/// beyond ±2^53 are not replaced.
+fn display_pointer(pointer: &str) -> &str {
+    if pointer.is_empty() { "/" } else { pointer }
+}
+
+/// Replaces each [exact integer](exact_integer) that is written as a float, for example `3.0` with
+/// `3`.
 fn convert_whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -82,8 +86,19 @@ fn convert_whole_floats(value: &mut Value) {
     }
 }
 
-fn exact_integer(float: f64) -> Option<i64> {
-    /// 2^53, the bound up to which `f64` represents every integer exactly.
-    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
-    (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then_some(float as i64)
+/// Returns the integer with the value of `float`. `None` if `float` has a fraction, or is not
+/// between -2^53 and 2^53. From 2^53 on, a float can stand for several integers.
+///
+/// # Examples
+///
+/// ```
+/// use haft_schema::exact_integer;
+///
+/// assert_eq!(exact_integer(3.0), Some(3));
+/// assert_eq!(exact_integer(3.5), None);
+/// assert_eq!(exact_integer(9_007_199_254_740_992.0), None);
+/// ```
+pub fn exact_integer(float: f64) -> Option<i64> {
+    const BOUND: f64 = 9_007_199_254_740_992.0;
+    (float.fract() == 0.0 && float.abs() < BOUND).then_some(float as i64)
 }

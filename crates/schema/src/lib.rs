@@ -34,7 +34,7 @@ mod violation;
 
 pub use self::canonical::canonical_json;
 pub use self::compatibility::Incompatibility;
-pub use self::deserialize::{TypeMismatch, deserialize};
+pub use self::deserialize::{TypeMismatch, deserialize, exact_integer};
 pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};
 pub use self::json_text::{JsonText, NotJson};

@@ -46,4 +46,4 @@ mod typed_property;
 
 pub use object_schema::ObjectSchema;
 pub use property_schema::PropertySchema;
-pub use typed_property::{TypedProperties, TypedProperty};
+pub use typed_property::{FlattenedProperty, TypedProperties, TypedProperty};

@@ -96,6 +96,11 @@ impl Repair {
         Self { pointer: String::new(), kind: RepairKind::WrittenAsText }
     }
 
+    /// Creates the [`Repair`] that records arguments from a hook of the host program.
+    pub fn replaced() -> Self {
+        Self { pointer: String::new(), kind: RepairKind::Replaced }
+    }
+
     /// Creates the [`Repair`] that records the replacement of empty arguments with `{}`.
     pub fn no_arguments() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }

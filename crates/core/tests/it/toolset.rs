@@ -11,14 +11,15 @@ use std::{
 use async_trait::async_trait;
 use expect_test::expect;
 use haft_core::{
-    Pipeline, Schema, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
+    Pipeline, Schema, Tool as _, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
     call::FailureKind,
     pipeline::{CallRecord, Recorder},
     tool::{DynamicTool, HostState, StateType},
+    tool_fn,
     toolset::{Diagnostic, ListContext, SourceError, ToolList},
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 fn tool(name: &str) -> DynamicTool {
@@ -51,6 +52,15 @@ impl ToolSource for SettableSource {
     async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
         self.0.lock().unwrap().clone().map_err(|reason| SourceError::new("catalogue", reason))
     }
+}
+
+/// Behaviour A7: a closure that receives a `Value` is a tool that accepts any arguments.
+#[test]
+fn closure_with_a_value_is_a_tool() {
+    let show = tool_fn("show", "", |arguments: Value| async move { arguments.to_string() });
+    assert_eq!(show.definition().input_schema(), &Schema::object());
+    assert_eq!(show.invoke_blocking(json!({"x": 1})).model_text(), r#"{"x":1}"#);
+    Toolset::new().with_tool(show).check().unwrap();
 }
 
 async fn names(tools: &Toolset) -> String {

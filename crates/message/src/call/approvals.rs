@@ -3,6 +3,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use haft_schema::exact_integer;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Number, Value};
 
@@ -23,14 +24,12 @@ pub enum RememberFor {
 /// A remembered approval or denial. It covers later calls of one tool for one principal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRule {
-    /// The id of the principal of the run. `None` covers only runs
-    /// without a principal.
+    /// The id of the principal of the run. `None` covers only runs without a principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// The name of the tool.
     pub tool: String,
-    /// The fingerprint of the tool's definition. A tool
-    /// with a changed definition is not covered.
+    /// The fingerprint of the tool's definition. A tool with a changed definition is not covered.
     pub definition: String,
     /// The arguments of the covered calls, after parsing and repair. `None` covers all arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,8 +107,7 @@ impl ApprovalRule {
 ///
 /// A run remembers the decisions that are made with [`Decision::for_tool`] or
 /// [`Decision::for_arguments`], and saves them in its own state. To use them in later runs, pass
-/// the same `Approvals` to each run with
-/// `RunInput::with_approvals`, and store them as JSON. A rule
+/// the same `Approvals` to each run with `RunInput::with_approvals`, and store them as JSON. A rule
 /// applies only to runs of the principal for whom the decision was made.
 ///
 /// # Examples
@@ -194,11 +192,9 @@ fn is_equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns the value of an integer, also if it is written as a fraction such as `1.0`. A fraction
-/// of 2^53 or more is not converted, since it stands for several integers.
+/// Returns the value of an integer, also if it is [written as a float](exact_integer) such as
+/// `1.0`.
 fn integer(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-    let fraction = || number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < 9_007_199_254_740_992.0);
-    #[expect(clippy::cast_possible_truncation, reason = "the value is an integer below 2^53")]
-    exact.or_else(|| fraction().map(|it| it as i128))
+    exact.or_else(|| number.as_f64().and_then(exact_integer).map(i128::from))
 }

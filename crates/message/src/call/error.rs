@@ -22,8 +22,7 @@ pub enum ToolError {
     /// The tool rejected the arguments and requests another call with different arguments. Contains
     /// a hint for the model.
     ///
-    /// `ToolPolicy::retries` limits the number of consecutive
-    /// retries.
+    /// `ToolPolicy::retries` limits the number of consecutive retries.
     #[error("{0}")]
     Retry(String),
     /// The tool failed. The message is sent to the model, and the run continues.
@@ -113,14 +112,14 @@ impl From<Violations> for ToolError {
     }
 }
 
-/// Creates a failure with the kind and the message of the error. The source of the error is
-/// dropped.
 impl From<TypeMismatch> for ToolError {
     fn from(mismatch: TypeMismatch) -> Self {
         Self::InvalidArguments(mismatch.to_string().into())
     }
 }
 
+/// Creates a failure with the kind and the message of the error. The source of the error is
+/// dropped.
 impl From<&ToolError> for Failure {
     fn from(error: &ToolError) -> Self {
         Self { kind: error.kind(), message: error.to_string() }

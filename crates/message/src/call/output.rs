@@ -16,8 +16,7 @@ pub enum ToolResponse {
     /// arrives.
     ///
     /// If the decision is a denial, an output or a failure, the call ends. After any other
-    /// decision, the tool is called again and reads the decision with
-    /// `ToolContext::decision`.
+    /// decision, the tool is called again and reads the decision with `ToolContext::decision`.
     Pending(Pending),
 }
 
@@ -45,8 +44,8 @@ pub struct ToolOutput {
     /// Warnings about the call, for the model and for the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The handle of the full output in the `ResultStore` of the pipeline. `None`
-    /// if `content` is complete or the full output was not stored.
+    /// The handle of the full output in the `ResultStore` of the pipeline. `None` if `content` is
+    /// complete or the full output was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_handle: Option<String>,
     /// Metadata for programs and people, for example the `_meta` object of an MCP result and the

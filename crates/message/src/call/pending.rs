@@ -33,13 +33,13 @@ pub struct Pending {
     /// approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
-    /// The arguments from a repair hook. The pipeline sets this
-    /// field, so that the resumed call does not call the hook again.
+    /// The arguments from a repair hook. The pipeline sets this field, so that the resumed call does
+    /// not call the hook again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Value>,
-    /// The fingerprint of the tool's definition at the
-    /// time of the approval request. The pipeline sets this field, and requests a new approval if
-    /// the definition has changed when the call is resumed.
+    /// The fingerprint of the tool's definition at the time of the approval request. The pipeline
+    /// sets this field, and requests a new approval if the definition has changed when the call is
+    /// resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
@@ -117,9 +117,8 @@ pub enum PendingKind {
         pending: Vec<PendingCall>,
     },
     /// The results of earlier calls. The call did not start, because an earlier call of the same
-    /// reply that conflicts with it is suspended. It needs no decision of
-    /// its own: run it again together with the earlier call. Only
-    /// batches postpone calls.
+    /// reply that conflicts with it is suspended. It needs no decision of its own: run it again
+    /// together with the earlier call. Only batches postpone calls.
     Postponed,
 }
 

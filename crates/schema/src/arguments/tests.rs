@@ -8,7 +8,8 @@ use super::super::{Schema, SchemaFault};
 #[test]
 fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});
-    for given in [json!({"type": "object"}), json!({}), json!({"type": ["object", "null"]}), empty.clone()] {
+    let null = json!({"type": ["object", "null"]});
+    for given in [json!({"type": "object"}), json!({}), json!(true), null, empty.clone()] {
         assert_eq!(Schema::for_arguments(given).unwrap().as_value().to_string(), empty.to_string());
     }
     let arguments = |given| Schema::for_arguments(given).unwrap().as_value().to_string();
@@ -20,7 +21,7 @@ fn root_of_arguments_is_an_object() {
         .assert_eq(&arguments(json!({"type": "object", "properties": {"x": {"type": "integer"}}})));
     for bad in [
         json!({"type": "string"}),
-        json!(true),
+        json!(false),
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array"}}}),
     ] {
         assert_eq!(Schema::for_arguments(bad).unwrap_err().fault(), &SchemaFault::NotAnObject);

@@ -31,8 +31,13 @@ pub struct TypedProperty<T> {
     absent: fn() -> Option<T>,
     default: Option<DefaultValue<T>>,
     constrain: Option<fn(&mut PropertySchema<'_>)>,
-    is_flattened: bool,
 }
+
+/// A flattened property: its value, a map or a struct, is deserialized from all members of the
+/// object that belong to no other property. It is the tail of a list of properties, for example
+/// `(first, flattened)`. Created by [`TypedProperty::flattened`].
+#[derive(Debug)]
+pub struct FlattenedProperty<T>(TypedProperty<T>);
 
 struct DefaultValue<T> {
     make: fn() -> T,
@@ -61,7 +66,6 @@ impl<T: DeserializeOwned> TypedProperty<T> {
             absent: || T::deserialize(Absent).ok(),
             default: None,
             constrain: None,
-            is_flattened: false,
         }
     }
 }
@@ -91,11 +95,9 @@ impl<T> TypedProperty<T> {
     }
 
     /// Flattens the property: its value, a map or a struct, is deserialized from all members of the
-    /// object that belong to no other property. A flattened property must be the last.
-    #[must_use]
-    pub fn flattened(mut self) -> Self {
-        self.is_flattened = true;
-        self
+    /// object that belong to no other property.
+    pub fn flattened(self) -> FlattenedProperty<T> {
+        FlattenedProperty(self)
     }
 
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
@@ -118,9 +120,6 @@ impl<T> TypedProperty<T> {
     }
 
     fn take(&self, object: &mut Map<String, Value>) -> Result<T, TypeMismatch> {
-        if self.is_flattened {
-            return (self.deserialize)(Value::Object(mem::take(object)), None);
-        }
         match (object.remove(self.name), &self.default) {
             (Some(value), _) => (self.deserialize)(value, Some(self.name)),
             (None, Some(default)) => Ok((default.make)()),
@@ -134,15 +133,15 @@ impl<T> TypedProperty<T> {
 
 impl<T> fmt::Debug for TypedProperty<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TypedProperty")
-            .field("name", &self.name)
-            .field("is_flattened", &self.is_flattened)
-            .finish_non_exhaustive()
+        f.debug_struct("TypedProperty").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A list of properties as nested pairs, for example `(first, (second, ()))`.
-pub trait TypedProperties {
+/// A list of properties as nested pairs, for example `(first, (second, ()))`. The tail of the list
+/// is `()` or a [`FlattenedProperty`].
+///
+/// This trait is sealed.
+pub trait TypedProperties: Sealed {
     /// The types of the values as nested pairs, in the same order as the properties.
     type Values;
 
@@ -156,6 +155,15 @@ pub trait TypedProperties {
     /// Fails if a required property is missing, or if a value cannot be deserialized.
     fn take(&self, object: &mut Map<String, Value>) -> Result<Self::Values, TypeMismatch>;
 }
+
+/// The supertrait that prevents other implementations of [`TypedProperties`].
+pub trait Sealed {}
+
+impl Sealed for () {}
+
+impl<T> Sealed for FlattenedProperty<T> {}
+
+impl<T, Rest: TypedProperties> Sealed for (TypedProperty<T>, Rest) {}
 
 impl TypedProperties for () {
     type Values = ();
@@ -173,17 +181,26 @@ impl<T, Rest: TypedProperties> TypedProperties for (TypedProperty<T>, Rest) {
     fn describe(&self, object: &mut ObjectSchema<'_>) {
         let (first, rest) = self;
         let schema = first.schema(object.generator);
-        if first.is_flattened {
-            object.flatten(schema);
-        } else {
-            object.add(first.name, schema, first.is_required());
-        }
+        object.add(first.name, schema, first.is_required());
         rest.describe(object);
     }
 
     fn take(&self, object: &mut Map<String, Value>) -> Result<Self::Values, TypeMismatch> {
         let (first, rest) = self;
         Ok((first.take(object)?, rest.take(object)?))
+    }
+}
+
+impl<T> TypedProperties for FlattenedProperty<T> {
+    type Values = T;
+
+    fn describe(&self, object: &mut ObjectSchema<'_>) {
+        let schema = self.0.schema(object.generator);
+        object.flatten(schema);
+    }
+
+    fn take(&self, object: &mut Map<String, Value>) -> Result<T, TypeMismatch> {
+        (self.0.deserialize)(Value::Object(mem::take(object)), None)
     }
 }
 

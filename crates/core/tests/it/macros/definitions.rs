@@ -490,6 +490,35 @@ fn flattened_parameter_accepts_additional_arguments() {
     assert!(!Ranks.invoke_blocking(json!({"one": "a"})).is_success());
 }
 
+/// The macro rejects only a literal zero and a `Duration` of zero. The values of other functions
+/// and constants are unknown to it.
+#[test]
+fn zero_as_an_argument_of_another_function_is_accepted() {
+    struct Tier;
+
+    impl Tier {
+        const ZERO: Duration = Duration::from_secs(5);
+
+        const fn from_index(index: u64) -> Duration {
+            Duration::from_secs(index + 1)
+        }
+
+        const fn from_number(number: u32) -> u32 {
+            number + 2
+        }
+    }
+
+    #[tool(timeout = Tier::from_index(0), max_calls = Tier::from_number(0))]
+    fn indexed() {}
+
+    #[tool(timeout = Tier::ZERO)]
+    fn constant() {}
+
+    let policy = Indexed.definition().policy();
+    assert_eq!((policy.timeout, policy.max_calls), (Some(Duration::from_secs(1)), Some(2)));
+    assert_eq!(Constant.definition().policy().timeout, Some(Duration::from_secs(5)));
+}
+
 /// If both the argument type and the `range` attribute set a bound, the stricter bound applies.
 #[test]
 fn range_does_not_widen_the_bounds_of_a_type() {
