@@ -125,24 +125,24 @@ impl ToolResult {
     ///
     /// The warnings of `output` are moved to the result.
     pub fn done(call_id: impl Into<String>, name: impl Into<String>, output: ToolOutput) -> Self {
-        Self::new(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
+        Self::new(call_id.into(), name.into(), Outcome::Done(output))
     }
 
     /// Creates the result of a call that failed with `error`. The start time is the current time,
     /// and the duration is zero.
     pub fn failed(call_id: impl Into<String>, name: impl Into<String>, error: &ToolError) -> Self {
-        Self::new(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
+        Self::new(call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Creates the result of a call that started at `started_at`. The duration is zero.
-    ///
-    /// The warnings of a successful `outcome` are moved to the result.
-    pub fn new(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
+    /// Creates the result of a call that starts and ends now. The warnings of a successful `outcome`
+    /// are moved to the result.
+    fn new(call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),
             Outcome::Failed(_) => Vec::new(),
         };
-        Self { call_id, name, outcome, warnings, repairs: Vec::new(), started_at, duration: Duration::ZERO }
+        let (started_at, duration) = (Timestamp::now(), Duration::ZERO);
+        Self { call_id, name, outcome, warnings, repairs: Vec::new(), started_at, duration }
     }
 
     /// Returns `true` if the call succeeded.

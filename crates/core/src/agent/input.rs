@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::SuspendedRun;
-use crate::call::{Approvals, Decision, Decisions, PendingCall};
+use crate::call::{Approvals, Decision, Decisions, PendingCall, PendingKind};
 use crate::{
     limits,
     message::{Message, Transcript},
@@ -68,9 +68,10 @@ pub enum RunStart {
 /// request, so the last request can exceed the limits on tokens and cost.
 ///
 /// Failed requests and requests that summarize the conversation count toward the limits. Requests
-/// and calls of nested runs count toward all limits, while they run: the runs of agents used as
-/// tools, and all other runs that a tool starts with the context of its call. A nested run ends
-/// before its next request if its own limits or the limits of an enclosing run are reached.
+/// and calls of nested runs count toward all limits of the enclosing run when they are made. A
+/// nested run is the run of an agent used as a tool, or any other run that a tool starts with the
+/// context of its call. A nested run ends before its next request if its own limits or the limits
+/// of an enclosing run are reached.
 ///
 /// The limits [`request_input_tokens`](Self::request_input_tokens) and
 /// [`request_output_tokens`](Self::request_output_tokens) apply to each request. They do not apply
@@ -203,11 +204,8 @@ impl RunInput {
     pub fn deny_rest(mut self, reason: impl Into<String>) -> Self {
         if let RunStart::Resume { suspended, decisions, .. } = &mut self.start {
             let denial = Decision::denied(reason);
-            let rest = suspended.pending.iter().filter(|it| !decisions.contains_key(&it.call.id));
-            let rest: Vec<_> = rest.flat_map(PendingCall::innermost_calls).collect();
-            for call in rest {
-                decisions.entry(call.call.id.clone()).or_insert_with(|| denial.clone());
-            }
+            let decided = decisions.keys().cloned().collect();
+            deny_undecided(&suspended.pending, &decided, &denial, decisions);
         }
         self
     }
@@ -266,6 +264,27 @@ impl RunInput {
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.context = context;
         self
+    }
+}
+
+/// Adds `denial` to `decisions` for each of the `calls` and their nested calls that has no decision
+/// and whose id is not in `decided`.
+fn deny_undecided(
+    calls: &[PendingCall],
+    decided: &BTreeSet<String>,
+    denial: &Decision,
+    decisions: &mut Decisions,
+) {
+    for PendingCall { call, pending } in calls {
+        match (&pending.kind, decisions.get_mut(&call.id)) {
+            (PendingKind::Nested { pending }, Some(Decision::Nested { decisions })) => {
+                deny_undecided(pending, decided, denial, decisions);
+            }
+            (_, Some(_)) => {}
+            (PendingKind::Nested { pending }, None) => deny_undecided(pending, decided, denial, decisions),
+            (_, None) if decided.contains(&call.id) => {}
+            (_, None) => drop(decisions.insert(call.id.clone(), denial.clone())),
+        }
     }
 }
 

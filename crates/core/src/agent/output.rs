@@ -147,15 +147,18 @@ impl RunAnswer {
     /// Fails with an [`AnswerParseError`] that names the invalid field. If the agent declares no
     /// outputs, the error names the first required field of `T` as missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, AnswerParseError> {
+        // A permissive type such as `Value` also accepts the empty outputs, so the text is first.
+        if self.value.is_none()
+            && self.outputs.is_empty()
+            && let Ok(text) = T::deserialize(Value::from(&*self.text))
+        {
+            return Ok(text);
+        }
         let output = self.value.clone().unwrap_or_else(|| Value::Object(self.outputs.clone()));
-        serde_path_to_error::deserialize(output).or_else(|error| {
-            let is_text = self.value.is_none() && self.outputs.is_empty();
-            let text = is_text.then(|| T::deserialize(Value::from(&*self.text)).ok()).flatten();
-            text.ok_or_else(|| AnswerParseError {
-                field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
-                expected: strip_module_path(type_name::<T>()),
-                source: error.into_inner(),
-            })
+        serde_path_to_error::deserialize(output).map_err(|error| AnswerParseError {
+            field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
+            expected: strip_module_path(type_name::<T>()),
+            source: error.into_inner(),
         })
     }
 

@@ -58,17 +58,7 @@ impl ChatRequest {
     /// Written dialects, such as `haft_react::JsonReact`, send results as text. Their requests have
     /// no results here; the transcript of the run has them.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
-        self.messages.iter().filter_map(|message| message.tool_result())
-    }
-
-    /// Returns the result of the call with the id `call_id`. `None` if there is no result for it.
-    pub fn tool_result(&self, call_id: &str) -> Option<&ToolResult> {
-        self.tool_results().find(|result| result.call_id == call_id)
-    }
-
-    /// Returns the results of all calls to the tool named `tool`, in order.
-    pub fn results_of(&self, tool: &str) -> impl Iterator<Item = &ToolResult> {
-        self.tool_results().filter(move |result| result.name == tool)
+        self.messages.tool_results()
     }
 
     /// Returns the instructions, if any, followed by the messages.

@@ -7,7 +7,31 @@ use haft_core::{
     usage::Usage,
 };
 use serde::Deserialize;
-use serde_json::Map;
+use serde_json::{Map, Value, json};
+
+fn answer(text: &str) -> RunAnswer {
+    RunAnswer {
+        text: text.to_owned(),
+        outputs: Map::new(),
+        value: None,
+        steps: Vec::new(),
+        usage: Usage::default(),
+        stop_reason: StopReason::Finished,
+        agent: None,
+        guardrails: Vec::new(),
+        transcript: Transcript::default(),
+    }
+}
+
+/// A type that accepts every value is deserialized from the text if the answer has no outputs.
+#[test]
+fn permissive_type_is_parsed_from_the_text() {
+    let answer = answer("Hi");
+    assert_eq!(answer.parse::<Value>().unwrap(), json!("Hi"));
+    assert_eq!(answer.parse::<Option<String>>().unwrap().as_deref(), Some("Hi"));
+    let outputs = Map::from_iter([("n".to_owned(), json!(1))]);
+    assert_eq!(RunAnswer { outputs, ..answer }.parse::<Value>().unwrap(), json!({"n": 1}));
+}
 
 /// The error contains the name of the requested type. Its type arguments are complete.
 #[tokio::test]
@@ -17,17 +41,7 @@ async fn parse_error_names_a_generic_type() {
         #[serde(rename = "age")]
         _age: u8,
     }
-    let answer = RunAnswer {
-        text: String::new(),
-        outputs: Map::new(),
-        value: None,
-        steps: Vec::new(),
-        usage: Usage::default(),
-        stop_reason: StopReason::Finished,
-        agent: None,
-        guardrails: Vec::new(),
-        transcript: Transcript::default(),
-    };
+    let answer = answer("");
     expect!["Person"].assert_eq(answer.parse::<Person>().map(drop).unwrap_err().expected);
     expect!["Vec<(bool, core::net::ip_addr::IpAddr)>"]
         .assert_eq(answer.parse::<Vec<(bool, std::net::IpAddr)>>().unwrap_err().expected);

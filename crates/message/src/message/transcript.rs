@@ -77,7 +77,7 @@ impl Transcript {
     /// assert_eq!(transcript.results_of("add").next().unwrap().call_id, "call_1");
     /// ```
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
-        self.messages.iter().filter_map(|message| message.tool_result())
+        tool_results(self.messages.iter())
     }
 
     /// Returns the result of the call with the id `call_id`. `None` if there is no result for it.
@@ -206,6 +206,11 @@ impl TranscriptView {
         })
     }
 
+    /// Returns the results of tool calls in the view, in order.
+    pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
+        tool_results(self.iter())
+    }
+
     /// Returns the number of messages in the view.
     pub fn len(&self) -> usize {
         self.iter().count()
@@ -215,6 +220,12 @@ impl TranscriptView {
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
+}
+
+fn tool_results<'m>(
+    messages: impl Iterator<Item = &'m Arc<Message>>,
+) -> impl Iterator<Item = &'m ToolResult> {
+    messages.filter_map(|message| message.tool_result())
 }
 
 /// Collects the messages into a new transcript and returns a view of all of them. Useful for a

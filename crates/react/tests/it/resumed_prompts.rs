@@ -111,6 +111,18 @@ async fn deny_rest_denies_calls_of_a_child_agent() {
     let partly = suspended.clone().resume([("a/1", Decision::approved())]).with_prompt("Stop.");
     let error = agent.run(partly).await.unwrap_err().to_string();
     assert!(error.contains(r#""a/2" (add)"#) && !error.contains(r#""a/1""#), "{error}");
+    // The decisions about nested calls can also be given with the id of the outer call.
+    let inner = Decision::Nested { decisions: [("a/1".to_owned(), Decision::approved())].into() };
+    for decision in [("a", inner), ("a/1", Decision::approved())] {
+        let input = suspended.clone().resume([decision]).deny_rest("the user moved on");
+        let RunStart::Resume { decisions, .. } = &input.start else { panic!("{input:?}") };
+        let leaves = match &decisions.get("a") {
+            Some(Decision::Nested { decisions }) => decisions,
+            _ => decisions,
+        };
+        let denied = Decision::denied("the user moved on");
+        assert_eq!((leaves.get("a/1"), leaves.get("a/2")), (Some(&Decision::approved()), Some(&denied)));
+    }
     let none: [(&str, Decision); 0] = [];
     let input = suspended.resume(none).deny_rest("the user moved on").with_prompt("Stop.");
     assert_eq!(agent.run(input).await.unwrap().text().unwrap(), "Bye.");
