@@ -28,7 +28,7 @@ pub(super) fn find_tool<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool
 /// if any, and lists up to 30 names of `tools`.
 ///
 /// Names are similar if they differ in spelling (`serch`), case (`getWeather`) or namespace
-/// (`functions.get_weather`), or if `name` has the main words of one tool (`weather`).
+/// (`functions.get_weather`), or if `name` is the main part of only one tool name (`weather`).
 pub fn unknown_tool_message(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
     if let Some(similar) = similar_name(name, tools) {
@@ -55,16 +55,20 @@ fn similar_name<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
     if let Some(same) = known().find(is_same) {
         return Some(same);
     }
-    let mut containing = known().filter(|known| is_main_part(&words, &split_words(known)));
-    if let (Some(only), None) = (containing.next(), containing.next()) {
+    let mut containing = known().filter(|known| contains_words(&split_words(known), &words));
+    if let (Some(only), None) = (containing.next(), containing.next())
+        && is_main_part(&words, &split_words(only))
+    {
         return Some(only);
     }
     let similarity = |known: &str| jaro_winkler(name, known).max(jaro_winkler(base, known));
-    let (score, known) =
-        known().map(|known| (similarity(known), known)).max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    let edit_similarity =
-        normalized_damerau_levenshtein(name, known).max(normalized_damerau_levenshtein(base, known));
-    (score >= MIN_SIMILARITY && edit_similarity >= MIN_EDIT_SIMILARITY).then_some(known)
+    let edit_similarity = |known: &str| {
+        normalized_damerau_levenshtein(name, known).max(normalized_damerau_levenshtein(base, known))
+    };
+    let similar = known().map(|known| (similarity(known), known));
+    let similar =
+        similar.filter(|(score, it)| *score >= MIN_SIMILARITY && edit_similarity(it) >= MIN_EDIT_SIMILARITY);
+    similar.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, known)| known)
 }
 
 /// Returns `name` without its namespace. For example, some models write `functions.get_weather`,
@@ -91,13 +95,16 @@ fn split_words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns `true` if `words` are consecutive words of `known` and at least half of its letters, as
-/// `weather` is of `get_weather`. The half excludes verbs: `get` is no name for `get_weather`.
+/// Returns `true` if `words` are consecutive words of `known`.
+fn contains_words(known: &[String], words: &[String]) -> bool {
+    !words.is_empty() && known.windows(words.len()).any(|part| part == words)
+}
+
+/// Returns `true` if `words`, a part of `known`, have at least half of its letters, as `weather`
+/// has of `get_weather`. The half excludes verbs: `get` is no name for `get_weather`.
 fn is_main_part(words: &[String], known: &[String]) -> bool {
     let length = |words: &[String]| words.iter().map(String::len).sum::<usize>();
-    !words.is_empty()
-        && known.windows(words.len()).any(|part| part == words)
-        && 2 * length(words) >= length(known)
+    2 * length(words) >= length(known)
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::tool::tool_fn;
+use crate::{
+    schema::Schema,
+    tool::{DynamicTool, ToolDefinition},
+};
 
 fn tool_list(names: &[&str]) -> ToolList {
-    let tools = names.iter().map(|name| tool_fn(name, "", |_: serde_json::Value| async {}));
-    ToolList::new("test", tools)
+    let definition = |name: &&str| ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+    let tools = names.iter().map(|name| DynamicTool::new(definition(name), |_, _| async {}));
+    let list = ToolList::new("test", tools);
+    assert_eq!((list.len(), list.diagnostics()), (names.len(), &[][..]));
+    list
 }
 
 fn check_suggestions(tools: &[&str], names: &[&str], expected: &Expect) {
@@ -44,28 +50,28 @@ fn names_in_another_form_are_suggested() {
         "file",
     ];
     let expected = expect![[r#"
-        functions.get_weather -> (none)
-        default_api:get_weather -> (none)
-        default_api::get_weather -> (none)
-        tools/get_weather -> (none)
-        mcp__server__get_weather -> (none)
-        getWeather -> (none)
-        functions.getWeather -> (none)
-        GetWeather -> (none)
-        Get_Weather -> (none)
-        get-weather -> (none)
-        get weather -> (none)
-        get_weather() -> (none)
-        GET_WEATHER -> (none)
-        getweather -> (none)
-        weather -> (none)
-        Weather -> (none)
-        functions.weather -> (none)
-        get_wether -> (none)
-        get_weather_data -> (none)
-        serch -> (none)
-        web_search.search -> (none)
-        file -> (none)
+        functions.get_weather -> get_weather
+        default_api:get_weather -> get_weather
+        default_api::get_weather -> get_weather
+        tools/get_weather -> get_weather
+        mcp__server__get_weather -> get_weather
+        getWeather -> get_weather
+        functions.getWeather -> get_weather
+        GetWeather -> get_weather
+        Get_Weather -> get_weather
+        get-weather -> get_weather
+        get weather -> get_weather
+        get_weather() -> get_weather
+        GET_WEATHER -> get_weather
+        getweather -> get_weather
+        weather -> get_weather
+        Weather -> get_weather
+        functions.weather -> get_weather
+        get_wether -> get_weather
+        get_weather_data -> get_weather
+        serch -> search
+        web_search.search -> search
+        file -> read_file
     "#]];
     check_suggestions(&["add", "get_weather", "search", "read_file"], &names, &expected);
 }
@@ -100,4 +106,14 @@ fn unrelated_and_ambiguous_names_have_no_suggestion() {
         日本 -> (none)
     "#]];
     check_suggestions(&["add", "get_weather", "read_file", "delete_file"], &names, &expected);
+}
+
+/// The name with the highest similarity is rejected for its edit distance. A name that passes both
+/// thresholds is suggested.
+#[test]
+fn suggestion_satisfies_both_thresholds() {
+    let expected = expect![[r#"
+        list_file -> ls_file
+    "#]];
+    check_suggestions(&["list_directory", "ls_file"], &["list_file"], &expected);
 }
