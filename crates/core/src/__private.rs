@@ -8,20 +8,27 @@ mod function;
 mod parameter;
 mod state;
 
+use futures::future::BoxFuture;
+
+use crate::call::ToolResponse;
+
 pub use serde_json::{Value, json};
 
 pub use crate::{
     call::ToolError,
     schema::object::TypedProperties,
     tool::{
-        Annotations, CallFuture, Deprecation, IntoToolOutput, IntoTools, StateType, Tool, ToolContext,
-        ToolDefinition, ToolMethods, ToolPolicy, TouchFn,
+        Annotations, Deprecation, IntoToolOutput, IntoTools, StateType, Tool, ToolContext, ToolDefinition,
+        ToolMethods, ToolPolicy, TouchFn,
     },
 };
 pub use blocking::blocking;
 pub use function::{Function, call, definition, definition_with_schema};
 pub use parameter::{Argument, MaybeJson, NotSerializable, argument, argument_without_schema};
 pub use state::{StateValue, state};
+
+/// The return type of [`Tool::call`], as expanded by `async_trait`. Used by generated code.
+pub type CallFuture<'a> = BoxFuture<'a, Result<ToolResponse, ToolError>>;
 
 /// The value of the option `timeout`.
 pub struct Timeout {

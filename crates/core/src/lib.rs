@@ -6,6 +6,7 @@ pub mod agent;
 pub mod export;
 pub mod limits;
 pub mod model;
+mod panic_log;
 pub mod pipeline;
 pub mod tool;
 pub mod toolset;

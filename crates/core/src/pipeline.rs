@@ -10,6 +10,7 @@ pub(crate) mod deadline;
 mod find;
 mod gate;
 mod invoke;
+mod outcome;
 mod record;
 mod repair_hook;
 mod result_store;
@@ -35,11 +36,9 @@ use tracing::{Instrument as _, field};
 
 use crate::{
     Timestamp,
-    call::{
-        Failure, Outcome, Pending, PendingCall, PendingKind, ToolCall, ToolError, ToolResponse, ToolResult,
-    },
+    call::{Failure, Pending, PendingKind, ToolCall, ToolError, ToolResponse},
     limits,
-    schema::{Repair, RepairKind, RepairPolicy},
+    schema::{Repair, RepairPolicy},
     tool::{FailedCall, FailureHook, Tool, ToolContext, ToolDefinition},
 };
 
@@ -47,6 +46,7 @@ pub use batch::Batch;
 pub(crate) use block_on::block_on;
 pub use block_on::can_block_thread;
 pub use find::unknown_tool_message;
+pub use outcome::CallOutcome;
 pub use record::{CallRecord, Recorder};
 pub use repair_hook::{InvalidCall, RepairHook};
 pub use result_store::{MemoryResultStore, ResultStore};
@@ -102,56 +102,6 @@ impl fmt::Debug for Pipeline {
             .field("recorders", &self.0.recorders.len())
             .field("traces_content", &self.0.traces_content)
             .finish()
-    }
-}
-
-/// The outcome of a tool call: a result, or a pending state.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a call is finished or pending")]
-pub enum CallOutcome {
-    /// The call succeeded or failed.
-    Finished(ToolResult),
-    /// The call is suspended until a decision arrives.
-    Pending(PendingCall),
-}
-
-impl CallOutcome {
-    fn new(call: &ToolCall, started_at: Timestamp, response: ToolResponse) -> Self {
-        match response {
-            ToolResponse::Done(output) => {
-                let (id, name) = (call.id.clone(), call.name.clone());
-                Self::Finished(ToolResult::new(started_at, id, name, Outcome::Done(output)))
-            }
-            ToolResponse::Pending(pending) => Self::Pending(PendingCall { call: call.clone(), pending }),
-        }
-    }
-
-    /// Returns the id of the call.
-    pub fn call_id(&self) -> &str {
-        match self {
-            Self::Finished(result) => &result.call_id,
-            Self::Pending(pending) => &pending.call.id,
-        }
-    }
-
-    /// Converts the outcome to a result, for callers that do not support suspended calls. A pending
-    /// call becomes a failure.
-    pub fn into_result(self) -> ToolResult {
-        match self {
-            Self::Finished(result) => result,
-            Self::Pending(PendingCall { call, pending }) => {
-                let error = match pending.kind {
-                    PendingKind::Approval { .. } => ToolError::Denied(
-                        "it needs an approval, and this caller cannot wait for one".to_owned(),
-                    ),
-                    PendingKind::Postponed => {
-                        ToolError::failed("not run: an earlier call that must end first is suspended")
-                    }
-                    _ => ToolError::failed("it needs a decision, and this caller cannot wait for one"),
-                };
-                ToolResult::failed(call.id, call.name, &error)
-            }
-        }
     }
 }
 
@@ -240,8 +190,9 @@ impl Pipeline {
         self
     }
 
-    /// Sets the grace period of cancelled calls. Default: [`limits::CANCEL_GRACE`]. Zero aborts
-    /// each call at once.
+    /// Sets the grace period of cancelled calls. Default: [`limits::CANCEL_GRACE`]. With
+    /// zero, calls without nested calls are aborted at once. Calls with nested calls still have
+    /// [`limits::ABORT_WAIT`].
     ///
     /// If the run is cancelled, a call that listens to its [token](ToolContext::cancellation) or
     /// blocks a thread of tokio's pool has this period to end by itself. A call with nested calls,
@@ -413,7 +364,7 @@ impl Pipeline {
             Ok((tool, own)) => (Ok(&**tool), own),
             Err(error) => (Err(error), None),
         };
-        self.for_tool(own).run_call((tool, None), call, cx, CallTask::Caller, Some(tools)).await
+        self.for_tool(own).run_call(tool, call, cx, CallTask::Caller, Some(tools)).await
     }
 
     /// Calls `tool` with `arguments` on the task of the caller.
@@ -423,7 +374,7 @@ impl Pipeline {
     /// Dropping the future cancels the call, as for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
-        self.run_call((Ok(tool), None), &call, cx, CallTask::Caller, None).await
+        self.run_call(Ok(tool), &call, cx, CallTask::Caller, None).await
     }
 
     /// Checks `call` without running it. The tool must be in `tools`, and the arguments must be
@@ -454,10 +405,10 @@ impl Pipeline {
         arguments::repair_and_validate(definition, arguments, repair, &mut details)
     }
 
-    /// Runs `call` to `tool`. If `denied` is set, the call fails with this reason.
+    /// Runs `call` to `tool` as defined by `task`.
     async fn run_call(
         &self,
-        (tool, denied): (Result<&dyn Tool, ToolError>, Option<&str>),
+        tool: Result<&dyn Tool, ToolError>,
         call: &ToolCall,
         cx: &ToolContext,
         task: CallTask<'_>,
@@ -474,7 +425,10 @@ impl Pipeline {
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition_or_panic_error(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
-        let tool = denied.map_or(tool, |reason| Err(ToolError::Denied(reason.to_owned())));
+        let tool = match task {
+            CallTask::Denied(reason) => Err(ToolError::Denied(reason.to_owned())),
+            _ => tool,
+        };
         let argument_slot = ArgumentSlot::default();
         let has_recorder = !self.0.recorders.is_empty();
         let record = has_recorder.then(|| RecordGuard {
@@ -497,7 +451,7 @@ impl Pipeline {
         let response = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
         let response = response.unwrap_or_else(|panic| Err(span.in_scope(|| panic_error(&*panic))));
         let mut outcome = match response {
-            Ok(response) => CallOutcome::new(call, started_at, response),
+            Ok(response) => CallOutcome::new(call, response),
             Err(error) => span.in_scope(|| {
                 let own_hook = definition.and_then(|it| it.policy().failure_hook.as_ref());
                 let hooks = own_hook.into_iter().chain(&self.0.failure_hooks);
@@ -539,20 +493,25 @@ impl Pipeline {
         let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)
             .and_then(|it| arguments::repair_and_validate(definition, it, self.0.repair, details));
         let can_repair = !self.0.repair_hooks.is_empty() || cx.resumed().is_some();
-        let arguments = match arguments {
+        let (arguments, repaired) = match arguments {
             Err(error) if can_repair && call.arguments.len() <= max_bytes => {
+                // The hooks run when the call runs.
+                if matches!(task, CallTask::Postponed) {
+                    return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
+                }
                 let invalid = InvalidCall { call, definition, error: &error, context: cx };
-                let repaired = self.repair_by_hook(invalid, started).await;
+                let repaired = self.repair_by_hook(invalid, started).await?;
                 let repaired = repaired.ok_or(error)?;
-                details.repairs = vec![Repair { pointer: String::new(), kind: RepairKind::Replaced }];
-                Cow::Owned(repaired)
+                details.repairs = vec![Repair::replaced()];
+                (Cow::Owned(repaired.clone()), Some(repaired))
             }
-            arguments => arguments?,
+            arguments => (arguments?, None),
         };
-        let is_replaced = details.repairs.iter().any(|repair| repair.kind == RepairKind::Replaced);
-        let repaired = is_replaced.then(|| Value::clone(&arguments));
         details.record_arguments(&arguments, details.repairs.is_empty());
         let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
+            GateOutcome::Run { .. } if matches!(task, CallTask::Postponed) => {
+                return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
+            }
             GateOutcome::Run { arguments, approved, is_changed } => {
                 details.warning =
                     is_changed.then(|| format!("it was approved with other arguments: {arguments}"));
@@ -575,7 +534,9 @@ impl Pipeline {
             ToolResponse::Done(output) => definition.check_output(output)?,
             // Only a batch postpones calls. Otherwise, a tool could be repeated forever.
             ToolResponse::Pending(Pending { kind: PendingKind::Postponed, .. }) => {
-                return Err(ToolError::failed("the tool was not run"));
+                return Err(ToolError::failed(
+                    "the tool returned an invalid pending state; it may have done a part of its work",
+                ));
             }
             ToolResponse::Pending(pending) => {
                 pending.definition = approved.is_some().then(|| definition.fingerprint());

@@ -3,7 +3,7 @@ use std::{future::Future, panic::AssertUnwindSafe, time::Duration};
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 
-use crate::{call::BoxError, message::AssistantMessage, text::panic_text};
+use crate::{call::BoxError, message::AssistantMessage, panic_log::log_panic_text};
 
 /// The error of a request to a model.
 ///
@@ -190,7 +190,7 @@ impl ModelError {
     pub async fn catch_panic<T>(work: impl Future<Output = Result<T, Self>>) -> Result<T, Self> {
         AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
             tracing::error!("a model panicked");
-            tracing::debug!(panic = panic_text(&*panic), "panic message of the model");
+            log_panic_text(&*panic);
             Err(Self::Panicked)
         })
     }

@@ -13,7 +13,7 @@ use futures::{
 
 use super::{CallOutcome, Pipeline, find, invoke::CallTask};
 use crate::{
-    call::{Pending, PendingCall, PendingKind, ResumedCall, ResumedCalls, ToolCall},
+    call::{ResumedCall, ResumedCalls, ToolCall},
     pipeline::ToolList,
     tool::{FailedAttempts, HostState, RunContext, ToolContext, Touch},
 };
@@ -42,7 +42,7 @@ pub struct Batch {
     /// The calls of the same reply that are suspended and have no decision yet, in the order of the
     /// reply. Each call has its position: the number of [`calls`](Self::calls) before it. These
     /// calls do not run. Later calls that conflict with them are
-    /// [postponed](PendingKind::Postponed).
+    /// [postponed](crate::call::PendingKind::Postponed).
     pub suspended: Vec<(usize, ToolCall)>,
 }
 
@@ -55,8 +55,10 @@ impl Pipeline {
     /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all other calls.
     ///
     /// If an earlier conflicting call is suspended, the call does not start, and it is pending with
-    /// [`PendingKind::Postponed`]. If the call itself [requires an
-    /// approval](crate::tool::ToolPolicy::requires_approval), the approval is requested at once.
+    /// [`Postponed`](crate::call::PendingKind::Postponed). An outcome for which the tool does not run is available at once:
+    /// invalid arguments, a denial, or the request for a required
+    /// [approval](crate::tool::ToolPolicy::requires_approval). Arguments that only a
+    /// [repair hook](crate::pipeline::RepairHook) can repair are postponed, too.
     ///
     /// On a multi-thread runtime, a tool that blocks its thread delays only its own call. On a
     /// current-thread runtime, it delays all calls.
@@ -73,14 +75,7 @@ impl Pipeline {
             let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
             async move {
                 let call = batch.calls.get(index)?;
-                let outcome = match start {
-                    Start::Now => pipeline.run_in_batch(&batch, call).await,
-                    Start::Later => CallOutcome::Pending(PendingCall {
-                        call: call.clone(),
-                        pending: Pending::new(PendingKind::Postponed),
-                    }),
-                };
-                Some((position, index, outcome))
+                Some((position, index, pipeline.run_in_batch(&batch, call, start).await))
             }
         };
         if is_single {
@@ -110,7 +105,7 @@ impl Pipeline {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    async fn run_in_batch(&self, batch: &Batch, call: &ToolCall) -> CallOutcome {
+    async fn run_in_batch(&self, batch: &Batch, call: &ToolCall, start: Start) -> CallOutcome {
         let run = match batch.call_states.get(&call.id) {
             None => Arc::clone(&batch.run_context),
             Some(own) => {
@@ -127,9 +122,12 @@ impl Pipeline {
             Ok((tool, own)) => (Ok(&**tool), CallTask::Spawned(tool), own),
             Err(error) => (Err(error), CallTask::Caller, None),
         };
-        let pipeline = self.for_tool(own);
-        let denied = batch.denied.get(&call.id).map(String::as_str);
-        pipeline.run_call((tool, denied), call, &cx, task, Some(&batch.tools)).await
+        let task = match (batch.denied.get(&call.id), start) {
+            (Some(reason), _) => CallTask::Denied(reason),
+            (None, Start::Later) => CallTask::Postponed,
+            (None, Start::Now) => task,
+        };
+        self.for_tool(own).run_call(tool, call, &cx, task, Some(&batch.tools)).await
     }
 
     /// Computes the blockers of each call in `batch`: earlier calls that must end before the call
@@ -169,8 +167,7 @@ impl Pipeline {
                 schedule.suspended.insert(position);
                 continue;
             };
-            let asks_first = !blockers.is_empty() && batch.requests_approval(call);
-            schedule.calls.push(ScheduledCall { position, index, blockers, asks_first });
+            schedule.calls.push(ScheduledCall { position, index, blockers });
         }
         schedule
     }
@@ -206,13 +203,6 @@ impl Batch {
         }
         calls
     }
-
-    /// Returns `true` if the pipeline requests an approval for `call` before its tool runs.
-    fn requests_approval(&self, call: &ToolCall) -> bool {
-        let tool = self.tools.get(&call.name).filter(|_| !self.resumed.contains_key(&call.id));
-        let definition = tool.and_then(|tool| super::definition_or_panic_error(&**tool).ok());
-        definition.is_some_and(|definition| definition.policy().requires_approval)
-    }
 }
 
 /// The calls of a batch that have not started yet.
@@ -232,8 +222,6 @@ struct ScheduledCall {
     index: usize,
     /// The positions of the calls that must end first.
     blockers: Vec<usize>,
-    /// `true` if the call requests an approval even while it is blocked by a suspended call.
-    asks_first: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -257,9 +245,7 @@ impl Schedule {
                 is_postponed || call.blockers.is_empty()
             })
             .map(|call| {
-                // The gate suspends a call without an approval, so its tool does not run.
-                let start =
-                    if call.blockers.is_empty() || call.asks_first { Start::Now } else { Start::Later };
+                let start = if call.blockers.is_empty() { Start::Now } else { Start::Later };
                 (call, start)
             })
     }

@@ -17,14 +17,15 @@ use super::{CallDetails, Pipeline};
 use crate::{
     call::{ToolError, ToolResponse},
     limits,
+    panic_log::log_panic_text,
     pipeline::deadline::{self, WaitError},
-    text::panic_text,
     tool::{ScopeGuard, Tool, ToolContext},
 };
 
 type CallResult = Result<ToolResponse, ToolError>;
 
-/// The tokio task on which a call runs.
+/// The execution of a call: the tokio task on which it runs, or the reason why its tool must not
+/// run.
 #[derive(Clone, Copy)]
 pub(super) enum CallTask<'a> {
     /// The task of the caller. This avoids the cost of a new task.
@@ -32,6 +33,12 @@ pub(super) enum CallTask<'a> {
     /// A new task. On a multi-thread runtime, this ensures that a tool that blocks its thread
     /// delays only its own call.
     Spawned(&'a Arc<dyn Tool>),
+    /// No task, because an earlier conflicting call is suspended. A call that would run now is
+    /// [postponed](crate::call::PendingKind::Postponed). All other outcomes, such as a denial or a
+    /// request for an approval, are independent of the earlier call.
+    Postponed,
+    /// No task, because the call is denied with this reason.
+    Denied(&'a str),
 }
 
 impl Pipeline {
@@ -63,7 +70,9 @@ impl Pipeline {
         );
         let cx = cx.with_call_scope(guard.scope());
         let call = match task {
-            CallTask::Caller => RunningCall::Inline(tool.call(arguments, &cx)),
+            CallTask::Caller | CallTask::Postponed | CallTask::Denied(_) => {
+                RunningCall::Inline(tool.call(arguments, &cx))
+            }
             CallTask::Spawned(tool) => RunningCall::spawn(tool, arguments, &cx)?,
         };
         let outcome = self.wait_for_call(call, &cx, started).await;
@@ -101,14 +110,14 @@ impl Pipeline {
         started: Instant,
     ) -> CallResult {
         let grace = self.0.cancel_grace.unwrap_or(limits::CANCEL_GRACE);
-        let patience = match (&interrupt, cx.call_scope()) {
+        let grace_left = match (&interrupt, cx.call_scope()) {
             (_, Some(scope)) if scope.is_cooperative() => grace.saturating_add(limits::ABORT_WAIT),
             (WaitError::Cancelled, Some(scope)) if scope.is_listening() => grace,
             _ => Duration::ZERO,
         };
         let mut outcome = None;
-        if !patience.is_zero() {
-            outcome = deadline::timeout(patience, &mut call).await.ok();
+        if !grace_left.is_zero() {
+            outcome = deadline::timeout(grace_left, &mut call).await.ok();
         }
         if let (None, RunningCall::Task(task)) = (&outcome, &call) {
             task.abort();
@@ -171,7 +180,7 @@ fn whole_millis(duration: Duration) -> Duration {
 /// and the model receives a generic error text.
 pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     tracing::error!("a tool panicked");
-    tracing::debug!(panic = panic_text(panic), "panic message of the tool");
+    log_panic_text(panic);
     ToolError::Failed {
         message: "the tool panicked; it may have done a part of its work".to_owned(),
         source: None,

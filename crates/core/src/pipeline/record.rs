@@ -13,6 +13,7 @@ use super::CallOutcome;
 use crate::{
     Timestamp,
     call::{Outcome, ToolCall, ToolError, ToolResult},
+    panic_log::log_panic_text,
     tool::{FailedCall, FailureHook, ToolContext, ToolDefinition},
 };
 
@@ -146,8 +147,9 @@ impl RecordGuard<'_> {
             duration: self.started.elapsed(),
         };
         for recorder in recorders {
-            if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| recorder.record(&record))) {
                 tracing::error!(call = call.id, "the recorder panicked, the call is not recorded");
+                log_panic_text(&*panic);
             }
         }
     }

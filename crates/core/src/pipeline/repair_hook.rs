@@ -5,10 +5,14 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{CallDetails, Pipeline, arguments, deadline};
+use super::{
+    CallDetails, Pipeline, arguments,
+    deadline::{self, WaitError},
+};
 use crate::{
     call::{ResumedCall, ToolCall, ToolError},
     limits,
+    panic_log::log_panic_text,
     tool::{ToolContext, ToolDefinition},
 };
 
@@ -20,7 +24,8 @@ use crate::{
 /// validated again. If they are valid, the call runs with them, and the result lists a
 /// [`RepairKind::Replaced`](crate::schema::RepairKind::Replaced). In all other cases, the call
 /// fails with the original error: if the hook returns `None` or invalid arguments, panics, or takes
-/// longer than [`limits::HOOK_TIMEOUT`] or the timeout of the call.
+/// longer than [`limits::HOOK_TIMEOUT`] or the timeout of the call. All hooks share one time limit,
+/// measured from the start of the call.
 ///
 /// Arguments of more than [`limits::ARGUMENT_BYTES`], and calls to unknown tools, are not repaired.
 /// If a repaired call is suspended, it resumes with the same arguments, and the hook is not called
@@ -85,36 +90,47 @@ pub struct InvalidCall<'a> {
 
 impl Pipeline {
     /// Returns the arguments of `invalid` as repaired by a hook, or as repaired before the call was
-    /// suspended. `None` if no hook returns valid arguments. The time limit of a hook is measured
-    /// from `started`, the start of the call.
+    /// suspended. `None` if no hook returns valid arguments in time. The time limit of all hooks is
+    /// measured from `started`, the start of the call. Fails if the run is cancelled.
     ///
     /// The future is boxed, because it would enlarge the future of each call.
     pub(super) fn repair_by_hook<'a>(
         &'a self,
         invalid: InvalidCall<'a>,
         started: Instant,
-    ) -> BoxFuture<'a, Option<Value>> {
+    ) -> BoxFuture<'a, Result<Option<Value>, ToolError>> {
         Box::pin(self.try_repair_hooks(invalid, started))
     }
 
-    async fn try_repair_hooks(&self, invalid: InvalidCall<'_>, started: Instant) -> Option<Value> {
+    async fn try_repair_hooks(
+        &self,
+        invalid: InvalidCall<'_>,
+        started: Instant,
+    ) -> Result<Option<Value>, ToolError> {
         let InvalidCall { definition, context: cx, .. } = invalid;
         let earlier = cx.resumed().map(ResumedCall::pending).and_then(|pending| pending.repaired.clone());
         if let Some(earlier) = earlier.filter(|earlier| definition.input_schema().is_valid(earlier)) {
-            return Some(earlier);
+            return Ok(Some(earlier));
         }
         let time = limits::HOOK_TIMEOUT.min(self.timeout_of(definition));
         let deadline = started.checked_add(time).into_iter().chain(cx.deadline()).min();
         for hook in &self.0.repair_hooks {
             let repair = Box::pin(async {
                 let repair = AssertUnwindSafe(async { hook.repair(&invalid).await }).catch_unwind().await;
-                repair.unwrap_or_else(|_panic| {
+                repair.unwrap_or_else(|panic| {
                     tracing::error!(call = invalid.call.id, "a repair hook panicked");
+                    log_panic_text(&*panic);
                     None
                 })
             });
-            let repaired = deadline::timeout_at(deadline, cx.cancellation(), repair, |_| None).await;
-            let Some(repaired) = repaired else { continue };
+            let cancellation = &cx.shared().cancellation;
+            let repaired = deadline::timeout_at(deadline, cancellation, repair.map(Ok), Err).await;
+            let repaired = match repaired {
+                _ if cancellation.is_cancelled() => return Err(ToolError::Cancelled),
+                Ok(Some(repaired)) => repaired,
+                Ok(None) | Err(WaitError::NoTimer) => continue,
+                Err(WaitError::Elapsed | WaitError::Cancelled) => break,
+            };
             let mut own_repairs = CallDetails::default();
             let repaired = arguments::repair_and_validate(
                 definition,
@@ -123,10 +139,10 @@ impl Pipeline {
                 &mut own_repairs,
             );
             if let Ok(repaired) = repaired {
-                return Some(repaired.into_owned());
+                return Ok(Some(repaired.into_owned()));
             }
         }
-        None
+        Ok(None)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     call::{Outcome, ToolOutput, ToolResult},
     content::{Content, join_texts},
     limits,
+    panic_log::log_panic_text,
     pipeline::{ResultStore, ToolList, deadline},
     text::truncate,
     tool::ToolContext,
@@ -101,7 +102,10 @@ impl Truncator<'_> {
         let error = match deadline::timeout(limits::RESULT_STORE_TIMEOUT, put).await {
             Ok(Ok(Ok(handle))) => return StoreOutcome::Stored(handle),
             Ok(Ok(Err(error))) => error,
-            Ok(Err(_panic)) => "the `ResultStore` panicked".into(),
+            Ok(Err(panic)) => {
+                log_panic_text(&*panic);
+                "the `ResultStore` panicked".into()
+            }
             Err(error) => format!("{error:?}").into(),
         };
         tracing::error!(error, "a long result cannot be stored");

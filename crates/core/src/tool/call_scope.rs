@@ -27,7 +27,8 @@ pub(crate) struct CallScope {
     reads_undeclared: AtomicBool,
     /// `true` if the code of the call has access to the cancellation token.
     is_listening: AtomicBool,
-    /// `true` if the call ends work of its own before it ends.
+    /// `true` if the call shuts down its subtasks before it returns, for example the tools of an
+    /// agent.
     is_cooperative: AtomicBool,
     /// The number of nested calls whose code is running.
     nested_calls: AtomicUsize,

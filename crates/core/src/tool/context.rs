@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Attempt, FailedAttempts, HostState, StateType, call_scope::CallScope};
 use crate::{
     call::{Approvals, Decision, ResumedCall, ToolError},
-    text::panic_text,
+    panic_log::log_panic_text,
     usage::{Usage, UsageMeter},
 };
 
@@ -230,8 +230,8 @@ impl ToolContext {
         }
     }
 
-    /// Declares that the call ends by itself soon after a cancellation or its deadline, because it
-    /// must end work of its own first. The pipeline then gives it
+    /// Declares that the call shuts down its subtasks and returns after a cancellation or its
+    /// deadline. The pipeline then gives it
     /// [`ABORT_WAIT`](crate::limits::ABORT_WAIT) in addition to the [grace
     /// period](crate::Pipeline::with_cancel_grace), also after its deadline. An agent used as a
     /// tool does this, so that the tools of the agent end first.
@@ -435,7 +435,7 @@ impl ToolContext {
             && let Err(panic) = catch_unwind(AssertUnwindSafe(|| sink.report(&self.call_id, progress)))
         {
             tracing::error!(call = &*self.call_id, "the `ProgressSink` panicked, the report is lost");
-            tracing::debug!(panic = panic_text(&*panic), "panic message of the progress sink");
+            log_panic_text(&*panic);
         }
     }
 }

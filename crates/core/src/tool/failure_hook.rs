@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::{ToolContext, ToolDefinition};
-use crate::call::{Failure, FailureKind, ToolCall};
+use crate::{
+    call::{Failure, FailureKind, ToolCall},
+    panic_log::log_panic_text,
+};
 
 /// A function of the host program that replaces the failure of a call, for example the text for the
 /// model.
@@ -85,8 +88,9 @@ impl FailureHook {
     /// Returns the new failure. `None` if the hook keeps the failure or panics.
     pub fn replacement(&self, failed: &FailedCall<'_>) -> Option<Failure> {
         let replaced = catch_unwind(AssertUnwindSafe(|| self.0(failed)));
-        replaced.unwrap_or_else(|_panic| {
+        replaced.unwrap_or_else(|panic| {
             tracing::error!(call = failed.call.id, "a failure hook panicked, the failure is kept");
+            log_panic_text(&*panic);
             None
         })
     }

@@ -28,8 +28,9 @@ pub struct ToolPolicy {
     /// none.
     pub required_scopes: Vec<String>,
     /// `true` if each call runs alone: it starts after all earlier calls in the same reply have
-    /// ended, and later calls wait for it, also while it is suspended. If `true`,
-    /// [`touches`](Self::touches) has no effect. Default: `false`.
+    /// ended. Later calls start after it. While it is suspended, they are
+    /// [postponed](crate::call::PendingKind::Postponed). If `true`, [`touches`](Self::touches) has
+    /// no effect. Default: `false`.
     pub sequential: bool,
     /// The function that returns the resources of a call. Calls with conflicting resources run in
     /// order, other calls in parallel. With `None`, a call conflicts only with calls that run

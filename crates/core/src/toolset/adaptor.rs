@@ -67,7 +67,7 @@ pub trait Adaptor: Send + Sync {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>>;
 }
 
-/// A closure is an adaptor without a check.
+/// Uses the closure as [`adapt`](Adaptor::adapt). `check` accepts every snapshot.
 impl<F: Fn(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>> + Send + Sync> Adaptor for F {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         self(tool)

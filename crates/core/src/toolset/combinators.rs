@@ -8,7 +8,7 @@ use super::{
 use crate::{
     call::{Pending, PendingKind, ToolError, ToolOutput, ToolResponse},
     pipeline::ToolExt as _,
-    tool::{DynamicTool, InvalidToolName, Tool, ToolDefinition, ToolName, ToolPolicy},
+    tool::{DynamicTool, InvalidToolName, Tool, ToolDefinition, ToolName},
 };
 
 impl Toolset {
@@ -148,14 +148,7 @@ impl Toolset {
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
     {
-        self.adapted(move |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
-            let definition = tool.definition();
-            if !select(definition) {
-                return Some(Arc::clone(tool));
-            }
-            let policy = ToolPolicy { requires_approval: true, ..definition.policy().clone() };
-            Some(Arc::new(Arc::clone(tool).with_definition(|it| it.with_policy(policy))))
-        })
+        self.adapted_if(select, |tool| Arc::new(Arc::clone(tool).with_approval()))
     }
 
     /// Turns the tools for which `select` returns `true` into external tools. The host program
@@ -166,14 +159,10 @@ impl Toolset {
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
     {
-        self.adapted(move |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
-            let definition = tool.definition();
-            if !select(definition) {
-                return Some(Arc::clone(tool));
-            }
-            Some(Arc::new(DynamicTool::new(definition.clone(), |_arguments, _cx| async {
+        self.adapted_if(select, |tool| {
+            Arc::new(DynamicTool::new(tool.definition().clone(), |_arguments, _cx| async {
                 ToolResponse::Pending(Pending::new(PendingKind::External))
-            })))
+            }))
         })
     }
 
@@ -185,6 +174,17 @@ impl Toolset {
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());
         Self { label, ..Self::default() }.with_source(self).with_source(other)
+    }
+
+    /// Replaces the tools for which `select` returns `true` with the return values of `adapt`.
+    fn adapted_if(
+        self,
+        select: impl Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
+        adapt: impl Fn(&Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync + 'static,
+    ) -> Self {
+        self.adapted(move |tool: &Arc<dyn Tool>| {
+            Some(if select(tool.definition()) { adapt(tool) } else { Arc::clone(tool) })
+        })
     }
 
     /// Wraps this toolset in an outer toolset that applies `adaptation`. The outer toolset has the

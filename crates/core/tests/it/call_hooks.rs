@@ -220,6 +220,33 @@ async fn repair_hook_repairs_malformed_and_invalid_arguments() {
     assert_eq!(count.load(Ordering::Relaxed), 7);
 }
 
+/// Behaviour B88: all repair hooks share one time limit. After it, the model reads the original
+/// error. After a cancellation, the call is cancelled. In both cases no further hook is started.
+#[tokio::test(start_paused = true)]
+async fn interrupted_repair_starts_no_further_hook() {
+    struct Cancels;
+
+    #[async_trait]
+    impl RepairHook for Cancels {
+        async fn repair(&self, call: &InvalidCall<'_>) -> Option<Value> {
+            call.context.cancellation().cancel();
+            std::future::pending().await
+        }
+    }
+
+    let count = Arc::new(AtomicUsize::new(0));
+    let last = || Fixed(json!({"n": 1}), Arc::clone(&count));
+    let cases = [
+        (Pipeline::new().with_repair_hook(Hangs).with_repair_hook(last()), FailureKind::InvalidArguments),
+        (Pipeline::new().with_repair_hook(Cancels).with_repair_hook(last()), FailureKind::Cancelled),
+    ];
+    for (pipeline, kind) in cases {
+        let result = run(&tools().with_pipeline(pipeline), "double", "?").await;
+        assert_eq!(result.failure().map(|it| it.kind), Some(kind));
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
 /// Behaviour B88: the repair hook of an outer toolset applies to inner toolsets, unless their
 /// pipeline is strict. Unknown tools and arguments that are too long are not repaired.
 #[tokio::test]

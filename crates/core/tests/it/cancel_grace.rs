@@ -9,13 +9,14 @@ use std::{
 use haft_core::{
     Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt as _, ToolName, ToolResult,
     call::FailureKind,
+    export::async_trait,
     limits,
-    pipeline::{Batch, CallOutcome},
+    pipeline::{Batch, CallOutcome, InvalidCall, RepairHook},
     tool,
     tool::{DynamicTool, IntoToolOutput, RunContext, ToolPolicy},
     toolset::ToolList,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -103,6 +104,32 @@ async fn aborted_calls_are_dropped_before_they_are_reported() {
     let (results, delay) = cancel_calls(&Pipeline::new(), tools).await;
     assert_eq!(results.iter().map(kind).collect::<Vec<_>>(), [Some(FailureKind::Cancelled); 2]);
     assert!(locks.iter().all(|lock| lock.try_lock().is_ok()));
+    assert!(delay < Duration::from_millis(10), "{delay:?}");
+}
+
+/// Behaviour C100: a tool does not listen to its token because a nested call needed an approval or
+/// a repair of its arguments.
+#[tokio::test(start_paused = true)]
+async fn nested_call_does_not_make_its_caller_listen() {
+    struct NoRepair;
+
+    #[async_trait]
+    impl RepairHook for NoRepair {
+        async fn repair(&self, _: &InvalidCall<'_>) -> Option<Value> {
+            None
+        }
+    }
+
+    let nested = || tool("nested", |_| async {}).with_approval();
+    let outer = tool("outer", move |cx| async move {
+        let pipeline = Pipeline::unbounded().with_repair_hook(NoRepair);
+        for arguments in [json!({}), json!(7)] {
+            pipeline.call_tool(&nested(), arguments, &cx.for_nested_call(1)).await;
+        }
+        pending::<()>().await;
+    });
+    let (results, delay) = cancel_calls(&Pipeline::new(), [outer]).await;
+    assert_eq!(kind(&results[0]), Some(FailureKind::Cancelled));
     assert!(delay < Duration::from_millis(10), "{delay:?}");
 }
 

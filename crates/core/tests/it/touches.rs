@@ -9,9 +9,10 @@ use expect_test::{Expect, expect};
 use futures::StreamExt as _;
 use haft_core::{
     Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
-    call::{Decision, Pending, PendingKind, ToolResponse},
-    pipeline::{Batch, CallOutcome},
-    tool::{DynamicTool, ToolPolicy, Touch, TouchFn},
+    call::{ApprovalRule, Approvals, Decision, Pending, PendingKind, ToolResponse},
+    export::async_trait,
+    pipeline::{Batch, CallOutcome, InvalidCall, RepairHook},
+    tool::{DynamicTool, RunContext, ToolPolicy, Touch, TouchFn},
     toolset::ToolList,
 };
 use proptest::prelude::*;
@@ -335,6 +336,47 @@ async fn postponed_call_requests_its_approval_at_once() {
     let calls =
         [("ask", "{}"), ("ask", r#"{"ms":1}"#), ("ask", "not JSON"), ("external", "{}"), ("free", "{}")];
     assert_eq!(outcomes(&calls, &[]).await, ["approval", "approval", "finished", "postponed", "postponed"]);
+}
+
+/// Behaviour D92: a remembered approval does not start a call before the suspended call in front of
+/// it. A remembered denial is reported at once.
+#[tokio::test(start_paused = true)]
+async fn remembered_decision_does_not_start_a_postponed_call() {
+    let (times, began) = (CallTimes::default(), Instant::now());
+    let calls = [("external", "{}"), ("ask", "{}")];
+    let pipeline = Pipeline::new();
+    let outcomes = pipeline.call_all(batch(suspending_tools(&times, began), &calls)).await;
+    let [_, CallOutcome::Pending(pending)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    for (decision, expected) in [
+        (Decision::approved().for_tool(), ["pending", "postponed"]),
+        (Decision::denied("never").for_tool(), ["pending", "finished"]),
+    ] {
+        let approvals = Approvals::new();
+        approvals.extend(ApprovalRule::new(None, pending, &decision));
+        let run_context = Arc::new(RunContext { approvals: Some(approvals), ..RunContext::default() });
+        let batch = Batch { run_context, ..batch(suspending_tools(&times, began), &calls) };
+        let outcomes: Vec<_> = pipeline.call_all(batch).await.iter().map(describe).collect();
+        assert_eq!(outcomes, expected);
+    }
+    assert_eq!(*times.lock().unwrap(), []);
+}
+
+/// Behaviour B88: the arguments of a postponed call are repaired when the call runs.
+#[tokio::test(start_paused = true)]
+async fn postponed_call_is_not_repaired_by_a_hook() {
+    struct Unused;
+
+    #[async_trait]
+    impl RepairHook for Unused {
+        async fn repair(&self, call: &InvalidCall<'_>) -> Option<Value> {
+            panic!("{call:?}")
+        }
+    }
+
+    let (times, began) = (CallTimes::default(), Instant::now());
+    let batch = batch(suspending_tools(&times, began), &[("external", "{}"), ("free", "not JSON")]);
+    let outcomes = Pipeline::new().with_repair_hook(Unused).call_all(batch).await;
+    assert_eq!(outcomes.iter().map(describe).collect::<Vec<_>>(), ["pending", "postponed"]);
 }
 
 /// A batch can contain calls of a reply whose earlier calls still wait for a decision.
