@@ -1,7 +1,8 @@
 //! Rule: each section of the page "Known pains elsewhere" links to an issue thread on GitHub and
 //! cites tests, and each cited test exists.
 //!
-//! A section begins with a heading of the third level. A citation is a code span with the path of a
+//! A section begins with a heading of the third level, and ends at a heading of the same or a higher
+//! level. Code blocks are ignored. A citation is a code span with the path of a
 //! file and the name of a test, such as `crates/core/tests/it/batch.rs::calls_overlap`.
 
 use std::ops::Range;
@@ -15,7 +16,9 @@ const PAGE: &str = "docs/src/known-pains.md";
 const MIN_SECTIONS: usize = 15;
 
 pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
-    let Some(page) = tree.text(PAGE) else { return Vec::new() };
+    let Some(page) = tree.text(PAGE) else {
+        return vec![Finding::new(PAGE, 1, "the page is missing")];
+    };
     let sections = sections(page);
     let links = markdown::links(page);
     let mut findings = Vec::new();
@@ -49,12 +52,18 @@ struct Section<'p> {
 
 fn sections(page: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
-    let mut is_open = false;
+    let (mut is_open, mut is_code) = (false, false);
     for (line, text) in (1..).zip(page.lines()) {
+        if text.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
         if let Some(title) = text.strip_prefix("### ") {
             is_open = true;
             sections.push(Section { title, lines: line..line, tests: Vec::new() });
-        } else if text.starts_with('#') {
+        } else if text.starts_with("# ") || text.starts_with("## ") {
             is_open = false;
         }
         if let Some(section) = sections.last_mut().filter(|_| is_open) {
@@ -112,6 +121,29 @@ mod tests {
     #[test]
     fn complete_page_has_no_findings() {
         check_page(&page_with(15, "## End\n\nText with `crates/a/b.rs::nothing`.\n"), &expect![""]);
+    }
+
+    #[test]
+    fn missing_page_is_reported() {
+        tests::check(
+            check,
+            &[],
+            [("README.md", "")],
+            &expect![[r#"
+                docs/src/known-pains.md:1: the page is missing
+            "#]],
+        );
+    }
+
+    #[test]
+    fn code_and_deeper_headings_do_not_end_a_section() {
+        let citation = "- `crates/a/tests/it/b.rs::adds`\n";
+        let thread = "[a](https://github.com/a/b/pull/1)";
+        let code = "```sh\n# A comment\n### Not a section\n`c.rs::none`\n```\n";
+        check_page(
+            &page_with(15, &format!("### One\n\n{thread}\n\n{code}\n#### Tests\n\n{citation}")),
+            &expect![""],
+        );
     }
 
     #[test]
