@@ -134,8 +134,8 @@ impl ToolResult {
         Self::new(call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Creates the result of a call that starts and ends now. The warnings of a successful `outcome`
-    /// are moved to the result.
+    /// Creates the result of a call that starts and ends now. The warnings of a successful
+    /// `outcome` are moved to the result.
     fn new(call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),

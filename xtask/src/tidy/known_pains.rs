@@ -1,9 +1,9 @@
 //! Rule: each section of the page "Known pains elsewhere" links to an issue thread on GitHub and
 //! cites tests, and each cited test exists.
 //!
-//! A section begins with a heading of the third level, and ends at a heading of the same or a higher
-//! level. Code blocks are ignored. A citation is a code span with the path of a
-//! file and the name of a test, such as `crates/core/tests/it/batch.rs::calls_overlap`.
+//! A section begins with a heading of the third level, and ends at a heading of the same or a
+//! higher level. Code blocks are ignored. A citation is a code span with the path of a file and the
+//! name of a test, such as `crates/core/tests/it/batch.rs::calls_overlap`.
 
 use std::ops::Range;
 

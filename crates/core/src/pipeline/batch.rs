@@ -55,10 +55,10 @@ impl Pipeline {
     /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all other calls.
     ///
     /// If an earlier conflicting call is suspended, the call does not start, and it is pending with
-    /// [`Postponed`](crate::call::PendingKind::Postponed). An outcome for which the tool does not run is available at once:
-    /// invalid arguments, a denial, or the request for a required
-    /// [approval](crate::tool::ToolPolicy::requires_approval). Arguments that only a
-    /// [repair hook](crate::pipeline::RepairHook) can repair are postponed, too.
+    /// [`PendingKind::Postponed`](crate::call::PendingKind::Postponed). Outcomes without a run of
+    /// the tool are available at once: invalid arguments, a denial, or the request for a required
+    /// [approval](crate::tool::ToolPolicy::requires_approval). If a [repair
+    /// hook](crate::pipeline::RepairHook) could repair the arguments, the call is postponed.
     ///
     /// On a multi-thread runtime, a tool that blocks its thread delays only its own call. On a
     /// current-thread runtime, it delays all calls.

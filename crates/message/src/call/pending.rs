@@ -33,8 +33,8 @@ pub struct Pending {
     /// approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
-    /// The arguments from a repair hook. The pipeline sets this field, so that the resumed call does
-    /// not call the hook again.
+    /// The arguments from a repair hook. The pipeline sets this field, so that the resumed call
+    /// does not call the hook again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Value>,
     /// The fingerprint of the tool's definition at the time of the approval request. The pipeline
