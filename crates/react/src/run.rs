@@ -326,6 +326,7 @@ impl Run {
             State::ReadyToRequest { .. } => self.prepare(step),
             State::Preparing { .. } => self.build_request(step),
             State::Compacting { .. } => {
+                self.check_stop()?;
                 take_nested_request(step)?;
                 Ok(self.compact_effect(step.resolver))
             }

@@ -105,3 +105,10 @@ pub enum FinishReason {
     /// Any other reason. Contains the finish reason as sent by the server.
     Other(String),
 }
+
+impl FinishReason {
+    /// Returns `true` if the reply is incomplete because of the token limit or a content filter.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::Length | Self::ContentFilter)
+    }
+}

@@ -183,7 +183,7 @@ impl ReactAgent {
             seen = run.transcript().len();
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),
-                // The run stops before its next request, which needs no inputs.
+                // A stopping run sends no request, so the inputs are not prepared.
                 Effect::Prepare if run.is_stopping() && run.state() == RunState::Preparing => {}
                 Effect::Prepare => {
                     let last = inputs.instructions.take();

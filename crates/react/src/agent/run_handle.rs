@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -46,7 +46,7 @@ pub struct RunHandle(Arc<Mutex<HandleState>>);
 struct HandleState {
     messages: VecDeque<(Message, Delivery)>,
     status: HandleStatus,
-    /// `true` if the run must stop after its current step.
+    /// `true` if the run must stop after its current step, and has not received this request yet.
     stops: bool,
 }
 
@@ -178,6 +178,21 @@ impl fmt::Debug for RunHandle {
     }
 }
 
+impl HandleState {
+    /// Moves the messages and the request to stop to `run`. If the run rejects a message, the
+    /// message stays here as undelivered.
+    fn pass_to(&mut self, run: &mut Run) {
+        if mem::take(&mut self.stops) {
+            run.stop_after_step(true);
+        }
+        while let Some((message, delivery)) = self.messages.front().cloned()
+            && run.enqueue(message, delivery).is_ok()
+        {
+            self.messages.pop_front();
+        }
+    }
+}
+
 /// The receiving end of a [`RunHandle`], for the driver of a run. Dropping the mailbox closes the
 /// handle.
 ///
@@ -232,20 +247,20 @@ impl Mailbox {
     /// messages as soon as the run is [done](Effect::Done). It stays open after [`Effect::Wait`],
     /// because the driver may report a decision and continue.
     ///
+    /// The handle is not locked while the run builds a request, so that dialects and history
+    /// processors can use it.
+    ///
     /// # Errors
     ///
     /// Fails in the same cases as [`Run::next`].
     pub fn next_effect(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
-        if mail.stops {
-            run.stop_after_step(true);
-        }
-        // If the run rejects a message, the message stays in the handle as undelivered.
-        while let Some((message, delivery)) = mail.messages.front().cloned()
-            && run.enqueue(message, delivery).is_ok()
-        {
-            mail.messages.pop_front();
+        mail.pass_to(run);
+        // The request is built by code of the host program. A run does not end in this state.
+        if run.state() == RunState::Preparing {
+            drop(mail);
+            return run.next(step);
         }
         let effect = run.next(step);
         if let Ok(Effect::Done(_)) = effect {
@@ -264,7 +279,7 @@ impl Mailbox {
         if let RunState::Finished | RunState::Cancelled = run.state() {
             let undelivered =
                 run.undelivered_messages().map(|(message, delivery)| (message.clone(), delivery));
-            let rest = std::mem::take(&mut mail.messages);
+            let rest = mem::take(&mut mail.messages);
             mail.messages = undelivered.chain(rest).collect();
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a cancelled effect that has tasks of its own.
+//! Waits for the tasks of a cancelled effect.
 
 use std::{
     future::{Future, poll_fn},
@@ -31,8 +31,8 @@ impl TaskFlag {
     }
 
     /// Polls `work`, the effects of a cancelled run, until the tasks of its current effect have
-    /// ended. Without tasks, `work` is not polled again, so its caller drops a model request at
-    /// once.
+    /// ended. Without tasks, `work` is not polled again. The caller drops `work`, which aborts a
+    /// model request.
     pub(super) async fn wait_for_end<T>(
         &self,
         mut work: Pin<&mut impl Future<Output = Result<T, AgentErrorKind>>>,

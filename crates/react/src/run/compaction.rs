@@ -2,7 +2,7 @@
 
 use haft_core::{
     agent::AgentErrorKind,
-    model::{ChatResponse, FinishReason, ModelError},
+    model::{ChatResponse, ModelError},
     usage::Usage,
 };
 
@@ -43,6 +43,15 @@ impl Run {
         range.is_summary_in_flight = true;
         let range = *range;
         Some(Effect::Compact(self.view_of(range.earlier, range.steps..until, resolver)))
+    }
+
+    /// Ends a compaction whose summary was not requested. The summary is requested later, if it is
+    /// still needed.
+    pub(super) fn discard_compaction(&mut self) {
+        if let State::Compacting { .. } = self.head.state.state() {
+            self.head.context_range.is_summarized = false;
+            self.head.state.request_again();
+        }
     }
 
     /// Ends the compaction. Adds `usage`, the usage of its request, to the usage of the run.
@@ -90,12 +99,12 @@ impl Run {
 /// truncated summary lacks the list of open work at its end.
 fn summary_text(response: ChatResponse) -> Result<String, ModelError> {
     let text = response.message.text();
-    match response.finish_reason {
-        FinishReason::Length | FinishReason::ContentFilter => Err(ModelError::Truncated {
+    match text.trim() {
+        _ if response.finish_reason.is_cut() => Err(ModelError::Truncated {
             reason: "the summary is not whole".to_owned(),
             partial: Box::new(response.message),
         }),
-        _ if text.trim().is_empty() => Err(ModelError::EmptyResponse),
+        "" => Err(ModelError::EmptyResponse),
         _ => Ok(text),
     }
 }

@@ -6,12 +6,13 @@ use super::Run;
 
 impl Run {
     /// Requests that the run stops after its current step, or withdraws this request. The run then
-    /// fails with [`AgentErrorKind::Stopped`] before its next model request.
+    /// fails with [`AgentErrorKind::Stopped`] before its next model request, also if this is a
+    /// request for a summary.
     ///
     /// A model request in flight is not interrupted, its calls and the [added
-    /// calls](Self::add_calls) are executed, and their results are recorded. A reply that answers
-    /// is the answer, and is validated as usual. [Enqueued](Self::enqueue) messages are not
-    /// delivered. If calls wait for decisions, the run waits. After the error, the request is
+    /// calls](Self::add_calls) are executed, and their results are recorded. If the reply contains
+    /// the answer, the run validates it and ends with it. [Enqueued](Self::enqueue) messages are
+    /// not delivered. If calls wait for decisions, the run waits. After the error, the request is
     /// withdrawn: the run remains valid, and [`next`](Self::next) continues it.
     ///
     /// The request is not saved with the run. With a [`ReactAgent`](crate::ReactAgent), use
@@ -42,12 +43,14 @@ impl Run {
         self.head.is_stopping
     }
 
-    /// Fails if the run must stop before its next model request.
+    /// Fails if the run must stop before its next model request. A request for a summary is also a
+    /// model request. If it is in flight, the run does not stop yet.
     pub(super) fn check_stop(&mut self) -> Result<(), AgentErrorKind> {
-        if !self.head.is_stopping {
+        if !self.head.is_stopping || self.head.context_range.is_summary_in_flight {
             return Ok(());
         }
         self.head.is_stopping = false;
+        self.discard_compaction();
         self.head.state.discard_inputs();
         Err(AgentErrorKind::Stopped)
     }

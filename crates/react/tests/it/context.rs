@@ -444,6 +444,24 @@ fn repeated_effect_requests_one_summary() {
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
 }
 
+/// Behaviour C123: a run that stops requests no summary. It requests the summary when it continues.
+#[test]
+fn stopping_run_requests_no_summary() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = run_before_summary(&step);
+    run.stop_after_step(true);
+    assert!(matches!(run.next(&step), Err(AgentErrorKind::Stopped)));
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    run.on_chat(Err(too_long_error())).unwrap();
+    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    // A summary in flight is not abandoned.
+    run.stop_after_step(true);
+    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    run.on_compact(Ok(ChatResponse::new("Sums."))).unwrap();
+    assert!(matches!(advance(&mut run, &step), Err(AgentErrorKind::Stopped)));
+}
+
 /// A driver that crashes while a summary is requested requests it again, so both requests count.
 #[test]
 fn abandoned_request_for_a_summary_is_counted() {

@@ -4,14 +4,16 @@ use std::sync::atomic::Ordering;
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, RunEvent, RunInput, RunOutput, Tool as _, ToolContext, ToolError, Toolset,
+    Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolContext, ToolError, Toolset,
     agent::{AgentError, AgentErrorKind, RunLimits},
     call::{Decision, Pending, PendingKind, ToolResponse},
     tool::{DynamicTool, RunContext},
+    toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    HandoffGroup, OutputError, QueueHandle, ReactAgent, RunHandle,
+    Effect, HandoffGroup, Mailbox, NativeCalls, OutputError, QueueHandle, ReactAgent, Run, RunConfig,
+    RunHandle, Step,
     queue::QueuedResults,
     router::{Route, RouteTable},
     run::{Delivery, RunError},
@@ -181,6 +183,40 @@ async fn stopped_run_can_be_driven_again() {
     let last = agent.drive(&mut run, RunContext::default()).collect::<Vec<_>>().await.pop().unwrap();
     let Ok(RunEvent::Done { output }) = last else { panic!("{last:?}") };
     assert_eq!(output.text().unwrap(), "Done.");
+}
+
+/// Code of the host that builds the request can stop the run: the handle is not locked there.
+#[tokio::test]
+async fn history_processor_can_stop_the_run() {
+    let handle = RunHandle::new();
+    let stopping = handle.clone();
+    let agent =
+        ReactAgent::builder(Script::Native.call(ScriptedModel::new(), ("a", "add", r#"{"x":1,"y":1}"#)))
+            .tools(calculator())
+            .history_processor("stop", move |view, _| {
+                stopping.stop_after_step()?;
+                Ok(view)
+            })
+            .build()
+            .unwrap();
+    let error = stopped(agent.run(handle.bind("Add.")).await);
+    assert_eq!(error.transcript.messages().last().unwrap().text(), "2");
+}
+
+/// Behaviour C123: with a driver of its own, the run continues after the error.
+#[test]
+fn mailbox_withdraws_the_request_to_stop() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let handle = RunHandle::new();
+    let input = handle.bind("Go.");
+    let mailbox = Mailbox::attach(&input.context);
+    let mut run = Run::new(&RunConfig::default(), input).unwrap();
+    handle.stop_after_step().unwrap();
+    assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Prepare)));
+    assert!(matches!(mailbox.next_effect(&mut run, &step), Err(AgentErrorKind::Stopped)));
+    assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Prepare)));
+    assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Chat(_))));
 }
 
 /// A child agent in the step runs to its end. The handle belongs to the parent.
