@@ -7,7 +7,7 @@ use haft_core::{
     tool::RunContext,
 };
 
-use super::{Run, RunState};
+use super::Run;
 
 impl Run {
     /// Returns the decisions that the run [remembers](Decision::for_tool). They are saved with the
@@ -50,7 +50,7 @@ impl Run {
             all.extend(self.head.approvals.iter().cloned());
             context.approvals = Some(all);
         }
-        if let (RunState::Suspended, Some(approvals)) = (self.state(), &context.approvals) {
+        if let Some(approvals) = &context.approvals {
             let rules = approvals.rules();
             self.decide_covered_calls(&rules);
         }

@@ -1,13 +1,18 @@
 //! Tests of decisions that a run remembers for later calls.
 
 use haft_core::{
-    RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, Toolset,
+    RunInput, RunOutput, Schema, Timestamp, Tool, ToolCall, ToolDefinition, ToolExt as _, ToolName, Toolset,
     agent::SuspendedRun,
-    call::{Approvals, Decision, Pending, PendingKind, ToolResponse},
-    tool::{DynamicTool, Principal, ToolPolicy},
+    call::{ApprovalRule, Approvals, Decision, Pending, PendingCall, PendingKind, ToolResponse},
+    message::AssistantMessage,
+    model::ChatResponse,
+    tool::{DynamicTool, Principal, RunContext, ToolPolicy},
+    toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{QueueHandle, ReactAgent, queue::QueuedResults};
+use haft_react::{
+    Dialect as _, Effect, NativeCalls, QueueHandle, ReactAgent, Run, RunConfig, Step, queue::QueuedResults,
+};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -340,6 +345,30 @@ async fn remembered_decision_covers_pushed_calls() {
     let output = agent.run(decided(output, Decision::approved().for_tool())).await.unwrap();
     let answer = output.into_answer().unwrap();
     assert_eq!(QueuedResults::from_transcript(&answer.transcript).iter().count(), 1);
+}
+
+/// Behaviour D119: the approvals of the host also cover the waiting calls of a run whose driver
+/// crashed while other calls were executed.
+#[test]
+fn approvals_of_the_host_cover_calls_of_a_crashed_run() {
+    let tools = ToolList::new("test", [pay("")]);
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
+    while !matches!(run.next(&step).unwrap(), Effect::Chat(_)) {}
+    let tool_calls = ["1", "2"].map(|id| ToolCall::new(id, "pay", "{}")).into();
+    let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
+    let Effect::Call(mut batch) = run.next(&step).unwrap() else { panic!("{run:?}") };
+    let mut pending = Pending::new(PendingKind::Approval { arguments: json!({}) });
+    pending.definition = Some(pay("").definition().fingerprint());
+    let pending = PendingCall { call: batch.calls.remove(0), pending };
+    run.on_pending(pending.clone()).unwrap();
+
+    let mut run: Run = serde_json::from_value(json!(run)).unwrap();
+    let approvals = Approvals::new();
+    approvals.extend(ApprovalRule::new(None, &pending, &Decision::approved().for_tool()));
+    run.apply_approvals(&mut RunContext { approvals: Some(approvals), ..RunContext::default() });
+    assert_eq!(run.pending_calls(), []);
 }
 
 /// A host that takes the rules out of its approvals withdraws them for later runs.
