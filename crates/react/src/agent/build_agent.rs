@@ -1,6 +1,6 @@
 use std::{iter, sync::Arc, time::Duration};
 
-use haft_core::{Pipeline, Schema, ToolName, schema::SchemaError, tool::StateType, toolset::ToolsetError};
+use haft_core::{Schema, ToolName, schema::SchemaError, tool::StateType, toolset::ToolsetError};
 
 use super::{AgentInner, ReactAgent, ReactAgentBuilder, input_output_fields, with_prices};
 use crate::{
@@ -124,17 +124,9 @@ impl ReactAgentBuilder {
         declare_outputs(&mut config, chain_of_thought)?;
         let instructions =
             extensions.instructions(input_output_fields::append_field_lists(instructions, &config));
+        let traces_content = self.call_settings.traces_content;
         let tools = self.call_settings.apply(tools);
         tools.check()?;
-        let tools = match (self.traces_content, self.cancel_grace) {
-            (false, None) => tools,
-            (traces_content, cancel_grace) => {
-                let pipeline = tools.pipeline().clone();
-                let pipeline = if traces_content { pipeline.with_traced_content(true) } else { pipeline };
-                let pipeline = cancel_grace.into_iter().fold(pipeline, Pipeline::with_cancel_grace);
-                tools.with_pipeline(pipeline)
-            }
-        };
         let reserved = || dialect.reserved_name(config.outputs.as_ref());
         if let Some(name) = catch_panic("Dialect::reserved_name", reserved)?
             && tools.static_tools().any(|tool| *tool.definition().name() == *name)
@@ -167,7 +159,7 @@ impl ReactAgentBuilder {
             state,
             extensions: extensions.into(),
             prices: self.prices,
-            traces_content: self.traces_content,
+            traces_content,
             has_queue,
             handoff_tools: Arc::default(),
             handoff_conditions: Vec::new(),
@@ -175,8 +167,7 @@ impl ReactAgentBuilder {
     }
 }
 
-/// Wraps the outputs of `config` in an object if they are not one, and adds the field for the
-/// reasoning.
+/// Wraps non-object outputs of `config` in an object, and adds the field `reasoning`.
 fn declare_outputs(config: &mut RunConfig, chain_of_thought: bool) -> Result<(), AgentBuildError> {
     if let Some(schema) = config.outputs.take() {
         let declared = match (&config.output_property, chain_of_thought) {

@@ -59,8 +59,6 @@ pub struct ReactAgentBuilder {
     pub(super) hook_timeout: Duration,
     pub(super) call_settings: CallSettings,
     pub(super) prices: Option<Prices>,
-    pub(super) cancel_grace: Option<Duration>,
-    pub(super) traces_content: bool,
     pub(super) has_queue: bool,
 }
 
@@ -82,8 +80,6 @@ impl ReactAgentBuilder {
             hook_timeout: limits::HOOK_TIMEOUT,
             call_settings: CallSettings::default(),
             prices: None,
-            cancel_grace: None,
-            traces_content: false,
             has_queue: false,
         }
     }
@@ -230,8 +226,7 @@ impl ReactAgentBuilder {
 
     /// Sets the grace period of tool calls after a cancellation or at the time limit of the run.
     /// Default: the period of the toolset's pipeline, see
-    /// [`Pipeline::with_cancel_grace`](haft_core::Pipeline::with_cancel_grace). Zero aborts each
-    /// call at once.
+    /// [`Pipeline::with_cancel_grace`](haft_core::Pipeline::with_cancel_grace).
     ///
     /// A cancelled run ends within a second if the period is at most the default,
     /// [`CANCEL_GRACE`](haft_core::limits::CANCEL_GRACE). A tool that listens to its
@@ -257,7 +252,7 @@ impl ReactAgentBuilder {
     /// # Ok::<(), haft_react::AgentBuildError>(())
     /// ```
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.cancel_grace = Some(grace);
+        self.call_settings.cancel_grace = Some(grace);
         self
     }
 
@@ -431,7 +426,7 @@ impl ReactAgentBuilder {
     /// `traced` is `true`. The text is recorded in OpenTelemetry's GenAI attributes. Default:
     /// `false`, because traces often have more readers than the conversation.
     pub fn trace_content(mut self, traced: bool) -> Self {
-        self.traces_content = traced;
+        self.call_settings.traces_content = traced;
         self
     }
 

@@ -8,13 +8,16 @@ pub(super) struct CallSettings {
     pub(super) timeout: Option<Duration>,
     pub(super) failure_hooks: Vec<FailureHook>,
     pub(super) repair_hooks: Vec<Arc<dyn RepairHook>>,
+    pub(super) cancel_grace: Option<Duration>,
+    pub(super) traces_content: bool,
 }
 
 impl CallSettings {
     /// Returns `tools` with these settings. A toolset without changes keeps its pipeline.
     pub(super) fn apply(self, tools: Toolset) -> Toolset {
-        let Self { timeout, failure_hooks, repair_hooks } = self;
-        if timeout.is_none() && failure_hooks.is_empty() && repair_hooks.is_empty() {
+        let Self { timeout, failure_hooks, repair_hooks, cancel_grace, traces_content } = self;
+        let has_hooks = !failure_hooks.is_empty() || !repair_hooks.is_empty();
+        if timeout.is_none() && !has_hooks && cancel_grace.is_none() && !traces_content {
             return tools;
         }
         let mut pipeline = tools.pipeline().clone();
@@ -26,6 +29,12 @@ impl CallSettings {
         }
         for hook in repair_hooks {
             pipeline = pipeline.with_repair_hook(hook);
+        }
+        if let Some(grace) = cancel_grace {
+            pipeline = pipeline.with_cancel_grace(grace);
+        }
+        if traces_content {
+            pipeline = pipeline.with_traced_content(true);
         }
         tools.with_pipeline(pipeline)
     }

@@ -91,9 +91,9 @@ impl ReactAgentBuilder {
     /// The hook runs after all calls of the reply have results. A reply with a suspended call is
     /// therefore reviewed after the call was resumed, and calls that were pushed to the queue run
     /// first. The hook does not run if a [stop tool](Self::stop_on) or a hand-off succeeded, or if
-    /// a limit closed the calls. An answer of the hook passes the output validators. Of several
-    /// hooks, the first one that ends the run decides. An error, a panic or a
-    /// [timeout](Self::hook_timeout) ends the run with
+    /// a limit closed the calls. An answer of the hook passes the output validators. The first
+    /// hook that ends the run decides. An error, a panic or a [timeout](Self::hook_timeout) ends
+    /// the run with
     /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed).
     ///
     /// # Examples

@@ -15,7 +15,7 @@ use super::{Run, limits};
 ///
 /// A nested run takes each model request and each call from the budgets of all enclosing runs
 /// before it is made. If one of these budgets is used up, the nested run fails with the limit of
-/// that run. Parallel nested runs share a budget exactly: together, they make no request too many.
+/// that run. Parallel nested runs together never exceed the request limit.
 ///
 /// # Drivers
 ///

@@ -71,8 +71,8 @@ pub struct RunConfig {
     /// `true` if the run repairs calls and results of the earlier conversation that are not paired,
     /// for example after an import or a crash. The model requests then contain a failure for each
     /// call without a result, and omit each result without a call and each further result of a
-    /// call. A result that does not directly follow its call is moved there. The transcript stays
-    /// unchanged. `false` means that such a conversation is an error. Default: `false`.
+    /// call. A separated result is moved directly after its call. The transcript stays unchanged.
+    /// With `false`, a run with unpaired calls fails. Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub repair_history: bool,
     /// `true` if the driver [decides](super::Effect::Review) after the calls of each reply whether
@@ -133,9 +133,10 @@ pub enum EndStrategy {
     /// reason. No approvals are requested.
     #[default]
     Early,
-    /// The other calls are executed first, also if they fail. If a call needs a decision, the run
-    /// is suspended. The answer then ends the run, also if a stop tool or a hand-off was called.
-    /// The other calls are not executed if a limit forbids them or if the model must answer.
+    /// The other calls are executed first. Their failures do not change the answer. If a call needs
+    /// a decision, the run is suspended. The answer then ends the run, also if a stop tool or a
+    /// hand-off was called. The other calls are not executed if a limit forbids them or if the
+    /// model must answer.
     Exhaustive,
 }
 

@@ -1,4 +1,4 @@
-//! Calls and results of an earlier conversation that no provider accepts, and their repair.
+//! Unpaired calls and results in an earlier conversation, and their repair.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,8 +62,7 @@ impl<'a> UnpairedCalls<'a> {
                 found.separated.push((index, owner, result));
             }
         }
-        let omitted: BTreeSet<_> =
-            found.orphans.iter().map(|it| it.0).chain(found.separated.iter().map(|it| it.0)).collect();
+        let omitted = found.omitted();
         let last_of = |reply: usize| {
             let results = messages.iter().enumerate().skip(reply + 1);
             let results = results.take_while(|(_, message)| matches!(message.body(), MessageBody::Tool(_)));
@@ -72,6 +71,12 @@ impl<'a> UnpairedCalls<'a> {
         found.open = open.into_iter().map(|(reply, call)| (last_of(reply), call)).collect();
         found.separated.iter_mut().for_each(|(_, reply, _)| *reply = last_of(*reply));
         found
+    }
+
+    /// Returns the indices of the results that a repaired view omits at their current place.
+    fn omitted(&self) -> BTreeSet<usize> {
+        let orphans = self.orphans.iter().map(|(index, _)| *index);
+        orphans.chain(self.separated.iter().map(|(index, ..)| *index)).collect()
     }
 
     /// Describes the problem in an error message. `None` if every call has its result in the right
@@ -116,9 +121,11 @@ pub(super) struct HistoryRepairs {
 }
 
 impl HistoryRepairs {
-    /// Returns the repairs of `messages`, or `None` if nothing is to repair.
+    /// Returns the repairs of `messages`. `None` if no repair is needed.
     pub(super) fn find(messages: &[Arc<Message>]) -> Option<Self> {
-        let UnpairedCalls { open, orphans, separated } = UnpairedCalls::find(messages);
+        let unpaired = UnpairedCalls::find(messages);
+        let omitted = unpaired.omitted();
+        let UnpairedCalls { open, orphans, separated } = unpaired;
         if open.is_empty() && orphans.is_empty() && separated.is_empty() {
             return None;
         }
@@ -143,7 +150,6 @@ impl HistoryRepairs {
                 "a result of the history has no call: it is not sent"
             );
         }
-        let omitted = orphans.iter().map(|it| it.0).chain(separated.iter().map(|it| it.0)).collect();
         Some(Self { omitted, inserted })
     }
 

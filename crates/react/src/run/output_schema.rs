@@ -1,5 +1,5 @@
-//! The schema of an output that is not a JSON object. The model writes such an output as the member
-//! `response` of an object, because the arguments of a call must be an object.
+//! The schema of a non-object output. The model writes the output as the member `response` of an
+//! object.
 
 use haft_core::{Schema, schema::SchemaError};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 16;
 /// The keywords that a schema for any string can have.
 const ANNOTATIONS: [&str; 3] = ["$schema", "title", "type"];
 
-/// Keywords of objects. A schema with such a keyword and without a `type` describes an object.
+/// Keywords that imply an object if the schema has no `type`.
 const OBJECT_KEYWORDS: [&str; 5] =
     ["properties", "required", "additionalProperties", "patternProperties", "unevaluatedProperties"];
 
