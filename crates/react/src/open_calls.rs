@@ -207,11 +207,11 @@ impl OpenCalls {
         })
     }
 
-    /// Returns the index in the batch of the first successful call to a tool whose name fulfils
-    /// `is_tool`. `None` if no call to these tools was successful.
-    pub(crate) fn position_of_success(&self, is_tool: impl Fn(&str) -> bool) -> Option<usize> {
+    /// Returns the index in the batch of the first successful call for whose result `is_wanted`
+    /// returns `true`. `None` if there is no such call.
+    pub(crate) fn position_of_success(&self, is_wanted: impl Fn(&ToolResult) -> bool) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
-            CallState::Finished { result } => result.is_success() && is_tool(&result.name),
+            CallState::Finished { result } => result.is_success() && is_wanted(result),
             _ => false,
         })
     }

@@ -386,8 +386,7 @@ impl Run {
         // closed. An error is ignored, because the run ends anyway.
         let _ = self.apply_reply(None);
         self.reject_output();
-        self.close_calls(FailureKind::Cancelled, "cancelled");
-        self.close_added_calls(FailureKind::Cancelled, "cancelled");
+        self.close_all_calls(FailureKind::Cancelled, "cancelled");
         self.count_abandoned_request();
         self.head.state.cancel();
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Run,
-    dialect::{FINISH, PartialJson, Reply, ReplyDelta},
+    dialect::{PartialJson, Reply, ReplyDelta},
 };
 
 /// The events of one streamed reply. Announced calls have their final ids.
@@ -60,8 +60,7 @@ impl<'r> ReplyEvents<'r> {
     pub(super) fn complete(mut self, reply: &mut Reply) -> Vec<RunEvent> {
         let mut events = Vec::new();
         // Like the run, give the ids of answers last.
-        let has_outputs = self.run.outputs().is_some();
-        let is_answer = |call: &&mut ToolCall| has_outputs && call.name == FINISH;
+        let is_answer = |call: &&mut ToolCall| self.run.is_answer_call(call);
         let (answers, others): (Vec<_>, Vec<_>) = reply.message.tool_calls.iter_mut().partition(is_answer);
         for call in others.into_iter().chain(answers) {
             let mut announced = self.announced.values_mut();

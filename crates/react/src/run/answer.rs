@@ -1,24 +1,24 @@
 //! Construction of the output and the answer of a run. The output comes from a message of the model
 //! or from a stop tool.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use haft_core::{
+    Message,
     agent::{AgentErrorKind, AgentStep, RunAnswer, StopReason},
     content::Content,
     message::{AssistantMessage, MessageBody},
-    model::FinishReason,
 };
 use serde_json::{Map, Value};
 
 use super::{
     Effect, Output, Run, Step, agent_steps,
-    answer_calls::is_answer,
+    output::split_object,
     output_schema::value_text,
     parse_answer::parse_answer,
     state::{RequestPurpose, State},
 };
-use crate::dialect::{FINISH, Reply};
+use crate::dialect::Reply;
 
 impl Run {
     /// Builds the answer from `output`, or from the last message of the transcript if `output` is
@@ -52,14 +52,13 @@ impl Run {
     /// when the reply is complete.
     pub fn written_output(&self, reply: &Reply) -> Option<Value> {
         let Reply { message, finish_reason, problem, .. } = reply;
-        let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
         let is_answer = message.tool_calls.is_empty() && message.refusal.is_none() && problem.is_none();
         let is_parsed = match message.content.as_slice() {
             [] => true,
             [Content::Json { value }] => value.is_object(),
             _ => false,
         };
-        if is_cut || !is_answer || is_parsed {
+        if finish_reason.is_cut() || !is_answer || is_parsed {
             return None;
         }
         parse_answer(&self.head.config, self.outputs()?, &message.content).ok()
@@ -67,11 +66,13 @@ impl Run {
 
     /// Returns the calls of this run with their results, without calls that give the outputs.
     fn steps(&self) -> Vec<AgentStep> {
-        let own = self.transcript.messages().get(self.head.first_message..).unwrap_or_default();
-        let mut steps = agent_steps(own);
-        if self.head.config.outputs.is_some() {
-            steps.retain(|step| step.tool_name != FINISH);
-        }
+        self.tool_steps(self.transcript.messages().get(self.head.first_message..).unwrap_or_default())
+    }
+
+    /// Returns the calls in `messages` with their results, without calls that give the outputs.
+    pub(super) fn tool_steps(&self, messages: &[Arc<Message>]) -> Vec<AgentStep> {
+        let mut steps = agent_steps(messages);
+        steps.retain(|step| !self.head.answer_calls.contains(&step.result.call_id));
         steps
     }
 
@@ -98,10 +99,7 @@ impl Run {
             Some(MessageBody::Tool(result)) => result.output(),
             _ => None,
         };
-        let (value, outputs) = match result.and_then(|result| result.structured.clone()) {
-            Some(Value::Object(outputs)) => (None, outputs),
-            value => (value, Map::new()),
-        };
+        let (value, outputs) = split_object(result.and_then(|result| result.structured.clone()));
         let text = result.map(|result| result.text().into_owned()).unwrap_or_default();
         let output = Output { text, outputs, value, ..Output::empty(StopReason::Tool) };
         // Resolve placeholders before the validation: a placeholder is a string, but the result
@@ -138,12 +136,12 @@ impl Run {
         let earlier = self.transcript.messages().get(..=index)?;
         let MessageBody::Tool(result) = earlier.last()?.body() else { return None };
         let calls = earlier.iter().rev().flat_map(|message| message.tool_calls());
-        let call = calls.into_iter().find(|call| call.id == result.call_id && is_answer(call))?;
+        let is_answer = self.head.answer_calls.contains(&result.call_id);
+        let call = calls.into_iter().find(|call| is_answer && call.id == result.call_id)?;
         let outputs = self.parse_answer_call(schema, call).ok()?;
         let message =
             AssistantMessage { content: vec![Content::Json { value: outputs }], ..Default::default() };
-        let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
-        Some(self.output_of(&message, stop_reason))
+        Some(self.output_of(&message, purpose.stop_reason()))
     }
 
     /// Converts `message` to an output. The output has structured data if the run declares outputs,

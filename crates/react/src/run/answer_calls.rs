@@ -1,4 +1,4 @@
-//! Replies with a call to `finish` beside other calls.
+//! Replies with calls, also with a call to `finish` beside other calls.
 
 use haft_core::{
     Message, Schema, ToolCall, call::FailureKind, content::Content, message::AssistantMessage,
@@ -17,7 +17,7 @@ use crate::{
     open_calls::{OpenCalls, failure_result},
 };
 
-/// The handling of a call in a reply with an answer.
+/// The handling of a call in a reply.
 enum CallPlan {
     /// The call is executed.
     Execute,
@@ -28,16 +28,25 @@ enum CallPlan {
 }
 
 impl Run {
+    /// Returns `true` if `call`, a call in the reply to the current request, gives the declared
+    /// outputs. All other calls are calls of tools.
+    pub fn is_answer_call(&self, call: &ToolCall) -> bool {
+        is_answer(call) && self.outputs().is_some()
+    }
+
     /// Returns `true` if a call in `message` gives the declared outputs. A dialect reads a single
     /// call to `finish` as an answer, so the message usually has several calls.
     pub(super) fn has_answer_call(&self, purpose: RequestPurpose, message: &AssistantMessage) -> bool {
         message.tool_calls.iter().any(is_answer) && self.outputs_of(purpose).is_some()
     }
 
-    /// Applies a reply with calls to `finish`, as specified by [`EndStrategy`]. The first valid
-    /// answer ends the run. Without a valid answer, the other calls are executed, and the model
-    /// reads the errors of its answers.
-    pub(super) fn read_answer_calls(
+    /// Records `message`, a reply with calls, and starts its calls unless a limit forbids them.
+    /// `is_written` is `true` if the model wrote the calls as text.
+    ///
+    /// Calls to `finish` are applied as specified by [`EndStrategy`]. The first valid answer ends
+    /// the run. Without a valid answer, the other calls are executed, and the model reads the
+    /// errors of its answers.
+    pub(super) fn read_calls(
         &mut self,
         request: &SentRequest,
         mut message: AssistantMessage,
@@ -58,10 +67,17 @@ impl Run {
         }
         self.head.reset_tool_choice(&message.tool_calls);
         // Answers get their ids last, because a streamed reply announces the other calls first.
+        let has_outputs = self.outputs_of(purpose).is_some();
+        let is_answer = |call: &ToolCall| has_outputs && is_answer(call);
         let (last, first): (Vec<_>, Vec<_>) = message.tool_calls.iter_mut().partition(|call| is_answer(call));
         self.ids.insert_unique(first.into_iter().chain(last));
         let calls = message.tool_calls.clone();
-        let message = Message::assistant(message);
+        let answers = calls.iter().filter(|call| is_answer(call)).map(|call| call.id.clone());
+        self.head.answer_calls.extend(answers);
+        let message = match answer {
+            Some(_) => self.answer_message(purpose, message),
+            None => Message::assistant(message),
+        };
         self.push(if is_written { message_metadata::mark_written_calls(message) } else { message });
         let is_exhaustive = self.head.config.end_strategy == EndStrategy::Exhaustive && !must_answer;
         let mut limit = None;
@@ -122,7 +138,7 @@ impl Run {
         parse_answer::parse_answer(&self.head.config, schema, &[content])
     }
 
-    /// Creates the batch of `calls`. Calls that are not executed get their failures.
+    /// Creates the batch of `calls`. Stores a failure for each call with [`CallPlan::Fail`].
     fn open_calls(&self, calls: Vec<ToolCall>, plans: Vec<CallPlan>) -> OpenCalls {
         let now = self.head.now();
         let mut open = OpenCalls::new(calls);
@@ -154,7 +170,8 @@ fn close_unused(plans: &mut [CallPlan], answer: usize, why: Option<String>) {
     }
 }
 
-/// Returns `true` if `call` gives the outputs.
-pub(super) fn is_answer(call: &ToolCall) -> bool {
+/// Returns `true` if `call` gives the outputs, provided that the reply can contain them. Otherwise,
+/// it is a call to a tool with this name.
+fn is_answer(call: &ToolCall) -> bool {
     call.name == FINISH
 }

@@ -8,9 +8,11 @@ use haft_core::{
     message::MessageBody,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Effect, Output, Run, RunError, Step, agent_steps, output_schema::value_text, state::State};
+use super::{
+    Effect, Output, Run, RunError, Step, output::split_object, output_schema::value_text, state::State,
+};
 
 /// The next action of a run after the calls of a reply, as decided by a hook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,10 +44,7 @@ impl CallReview {
     pub fn answer_with(output: impl Into<Value>) -> Self {
         let value = output.into();
         let text = value_text(&value);
-        let (value, outputs) = match value {
-            Value::Object(outputs) => (None, outputs),
-            value => (Some(value), Map::new()),
-        };
+        let (value, outputs) = split_object(Some(value));
         Self::Answer { output: Output { outputs, value, ..Output::new(text) } }
     }
 }
@@ -72,13 +71,14 @@ impl Run {
         Ok(Some(Effect::Review(steps)))
     }
 
-    /// Returns the calls whose results start at the transcript index `results`.
+    /// Returns the calls whose results start at the transcript index `results`, without calls that
+    /// give the outputs.
     fn reviewed_calls(&self, results: usize) -> Vec<AgentStep> {
         let messages = self.transcript.messages();
         let is_result =
             |index: &usize| messages.get(*index).is_some_and(|it| matches!(it.body(), MessageBody::Tool(_)));
         let end = (results..).find(|index| !is_result(index)).unwrap_or(results);
-        let mut steps = agent_steps(messages.get(results.saturating_sub(1)..end).unwrap_or_default());
+        let mut steps = self.tool_steps(messages.get(results.saturating_sub(1)..end).unwrap_or_default());
         let own = messages.get(self.head.first_message..results).unwrap_or_default();
         let replies = own.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_))).count();
         let number = u32::try_from(replies).unwrap_or(u32::MAX);
@@ -123,10 +123,7 @@ impl Run {
             [only] => only.structured.clone(),
             _ => None,
         };
-        let (value, outputs_of_call) = match structured {
-            Some(Value::Object(outputs)) => (None, outputs),
-            value => (value, Map::new()),
-        };
+        let (value, outputs_of_call) = split_object(structured);
         let texts: Vec<_> = outputs.iter().map(|output| output.text()).collect();
         let text = texts.join("\n\n");
         let stop_reason = StopReason::Tool;

@@ -62,6 +62,9 @@ pub(super) struct RunData {
     pub(super) limited_calls: BTreeMap<String, u32>,
     /// The part of the transcript that is sent in model requests.
     pub(super) context_range: ContextRange,
+    /// The ids of the calls that give the outputs of the run, or failed to give them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) answer_calls: BTreeSet<String>,
     /// Added calls that have not been returned for execution yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
@@ -137,6 +140,7 @@ impl RunData {
             failed_attempts: BTreeMap::new(),
             limited_calls: BTreeMap::new(),
             context_range: ContextRange::at_start(messages, first_message),
+            answer_calls: BTreeSet::new(),
             added_calls: Vec::new(),
             added_total: 0,
             enqueued: Vec::new(),

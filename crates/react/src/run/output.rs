@@ -59,6 +59,14 @@ impl Output {
     }
 }
 
+/// Separates structured data into the fields [`Output::value`] and [`Output::outputs`].
+pub(super) fn split_object(structured: Option<Value>) -> (Option<Value>, Map<String, Value>) {
+    match structured {
+        Some(Value::Object(outputs)) => (None, outputs),
+        value => (value, Map::new()),
+    }
+}
+
 /// An error of an output validator: the output is rejected, or the validation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

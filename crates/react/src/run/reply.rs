@@ -9,12 +9,12 @@ use haft_core::{
 };
 
 use super::{
-    OutputStrategy, Resolver, Run, RunBudget, Step,
+    OutputStrategy, Resolver, Run, Step,
     limits::Transition,
     message_metadata, parse_answer,
     state::{RequestPurpose, SentRequest, State},
 };
-use crate::{dialect::Reply, open_calls::OpenCalls};
+use crate::dialect::Reply;
 
 impl Run {
     /// Applies the received reply, if there is one: starts its calls, accepts it as the answer, or
@@ -67,41 +67,12 @@ impl Run {
         if let Some(problem) = Self::tool_choice_problem(request, &message).filter(|_| !can_answer) {
             return self.reject_reply(purpose, message, problem);
         }
-        if has_answer {
-            return self.read_answer_calls(request, message, is_written, step.and_then(|step| step.budget));
-        }
         if message.tool_calls.is_empty() {
             self.read_answer(purpose, message, step.and_then(|step| step.resolver))
-        } else if let RequestPurpose::Outputs { .. } = purpose {
+        } else if !has_answer && matches!(purpose, RequestPurpose::Outputs { .. }) {
             self.reject_reply(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
         } else {
-            self.start_calls(purpose, message, is_written, step.and_then(|step| step.budget))
-        }
-    }
-
-    /// Records `message`, a reply with calls, and starts its calls unless a limit forbids them.
-    /// `is_written` is `true` if the model wrote the calls as text.
-    fn start_calls(
-        &mut self,
-        purpose: RequestPurpose,
-        mut message: AssistantMessage,
-        is_written: bool,
-        budget: Option<&RunBudget>,
-    ) -> Transition {
-        self.head.reset_tool_choice(&message.tool_calls);
-        self.ids.insert_unique(&mut message.tool_calls);
-        let calls = message.tool_calls.clone();
-        let message = Message::assistant(message);
-        self.push(if is_written { message_metadata::mark_written_calls(message) } else { message });
-        self.head.repeated_calls = self.count_repetitions(calls.len());
-        let limit = self.count_calls(purpose, calls.len(), budget);
-        let calls = OpenCalls::new(calls);
-        match limit {
-            None => (State::calling(calls, is_written), Ok(())),
-            Some(limit) => {
-                self.record_denied(calls, limit);
-                self.apply_limit_action(purpose, limit)
-            }
+            self.read_calls(request, message, is_written, step.and_then(|step| step.budget))
         }
     }
 
@@ -128,7 +99,7 @@ impl Run {
             self.push(message_metadata::hint_message("Now give the outputs, from what was said and found."));
             return repeat_request(RequestPurpose::Outputs { limit: None }, Ok(()));
         }
-        let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
+        let stop_reason = purpose.stop_reason();
         if self.head.config.check_outputs {
             let output = self.output_of(&message, stop_reason);
             let output = Box::new(self.resolve_output(output, resolver));

@@ -2,11 +2,7 @@
 
 use std::mem;
 
-use haft_core::{
-    agent::AgentErrorKind,
-    model::{FinishReason, ModelError},
-    usage::Usage,
-};
+use haft_core::{agent::AgentErrorKind, model::ModelError, usage::Usage};
 
 use super::{
     Effect, LimitAction, Run, RunBudget, RunError, RunState, Step,
@@ -58,9 +54,9 @@ impl Run {
             }
             result?;
         }
-        if let Err(limit) = take_nested_request(step) {
+        if let Err(error) = take_nested_request(step) {
             self.head.state.discard_inputs();
-            return Err(limit);
+            return Err(error);
         }
         self.deliver_next();
         if let Some(check) = self.check_before_request() {
@@ -198,8 +194,10 @@ pub(super) fn take_nested_request(step: &Step<'_>) -> Result<(), AgentErrorKind>
 
 /// Returns `true` if `reply` has no text, calls, refusal or problem, and was not cut off.
 fn is_empty(reply: &Reply) -> bool {
-    let is_cut = matches!(reply.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
-    !is_cut && reply.problem.is_none() && reply.message.refusal.is_none() && reply.message.is_empty()
+    !reply.finish_reason.is_cut()
+        && reply.problem.is_none()
+        && reply.message.refusal.is_none()
+        && reply.message.is_empty()
 }
 
 /// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable or

@@ -1,6 +1,6 @@
 //! The purpose of a model request.
 
-use haft_core::agent::Limit;
+use haft_core::agent::{Limit, StopReason};
 use serde::{Deserialize, Serialize};
 
 /// The purpose of a model request.
@@ -38,6 +38,11 @@ impl RequestPurpose {
             Self::Outputs { limit } => limit,
             Self::FinalAnswer { limit } => Some(limit),
         }
+    }
+
+    /// Returns the stop reason of a run that ends with the reply to the request.
+    pub(super) fn stop_reason(self) -> StopReason {
+        self.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached)
     }
 
     pub(super) fn with_limit(self, limit: Limit) -> Self {

@@ -57,9 +57,9 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Box<Output>>,
     },
-    /// A call to a tool in `stop_on` succeeded, and its result is the answer. Or a call to `finish`
-    /// gave the answer beside other calls. `result` is the transcript index of the result of the
-    /// call, and `purpose` is the purpose of the request.
+    /// A stop tool succeeded and its result is the answer, or a call to `finish` beside other calls
+    /// contains the answer. `result` is the transcript index of the result of the call, and
+    /// `purpose` is the purpose of the request.
     StoppedByTool {
         result: usize,
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
@@ -438,7 +438,7 @@ impl StateMachine {
         });
     }
 
-    /// Stores `answer`, with which the review ends the run, until the next call to `next`.
+    /// Stores `answer`, the answer from the review, until the next call to `next`.
     pub(super) fn store_review(&mut self, answer: Output) {
         if let State::ReviewingCalls { output, .. } = &mut self.state {
             *output = Some(Box::new(answer));
@@ -569,12 +569,6 @@ impl State {
             Self::Finished(_) => RunState::Finished,
             Self::Cancelled => RunState::Cancelled,
         }
-    }
-
-    /// Creates the state in which the calls of a reply are executed.
-    pub(super) fn calling(calls: OpenCalls, is_written: bool) -> Self {
-        let purpose = RequestPurpose::Step;
-        Self::CallingTools(Batch { calls, source: CallSource::Reply, purpose, is_written })
     }
 
     /// Creates the state of a run that has an answer. The answer is `output`, or the last message

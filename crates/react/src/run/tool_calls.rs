@@ -14,7 +14,7 @@ use super::{
     Effect, LimitAction, Run, RunBudget, RunError, call_counts, repetition,
     state::{AfterCalls, Batch, CallSource, RequestPurpose, State},
 };
-use crate::{dialect::FINISH, open_calls::OpenCalls};
+use crate::open_calls::OpenCalls;
 
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
@@ -103,8 +103,7 @@ impl Run {
         }
         if let Some(fatal) = calls.fatal_result() {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
-            self.close_calls(FailureKind::Cancelled, "not run: the run was stopped");
-            self.close_added_calls(FailureKind::Cancelled, "not run: the run was stopped");
+            self.close_all_calls(FailureKind::Cancelled, "not run: the run was stopped");
             return Err(AgentErrorKind::FatalTool { tool, message });
         }
         if let Some(limit) = time_is_up.filter(|_| calls.has_ready()) {
@@ -145,8 +144,8 @@ impl Run {
         let mut next = self.action_after(&batch);
         if batch.source == CallSource::Reply {
             repetition::count_attempts(batch.calls.results(), &mut self.head.failed_attempts);
-            // `rejected_replies` is not reset by the answer of a stop tool or a review: a validator
-            // may reject this answer, which counts as one more rejection in a row.
+            // If a validator rejects the answer of a stop tool or a review, the rejection counts as
+            // consecutive.
             if let AfterCalls::Request(_) = next {
                 if self.head.config.review_calls {
                     next = AfterCalls::Review { results: self.transcript.len() };
@@ -172,14 +171,21 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
+    /// Closes the current batch of calls like [`close_calls`](Self::close_calls), and the added
+    /// calls that were not executed yet.
+    pub(super) fn close_all_calls(&mut self, kind: FailureKind, why: &str) {
+        self.close_calls(kind, why);
+        self.close_added_calls(kind, why);
+    }
+
     /// Returns the next action after `batch`, whose results are not in the transcript yet.
     fn action_after(&self, batch: &Batch) -> AfterCalls {
         match batch.source {
             CallSource::Added { then } => then,
             CallSource::Reply => {
-                let config = &self.head.config;
-                let answer = config.outputs.as_ref().and_then(|_| batch.calls.position_of_success(is_finish));
-                let stop = || batch.calls.position_of_success(|tool| config.stop_on.contains(tool));
+                let (answers, tools) = (&self.head.answer_calls, &self.head.config.stop_on);
+                let answer = batch.calls.position_of_success(|result| answers.contains(&result.call_id));
+                let stop = || batch.calls.position_of_success(|result| tools.contains(&result.name));
                 match answer.or_else(stop) {
                     Some(position) => {
                         AfterCalls::Stop { result: self.transcript.len() + position, purpose: batch.purpose }
@@ -223,9 +229,7 @@ impl Run {
         if let Some(batch) = self.head.state.batch_mut() {
             batch.calls.accept_answer(now);
         }
-        let why = format!("not run: {limit}");
-        self.close_calls(FailureKind::Denied, &why);
-        self.close_added_calls(FailureKind::Denied, &why);
+        self.close_all_calls(FailureKind::Denied, &format!("not run: {limit}"));
         self.stop_at_limit(limit)
     }
 
@@ -267,9 +271,4 @@ impl Run {
         }
         limit
     }
-}
-
-/// Returns `true` if a call to `tool` gives the outputs.
-fn is_finish(tool: &str) -> bool {
-    tool == FINISH
 }

@@ -97,11 +97,10 @@ impl Run {
 /// call or a `<think>` block.
 fn can_be_call(reply: &Reply) -> bool {
     let message = &reply.message;
-    let is_complete = !matches!(reply.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
     let has_only_text = message.tool_calls.is_empty() && message.refusal.is_none() && reply.problem.is_none();
     let first = match message.content.first() {
         Some(Content::Text { text }) => text.trim_start().chars().next(),
         _ => None,
     };
-    is_complete && has_only_text && first.is_some_and(|first| "{[<`f".contains(first))
+    !reply.finish_reason.is_cut() && has_only_text && first.is_some_and(|first| "{[<`f".contains(first))
 }

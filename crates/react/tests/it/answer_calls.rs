@@ -15,7 +15,7 @@ use haft_react::{
     HandoffGroup, JsonReact, LimitAction, OutputError, OutputStrategy, ReactAgent, ReactAgentBuilder, Run,
     RunConfig, TextReact,
     router::{Route, RouteTable},
-    run::{EndStrategy, RunState},
+    run::{EndStrategy, RunState, is_extracted},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::{
     dialect_scripts::reloaded,
     pairing::{assert_paired, assert_request_paired, message_lines},
-    tools::tool_without_parameters,
+    tools::{DynamicSource, tool_without_parameters},
 };
 
 const EARLY: EndStrategy = EndStrategy::Early;
@@ -174,6 +174,32 @@ async fn exhaustive_strategy_executes_the_other_calls() {
     "#]],
     )
     .await;
+}
+
+/// With separate output requests, a tool of a source can have the name `finish`. It is executed
+/// like other tools, and only the reply to the output request contains the answer.
+#[tokio::test]
+async fn tool_named_finish_is_a_tool_before_the_outputs_are_requested() {
+    let log = Log::default();
+    let model = ScriptedModel::new()
+        .reply(reply("finish(7)"))
+        .reply(reply("count finish(8)"))
+        .reply_text("Counted.")
+        .reply(reply("finish(1) count"));
+    let finish = DynamicSource::new(logged("finish", ToolPolicy::default(), &log));
+    let agent = ReactAgent::builder(model)
+        .tools(tools(&log).with_source(finish))
+        .outputs(sum())
+        .output_strategy(OutputStrategy::Extraction)
+        .build()
+        .unwrap();
+    let answer = agent.run("Count.").await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.stop_reason), (r#"{"sum":1}"#, StopReason::Finished));
+    assert_eq!(*log.lock().unwrap(), ["finish", "count", "finish"]);
+    let steps: Vec<_> = answer.steps.iter().map(|it| (it.step_number, &*it.tool_name)).collect();
+    assert_eq!(steps, [(1, "finish"), (2, "count"), (2, "finish"), (4, "count")]);
+    let extracted = answer.transcript.messages().iter().filter(|message| is_extracted(message));
+    assert_eq!(extracted.count(), 1);
 }
 
 /// The first valid answer is used. Further answers are recorded as unused.

@@ -10,7 +10,7 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, Timestamp, Tool as _, ToolCall, ToolResult, Toolset,
+    RunEvent, RunInput, Schema, Timestamp, Tool as _, ToolCall, ToolResult, Toolset,
     agent::{AgentErrorKind, AgentStep, RunLimits, StopReason},
     call::{BoxError, Decision, Pending, PendingKind, ToolResponse},
     export::schemars::{self, JsonSchema},
@@ -323,6 +323,31 @@ async fn first_review_that_ends_the_run_decides() {
         .build()
         .unwrap();
     assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "second");
+}
+
+/// A failed call to `finish` is not a call of a tool, so the hook does not receive it.
+#[tokio::test]
+async fn failed_answer_is_not_reviewed() {
+    let model = ScriptedModel::new().reply_calls([("f", "finish", "{}"), ADD]).reply_calls([(
+        "g",
+        "finish",
+        r#"{"sum":2}"#,
+    )]);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let reviewed = Arc::clone(&seen);
+    let schema = Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]}));
+    let agent = ReactAgent::builder(model)
+        .tools(calculator())
+        .outputs(schema.unwrap())
+        .review_calls(move |calls, _| {
+            reviewed.lock().unwrap().extend(steps_of(&calls));
+            async { Ok(CallReview::Continue) }
+        })
+        .build()
+        .unwrap();
+    let answer = agent.run("1 + 1?").await.unwrap().into_answer().unwrap();
+    assert_eq!(steps_of(&answer.steps), [r#"1 add{"x":1,"y":1} 2"#]);
+    assert_eq!(*seen.lock().unwrap(), steps_of(&answer.steps));
 }
 
 /// A driver of its own reports the review. The effect is returned again until then, also after a

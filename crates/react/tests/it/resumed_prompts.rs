@@ -2,8 +2,12 @@
 
 use expect_test::expect;
 use haft_core::{
-    Message, RunInput, Tool, ToolExt as _, Toolset, agent::AgentErrorKind, call::Decision, content::Content,
-    message::AssistantMessage, tool::ToolPolicy,
+    Message, RunInput, Tool, ToolExt as _, Toolset,
+    agent::{AgentErrorKind, RunStart},
+    call::Decision,
+    content::Content,
+    message::AssistantMessage,
+    tool::ToolPolicy,
 };
 use haft_middleware::AgentExt as _;
 use haft_react::ReactAgent;
