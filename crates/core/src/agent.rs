@@ -12,7 +12,7 @@ use futures::stream::{BoxStream, StreamExt as _};
 
 pub use error::{AgentError, AgentErrorKind, Limit};
 pub use event::RunEvent;
-pub use guardrail::{GuardrailAction, GuardrailPlace, GuardrailReport};
+pub use guardrail::{GuardrailAction, GuardrailReport, GuardrailStage};
 pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, AnswerParseError, RunAnswer, RunOutput, StopReason};
 pub use suspended::SuspendedRun;

@@ -80,7 +80,7 @@ pub enum AgentErrorKind {
         source: crate::call::BoxError,
     },
     /// A guardrail ended the run.
-    #[error("the {} guardrail \"{}\" ended the run", report.place, report.guardrail)]
+    #[error("the {} guardrail \"{}\" ended the run", report.stage, report.guardrail)]
     Guardrail {
         /// The name of the guardrail, the data that it checked, and its information.
         report: Box<GuardrailReport>,

@@ -13,8 +13,8 @@ use serde_json::Value;
 pub struct GuardrailReport {
     /// The name of the guardrail.
     pub guardrail: String,
-    /// The data that was checked.
-    pub place: GuardrailPlace,
+    /// The stage at which the guardrail worked.
+    pub stage: GuardrailStage,
     /// The action of the guardrail.
     pub action: GuardrailAction,
     /// The information that the guardrail returned, such as a score. `null` if there is none.
@@ -25,11 +25,11 @@ pub struct GuardrailReport {
     pub call_id: Option<String>,
 }
 
-/// The data that a guardrail checks.
+/// The stage of a run at which a guardrail works, named after the data that it checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum GuardrailPlace {
+pub enum GuardrailStage {
     /// The new messages of the user.
     Input,
     /// The answer of the run.
@@ -57,7 +57,7 @@ pub enum GuardrailAction {
     Failed,
 }
 
-impl fmt::Display for GuardrailPlace {
+impl fmt::Display for GuardrailStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Input => "input",

@@ -11,7 +11,7 @@ use std::{
 use futures::stream::StreamExt as _;
 use haft_core::{
     RunEvent, RunInput, RunOutput, Tool, ToolCall,
-    agent::{AgentError, AgentErrorKind, AgentStep, GuardrailPlace},
+    agent::{AgentError, AgentErrorKind, AgentStep, GuardrailStage},
     call::FailureKind,
     message::TranscriptView,
     model::{ChatRequest, ModelError},
@@ -411,7 +411,7 @@ impl ReactAgent {
         context: &Arc<RunContext>,
         (events, entries): (&EventSink, &Entries),
     ) -> Result<(), AgentErrorKind> {
-        let blocked = if self.0.extensions.has_guardrails(GuardrailPlace::Call) {
+        let blocked = if self.0.extensions.has_guardrails(GuardrailStage::Call) {
             Box::pin(self.guard_calls(run, &tools, &mut batch, (context, entries))).await?
         } else {
             BTreeMap::new()
@@ -432,7 +432,7 @@ impl ReactAgent {
             events.emit(|| RunEvent::CallFinished { result }).await;
         }
         let guarded_tools =
-            self.0.extensions.has_guardrails(GuardrailPlace::CallResult).then(|| tools.clone());
+            self.0.extensions.has_guardrails(GuardrailStage::CallResult).then(|| tools.clone());
         let has_queue = context.state.get::<QueueHandle>().is_some();
         let queues = has_queue.then(|| CallQueues::new(run, &calls));
         let states =

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, future::Future, sync::Arc, time::Duration}
 use futures::{FutureExt as _, future::BoxFuture};
 use haft_core::{
     Message, ToolOutput, ToolResult,
-    agent::{GuardrailAction, GuardrailPlace},
+    agent::{GuardrailAction, GuardrailStage},
     call::BoxError,
 };
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::{Output, run::RulingDecision};
 /// Add guardrails with [`Extension::guardrail`] or
 /// [`ReactAgentBuilder::guardrail`](crate::ReactAgentBuilder::guardrail).
 ///
-/// Guardrails of one place run in the order of the [extensions](Extension#order), each on its own
+/// Guardrails of one stage run in the order of the [extensions](Extension#order), each on its own
 /// tokio task. Each guardrail receives the data that the previous guardrail returned. The first
 /// guardrail that blocks the data or ends the run decides, and the later guardrails do not run.
 /// Guardrails [beside the request](Self::beside_request) run concurrently. The reports of all
@@ -34,7 +34,7 @@ use crate::{Output, run::RulingDecision};
 /// # Examples
 ///
 /// ```
-/// use haft_core::agent::{AgentErrorKind, GuardrailPlace};
+/// use haft_core::agent::{AgentErrorKind, GuardrailStage};
 /// use haft_react::{Guardrail, ReactAgent, extension::Ruling};
 /// use haft_testing::ScriptedModel;
 /// use serde_json::json;
@@ -50,7 +50,7 @@ use crate::{Output, run::RulingDecision};
 ///
 /// let error = agent.run("Do my homework.").await.unwrap_err();
 /// let AgentErrorKind::Guardrail { report, .. } = &*error.kind else { panic!("{error}") };
-/// assert_eq!((report.guardrail.as_str(), report.place), ("no homework", GuardrailPlace::Input));
+/// assert_eq!((report.guardrail.as_str(), report.stage), ("no homework", GuardrailStage::Input));
 /// assert_eq!(report.information["topic"], "homework");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -69,7 +69,7 @@ pub struct Guardrail {
 pub(super) type CheckFn<In, Out> =
     Arc<dyn Fn(In, StepContext) -> BoxFuture<'static, Result<Ruling<Out>, BoxError>> + Send + Sync>;
 
-/// The function of a guardrail, by place.
+/// The function of a guardrail, by stage.
 #[derive(Clone)]
 pub(super) enum Check {
     Input(CheckFn<Vec<Arc<Message>>, Vec<Message>>),
@@ -194,7 +194,7 @@ impl Guardrail {
     }
 
     /// Runs an input guardrail concurrently with the model request, to hide its latency. Ignored
-    /// for other places. Default: before the request.
+    /// for other stages. Default: before the request.
     ///
     /// Until the guardrail has passed the input, no call is executed, no answer is returned, and
     /// the events of the reply are held back. If the guardrail blocks the input or ends the run,
@@ -221,18 +221,18 @@ impl Guardrail {
     }
 
     /// Restricts a call or result guardrail to the tools with these names. Ignored for other
-    /// places. Default: all tools.
+    /// stages. Default: all tools.
     pub fn for_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.tools = Some(Arc::new(tools.into_iter().map(Into::into).collect()));
         self
     }
 
-    pub(super) fn place(&self) -> GuardrailPlace {
+    pub(super) fn stage(&self) -> GuardrailStage {
         match self.check {
-            Check::Input(_) => GuardrailPlace::Input,
-            Check::Answer(_) => GuardrailPlace::Answer,
-            Check::Call(_) => GuardrailPlace::Call,
-            Check::Result(_) => GuardrailPlace::CallResult,
+            Check::Input(_) => GuardrailStage::Input,
+            Check::Answer(_) => GuardrailStage::Answer,
+            Check::Call(_) => GuardrailStage::Call,
+            Check::Result(_) => GuardrailStage::CallResult,
         }
     }
 
@@ -301,7 +301,7 @@ impl fmt::Debug for Guardrail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guardrail")
             .field("name", &self.name)
-            .field("place", &self.place())
+            .field("stage", &self.stage())
             .field("is_beside", &self.is_beside)
             .field("fails_open", &self.fails_open)
             .finish_non_exhaustive()

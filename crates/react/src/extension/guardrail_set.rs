@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use haft_core::{
     Message, ToolCall, ToolResult,
-    agent::{AgentErrorKind, GuardrailAction, GuardrailPlace, GuardrailReport},
+    agent::{AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage},
     call::{BoxError, Decision, FailureKind, Outcome, PendingKind, ResumedCall, ToolError},
     pipeline::Pipeline,
     text::ErrorChain,
@@ -39,9 +39,9 @@ pub enum GuardedCallOutcome {
 }
 
 impl ExtensionSet {
-    /// Returns `true` if an extension has a guardrail over `place`.
-    pub fn has_guardrails(&self, place: GuardrailPlace) -> bool {
-        self.guardrails_of(place).next().is_some()
+    /// Returns `true` if an extension has a guardrail at `stage`.
+    pub fn has_guardrails(&self, stage: GuardrailStage) -> bool {
+        self.guardrails_of(stage).next().is_some()
     }
 
     /// Runs the input guardrails on `check`, for
@@ -57,7 +57,7 @@ impl ExtensionSet {
         check: &InputCheck,
         cx: &StepContext,
     ) -> Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind> {
-        let guardrails = self.guardrails_of(GuardrailPlace::Input);
+        let guardrails = self.guardrails_of(GuardrailStage::Input);
         let guardrails = guardrails.filter(|(guardrail, _)| guardrail.is_beside == check.is_beside);
         let failed = |source| AgentErrorKind::HookFailed { hook: "input guardrail", source };
         let rule = async |guardrail: &Guardrail, extension: &str, messages: Vec<Arc<Message>>| {
@@ -104,7 +104,7 @@ impl ExtensionSet {
     /// after the validators.
     pub(super) async fn check_answer(&self, output: Output, cx: &StepContext) -> Result<Output, OutputError> {
         let (mut output, mut reports) = (output, Vec::new());
-        for (guardrail, extension) in self.guardrails_of(GuardrailPlace::Answer) {
+        for (guardrail, extension) in self.guardrails_of(GuardrailStage::Answer) {
             let Check::Answer(function) = &guardrail.check else { continue };
             let ruled = self.rule(guardrail, extension, function, output.clone(), None, cx).await;
             let (decision, report) = ruled.map_err(OutputError::Failed)?;
@@ -151,7 +151,7 @@ impl ExtensionSet {
         // arguments.
         let Some(received) = received else { return Ok((GuardedCallOutcome::Pass, reports)) };
         let mut arguments = received.clone();
-        for (guardrail, extension) in self.guardrails_of(GuardrailPlace::Call) {
+        for (guardrail, extension) in self.guardrails_of(GuardrailStage::Call) {
             let Check::Call(function) = &guardrail.check else { continue };
             if !guardrail.applies_to(&call.name) {
                 continue;
@@ -201,7 +201,7 @@ impl ExtensionSet {
     ) -> Result<(ToolResult, Vec<GuardrailReport>), AgentErrorKind> {
         let mut reports = Vec::new();
         let failed = |source| AgentErrorKind::HookFailed { hook: "result guardrail", source };
-        for (guardrail, extension) in self.guardrails_of(GuardrailPlace::CallResult) {
+        for (guardrail, extension) in self.guardrails_of(GuardrailStage::CallResult) {
             let Check::Result(function) = &guardrail.check else { continue };
             if !guardrail.applies_to(&result.name) {
                 continue;
@@ -230,11 +230,11 @@ impl ExtensionSet {
         Ok((result, reports))
     }
 
-    fn guardrails_of(&self, place: GuardrailPlace) -> impl Iterator<Item = (&Guardrail, &str)> {
+    fn guardrails_of(&self, stage: GuardrailStage) -> impl Iterator<Item = (&Guardrail, &str)> {
         let guardrails = self.extensions.iter().flat_map(|extension| {
             extension.guardrails.iter().map(|guardrail| (guardrail, extension.name.as_str()))
         });
-        guardrails.filter(move |(guardrail, _)| guardrail.place() == place)
+        guardrails.filter(move |(guardrail, _)| guardrail.stage() == stage)
     }
 
     /// Runs one guardrail. Returns its decision and its report. There is no report for a call or a
@@ -268,12 +268,12 @@ impl ExtensionSet {
             }
             Err(error) => return Err(guardrail.failure(extension, error)),
         };
-        let place = guardrail.place();
+        let stage = guardrail.stage();
         let Ruling { decision, information } = ruling;
         let is_brief = call_id.is_some() && action == GuardrailAction::Pass && information.is_null();
         let report = (!is_brief).then(|| GuardrailReport {
             guardrail: guardrail.name.to_string(),
-            place,
+            stage,
             action,
             information,
             call_id: call_id.map(str::to_owned),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, future::Future, sync::Arc, time::Duration}
 
 use haft_core::{
     ChatModel, Message, Toolset,
-    agent::{AgentErrorKind, AgentStep, GuardrailPlace, RunLimits},
+    agent::{AgentErrorKind, AgentStep, GuardrailStage, RunLimits},
     call::BoxError,
     limits,
     usage::Usage,
@@ -163,7 +163,7 @@ impl ExtensionSet {
         RunConfig {
             limits: limits.fold(config.limits, lowest_limits),
             check_outputs: config.check_outputs
-                || self.has_guardrails(GuardrailPlace::Answer)
+                || self.has_guardrails(GuardrailStage::Answer)
                 || self.extensions.iter().any(|it| !it.validators.is_empty()),
             review_calls: config.review_calls || self.extensions.iter().any(|it| !it.reviews.is_empty()),
             check_input: config.check_input || self.has_input_guardrails(false),
@@ -361,7 +361,7 @@ impl ExtensionSet {
 
     fn has_input_guardrails(&self, is_beside: bool) -> bool {
         let guardrails = self.extensions.iter().flat_map(|extension| &extension.guardrails);
-        guardrails.filter(|it| it.place() == GuardrailPlace::Input).any(|it| it.is_beside == is_beside)
+        guardrails.filter(|it| it.stage() == GuardrailStage::Input).any(|it| it.is_beside == is_beside)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct InputCheck {
     indices: Vec<usize>,
 }
 
-/// The combined decision of all guardrails at one place.
+/// The combined decision of all guardrails at one stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardrailOutcome<T> {
     /// The decision that applies to the checked data.

@@ -14,7 +14,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
     ChatModel, Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolCall, ToolExt as _, ToolOutput,
     Toolset,
-    agent::{AgentError, AgentErrorKind, GuardrailAction, GuardrailPlace, GuardrailReport, StopReason},
+    agent::{AgentError, AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage, StopReason},
     call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
     content::Content,
     export::async_trait,
@@ -95,15 +95,15 @@ fn counting_tools(calls: &Arc<AtomicUsize>) -> Toolset {
     }))
 }
 
-fn actions(reports: &[GuardrailReport]) -> Vec<(&str, GuardrailPlace, GuardrailAction)> {
-    reports.iter().map(|report| (&*report.guardrail, report.place, report.action)).collect()
+fn actions(reports: &[GuardrailReport]) -> Vec<(&str, GuardrailStage, GuardrailAction)> {
+    reports.iter().map(|report| (&*report.guardrail, report.stage, report.action)).collect()
 }
 
 #[track_caller]
-fn guardrail_of(error: &AgentError) -> (&str, GuardrailPlace, &Value, &[GuardrailReport]) {
+fn guardrail_of(error: &AgentError) -> (&str, GuardrailStage, &Value, &[GuardrailReport]) {
     match &*error.kind {
         AgentErrorKind::Guardrail { report, reports } => {
-            (&report.guardrail, report.place, &report.information, reports)
+            (&report.guardrail, report.stage, &report.information, reports)
         }
         other => panic!("{other:?}"),
     }
@@ -140,12 +140,12 @@ async fn input_guardrail_ends_the_run_before_the_request() {
     let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
 
     let error = agent.run("Do my homework.").await.unwrap_err();
-    let (name, place, information, reports) = guardrail_of(&error);
+    let (name, stage, information, reports) = guardrail_of(&error);
     assert_eq!(
-        (name, place, information["score"].as_f64()),
-        ("no homework", GuardrailPlace::Input, Some(0.9))
+        (name, stage, information["score"].as_f64()),
+        ("no homework", GuardrailStage::Input, Some(0.9))
     );
-    assert_eq!(actions(reports), [("no homework", GuardrailPlace::Input, GuardrailAction::End)]);
+    assert_eq!(actions(reports), [("no homework", GuardrailStage::Input, GuardrailAction::End)]);
     assert_eq!(error.to_string(), "the input guardrail \"no homework\" ended the run");
     assert_eq!((model.requests().len(), error.usage.requests), (0, 0));
 
@@ -368,7 +368,7 @@ async fn blocked_input_is_answered_by_the_guardrail() {
             (answer.text.as_str(), answer.stop_reason),
             ("I cannot help with that.", StopReason::Blocked)
         );
-        assert_eq!(actions(&answer.guardrails), [("safe", GuardrailPlace::Input, GuardrailAction::Block)]);
+        assert_eq!(actions(&answer.guardrails), [("safe", GuardrailStage::Input, GuardrailAction::Block)]);
         agent.run(RunInput::new("Hi.").with_history(&answer.transcript)).await.unwrap();
         let requests = model.requests();
         expect![[r#"
@@ -394,8 +394,8 @@ async fn first_stop_decides_and_no_report_is_lost() {
     assert_eq!(
         actions(reports),
         [
-            ("a", GuardrailPlace::Input, GuardrailAction::Pass),
-            ("b", GuardrailPlace::Input, GuardrailAction::End)
+            ("a", GuardrailStage::Input, GuardrailAction::Pass),
+            ("b", GuardrailStage::Input, GuardrailAction::End)
         ]
     );
     assert_eq!(reports[0].information, json!(1));
@@ -430,7 +430,7 @@ async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
             let answer = agent.run("Hi.").await.unwrap().into_answer().unwrap();
             assert_eq!(
                 actions(&answer.guardrails),
-                [("check", GuardrailPlace::Input, GuardrailAction::Failed)]
+                [("check", GuardrailStage::Input, GuardrailAction::Failed)]
             );
             assert!(answer.guardrails[0].information.as_str().unwrap().contains(problem));
         }
@@ -518,7 +518,7 @@ async fn answer_guardrail_decides_before_the_end_of_the_run() {
     let (output, agent, model) = run(secret(|_| Ruling::block("Ask your admin."))).await;
     let answer = output.unwrap().into_answer().unwrap();
     assert_eq!((answer.text.as_str(), answer.stop_reason), ("Ask your admin.", StopReason::Blocked));
-    assert_eq!(actions(&answer.guardrails), [("secrets", GuardrailPlace::Answer, GuardrailAction::Block)]);
+    assert_eq!(actions(&answer.guardrails), [("secrets", GuardrailStage::Answer, GuardrailAction::Block)]);
     agent.run(RunInput::new("Why?").with_history(&answer.transcript)).await.unwrap();
     expect![[r#"
         user: Code?
@@ -529,7 +529,7 @@ async fn answer_guardrail_decides_before_the_end_of_the_run() {
 
     let (output, ..) = run(secret(|_| Ruling::end())).await;
     let error = output.unwrap_err();
-    assert_eq!(guardrail_of(&error).1, GuardrailPlace::Answer);
+    assert_eq!(guardrail_of(&error).1, GuardrailStage::Answer);
     assert_eq!(error.transcript.messages()[1].text(), "The code is 1234.");
 }
 
@@ -659,14 +659,14 @@ async fn blocked_call_does_not_run() {
         assert_eq!(calls.load(Ordering::SeqCst), usize::from(!ends));
         if ends {
             let error = output.unwrap_err();
-            let (_, place, _, reports) = guardrail_of(&error);
-            assert_eq!((place, reports[0].call_id.as_deref()), (GuardrailPlace::Call, Some("b")));
+            let (_, stage, _, reports) = guardrail_of(&error);
+            assert_eq!((stage, reports[0].call_id.as_deref()), (GuardrailStage::Call, Some("b")));
             assert_paired(&error.transcript);
         } else {
             let answer = output.unwrap().into_answer().unwrap();
             assert_eq!(
                 actions(&answer.guardrails),
-                [("no sums", GuardrailPlace::Call, GuardrailAction::Block)]
+                [("no sums", GuardrailStage::Call, GuardrailAction::Block)]
             );
             expect![[r#"
                 user: Go.

@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     Message, RunEvent, RunOutput, ToolCall, ToolResult,
-    agent::{AgentErrorKind, GuardrailAction, GuardrailPlace, GuardrailReport, RunAnswer, StopReason},
+    agent::{AgentErrorKind, GuardrailAction, GuardrailStage, GuardrailReport, RunAnswer, StopReason},
     content::Content,
     message::MessageBody,
 };
@@ -238,7 +238,7 @@ impl StreamedReply {
     fn check_answer(&self, answer: &RunAnswer, report: &mut Report) {
         let is_reply = matches!(answer.stop_reason, StopReason::Finished | StopReason::LimitReached);
         let is_changed = answer.guardrails.iter().any(|report| {
-            report.place == GuardrailPlace::Answer
+            report.stage == GuardrailStage::Answer
                 && matches!(report.action, GuardrailAction::Rewrite | GuardrailAction::Block)
         });
         if !is_reply || is_changed || !self.is_accepted() {
@@ -295,7 +295,7 @@ fn rewritten_calls(end: &RunEnd) -> RewrittenCalls<'_> {
         },
     };
     let is_rewritten = |report: &&GuardrailReport| {
-        report.place == GuardrailPlace::Call && report.action == GuardrailAction::Rewrite
+        report.stage == GuardrailStage::Call && report.action == GuardrailAction::Rewrite
     };
     let reports = reports.iter().filter(is_rewritten);
     RewrittenCalls::Known(reports.filter_map(|report| report.call_id.as_deref()).collect())
