@@ -125,6 +125,22 @@ struct CallDetails<'a> {
     warning: Option<String>,
     /// `true` if the result comes from a cache and the tool did not run.
     is_cached: bool,
+    /// `true` if the repair hooks have already repaired the arguments and are not called.
+    is_repaired: bool,
+}
+
+/// The settings of a single call.
+#[derive(Clone, Copy)]
+struct CallRules<'a> {
+    task: CallTask<'a>,
+    /// See [`Batch::repaired`].
+    is_repaired: bool,
+}
+
+impl<'a> From<CallTask<'a>> for CallRules<'a> {
+    fn from(task: CallTask<'a>) -> Self {
+        Self { task, is_repaired: false }
+    }
 }
 
 impl CallDetails<'_> {
@@ -364,7 +380,7 @@ impl Pipeline {
             Ok((tool, own)) => (Ok(&**tool), own),
             Err(error) => (Err(error), None),
         };
-        self.for_tool(own).run_call(tool, call, cx, CallTask::Caller, Some(tools)).await
+        self.for_tool(own).run_call(tool, call, cx, CallTask::Caller.into(), Some(tools)).await
     }
 
     /// Calls `tool` with `arguments` on the task of the caller.
@@ -374,7 +390,7 @@ impl Pipeline {
     /// Dropping the future cancels the call, as for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
-        self.run_call(Ok(tool), &call, cx, CallTask::Caller, None).await
+        self.run_call(Ok(tool), &call, cx, CallTask::Caller.into(), None).await
     }
 
     /// Checks `call` without running it. The tool must be in `tools`, and the arguments must be
@@ -388,7 +404,8 @@ impl Pipeline {
         self.parse_arguments(tools, call).map(drop)
     }
 
-    /// Returns the arguments of `call` after repair and validation, without running the call.
+    /// Returns the arguments of `call` after repair and validation, without running the call. The
+    /// [repair hooks](RepairHook) are not called.
     ///
     /// # Errors
     ///
@@ -405,13 +422,13 @@ impl Pipeline {
         arguments::repair_and_validate(definition, arguments, repair, &mut details)
     }
 
-    /// Runs `call` to `tool` as defined by `task`.
+    /// Runs `call` to `tool`, as `rules` specify.
     async fn run_call(
         &self,
         tool: Result<&dyn Tool, ToolError>,
         call: &ToolCall,
         cx: &ToolContext,
-        task: CallTask<'_>,
+        rules: CallRules<'_>,
         tools: Option<&ToolList>,
     ) -> CallOutcome {
         let span = tracing::info_span!(
@@ -425,6 +442,7 @@ impl Pipeline {
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition_or_panic_error(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
+        let task = rules.task;
         let tool = match task {
             CallTask::Denied(reason) => Err(ToolError::Denied(reason.to_owned())),
             _ => tool,
@@ -442,7 +460,8 @@ impl Pipeline {
             is_recorded: false,
         });
         let slot = has_recorder.then_some(&argument_slot);
-        let mut details = CallDetails { arguments: slot, ..CallDetails::default() };
+        let is_repaired = rules.is_repaired;
+        let mut details = CallDetails { arguments: slot, is_repaired, ..CallDetails::default() };
         // A call without a tool list comes from the program and not from a model, so the length of
         // its arguments is not limited.
         let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
@@ -490,23 +509,17 @@ impl Pipeline {
         details: &mut CallDetails<'_>,
     ) -> Result<ToolResponse, ToolError> {
         let (tool, definition) = tool?;
-        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)
-            .and_then(|it| arguments::repair_and_validate(definition, it, self.0.repair, details));
-        let can_repair = !self.0.repair_hooks.is_empty() || cx.resumed().is_some();
-        let (arguments, repaired) = match arguments {
-            Err(error) if can_repair && call.arguments.len() <= max_bytes => {
-                // The hooks run when the call runs.
-                if matches!(task, CallTask::Postponed) {
-                    return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
-                }
-                let invalid = InvalidCall { call, definition, error: &error, context: cx };
-                let repaired = self.repair_by_hook(invalid, started).await?;
-                let repaired = repaired.ok_or(error)?;
-                details.repairs = vec![Repair::replaced()];
-                (Cow::Owned(repaired.clone()), Some(repaired))
-            }
-            arguments => (arguments?, None),
-        };
+        let parsed = self.parse_call(definition, (call, max_bytes), details);
+        if parsed.is_err()
+            && matches!(task, CallTask::Postponed)
+            && self.can_replace_arguments((call, max_bytes), cx, details)
+        {
+            // The hooks run when the call runs.
+            return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
+        }
+        let (arguments, is_replaced) =
+            self.resolve_arguments(parsed, definition, (call, max_bytes), cx, started, details).await?;
+        let repaired = is_replaced.then(|| Value::clone(&arguments));
         details.record_arguments(&arguments, details.repairs.is_empty());
         let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
             GateOutcome::Run { .. } if matches!(task, CallTask::Postponed) => {

@@ -29,7 +29,6 @@ use history::HistoryProcessor;
 pub use call_hook::Next;
 pub use entries::{Entries, SavedEntries};
 pub use guardrail::{GuardedCall, Guardrail, GuardrailFailure, Ruling};
-pub use guardrail_set::GuardedCallOutcome;
 pub use history::ClearToolResults;
 pub use set::ExtensionSet;
 pub use step_context::StepContext;

@@ -3,19 +3,19 @@
 //! This module is private, because drivers do not need it. [`Run`](crate::Run) and
 //! [`PendingQueue`](crate::PendingQueue) share it, since the calls of both have the same states.
 
-use std::sync::Arc;
+use std::{mem, ops::Not, sync::Arc};
 
 use haft_core::{
     Timestamp, ToolCall, ToolResult,
     call::{
         Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, ResumedCall,
     },
+    schema::Repair,
     toolset::ToolList,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::run::{CallBatch, RunError};
+use crate::run::{CallBatch, NewArguments, RunError};
 
 /// A batch of calls, each with its state. The batch is complete when each call has a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,12 @@ pub(crate) struct OpenCalls(Vec<OpenCall>);
 struct OpenCall {
     call: ToolCall,
     state: CallState,
+    /// `true` if the call guardrails have checked the current arguments.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    is_guarded: bool,
+    /// The repairs that a check of the arguments made before the execution.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    repairs: Vec<Repair>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,8 +67,9 @@ enum CallState {
 impl OpenCalls {
     /// Creates a batch of calls that are ready for execution.
     pub(crate) fn new(calls: Vec<ToolCall>) -> Self {
-        let ready = |call| OpenCall { call, state: CallState::Ready { resumed: None } };
-        Self(calls.into_iter().map(ready).collect())
+        let ready = CallState::Ready { resumed: None };
+        let open = |call| OpenCall { call, state: ready.clone(), is_guarded: false, repairs: Vec::new() };
+        Self(calls.into_iter().map(open).collect())
     }
 
     /// Marks all ready calls as in progress, and returns them for execution, together with the
@@ -85,6 +92,9 @@ impl OpenCalls {
                     let retries = policy.map_or(0, |policy| policy.retries);
                     has_maximum |= policy.is_some_and(|policy| policy.max_calls.is_some());
                     open.state = CallState::InProgress { resumed, retries };
+                    if open.is_guarded {
+                        batch.guarded.insert(open.call.id.clone());
+                    }
                     batch.calls.push(open.call.clone());
                 }
                 CallState::Waiting { pending } => {
@@ -98,6 +108,15 @@ impl OpenCalls {
             }
         }
         (batch, has_maximum)
+    }
+
+    /// Marks the calls in progress as ready, because the driver has not started them.
+    pub(crate) fn return_unstarted(&mut self) {
+        for open in &mut self.0 {
+            if let CallState::InProgress { resumed, .. } = &mut open.state {
+                open.state = CallState::Ready { resumed: resumed.take() };
+            }
+        }
     }
 
     /// Returns the number of calls to the tool named `tool` that were started earlier: calls with a
@@ -154,7 +173,7 @@ impl OpenCalls {
     /// calls is replaced by these calls.
     pub(crate) fn undecided_calls(&self) -> Vec<PendingCall> {
         let mut undecided = Vec::new();
-        for OpenCall { call, state } in &self.0 {
+        for OpenCall { call, state, .. } in &self.0 {
             let (pending, decision) = match state {
                 CallState::Waiting { pending } => (pending, None),
                 CallState::Ready { resumed: Some(resumed) }
@@ -242,10 +261,11 @@ impl OpenCalls {
         }
     }
 
-    /// Stores the result of the call in progress with this `id`, and returns the stored result.
-    /// Fails if no call in progress has this id.
-    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
+    /// Stores the result of the call in progress with this `id`, and returns the stored result,
+    /// which also lists the repairs before the execution. Fails if no call in progress has this id.
+    pub(crate) fn finish(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let open = self.find_in_progress_mut(id)?;
+        result.repairs.splice(0..0, mem::take(&mut open.repairs));
         open.state = CallState::Finished { result: Arc::new(result) };
         match &open.state {
             CallState::Finished { result } => Ok(result),
@@ -253,12 +273,34 @@ impl OpenCalls {
         }
     }
 
-    /// Replaces the arguments of the call in progress with this `id`. Fails if no call in progress
-    /// has this id.
-    pub(crate) fn rewrite(&mut self, id: &str, arguments: Value) -> Result<(), RunError> {
-        let call = &mut self.find_in_progress_mut(id)?.call;
-        *call = ToolCall::new(call.id.as_str(), call.name.as_str(), arguments);
+    /// Marks the ready call with this `id` as guarded. If there are `rewritten` arguments, they
+    /// replace the arguments of the call, or the arguments in the decision about a resumed call.
+    /// Fails if no ready call has this id.
+    pub(crate) fn guard(&mut self, id: &str, rewritten: Option<NewArguments>) -> Result<(), RunError> {
+        let open = self.find_ready_mut(id)?;
+        if let Some(NewArguments { arguments, repairs }) = rewritten {
+            match &mut open.state {
+                CallState::Ready { resumed: Some(resumed) } => {
+                    let decision = Decision::approved_with_arguments(arguments);
+                    let wrong = |source| RunError::WrongDecision { id: id.to_owned(), source };
+                    *resumed = resumed.pending().clone().resume(decision).map_err(wrong)?;
+                }
+                _ => {
+                    let (id, name) = (open.call.id.as_str(), open.call.name.as_str());
+                    open.call = ToolCall::new(id, name, arguments);
+                    open.repairs = repairs;
+                }
+            }
+        }
+        open.is_guarded = true;
         Ok(())
+    }
+
+    /// Marks the ready call with this `id` as in progress. Fails if no ready call has this id.
+    pub(crate) fn start(&mut self, id: &str) -> Result<&ToolCall, RunError> {
+        let open = self.find_ready_mut(id)?;
+        open.state = CallState::InProgress { resumed: None, retries: 0 };
+        Ok(&open.call)
     }
 
     /// Suspends the call in progress with this `id` until it gets a decision, or until an earlier
@@ -272,6 +314,12 @@ impl OpenCalls {
             _ => CallState::Waiting { pending },
         };
         Ok(())
+    }
+
+    fn find_ready_mut(&mut self, id: &str) -> Result<&mut OpenCall, RunError> {
+        let is_ready =
+            |open: &&mut OpenCall| matches!(open.state, CallState::Ready { .. }) && open.call.id == id;
+        self.0.iter_mut().find(is_ready).ok_or_else(|| RunError::NotReady(id.to_owned()))
     }
 
     fn find_in_progress_mut(&mut self, id: &str) -> Result<&mut OpenCall, RunError> {
@@ -314,6 +362,7 @@ impl OpenCalls {
         };
         let wrong = |source| RunError::WrongDecision { id: id.to_owned(), source };
         let resumed = pending.clone().resume(decision).map_err(wrong)?;
+        open.is_guarded &= resumed.changed_arguments().is_none();
         open.state = CallState::Ready { resumed: Some(resumed) };
         self.resume_postponed();
         Ok(())
@@ -355,7 +404,7 @@ impl OpenCalls {
         why: &str,
         now: Timestamp,
     ) -> impl Iterator<Item = Arc<ToolResult>> {
-        self.0.into_iter().map(move |OpenCall { call, state }| match state {
+        self.0.into_iter().map(move |OpenCall { call, state, .. }| match state {
             CallState::Finished { result } => result,
             _ => failure_result(&call, kind, why, now),
         })

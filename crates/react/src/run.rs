@@ -70,7 +70,7 @@ pub use conversation::{append_to_conversation, set_timestamps};
 pub use effect::{CallBatch, Effect, Step, ViewChange};
 pub use enqueue::{Delivery, check_enqueueable};
 pub use error::RunError;
-pub use guardrail::{GuardrailOutcome, InputCheck, RulingDecision};
+pub use guardrail::{GuardrailOutcome, InputCheck, NewArguments, RulingDecision};
 pub use message_metadata::{
     call_results, call_results_message, has_written_calls, hint_message, is_enqueued, is_extracted, is_hint,
     is_rejected, is_unusable, unsummarized_count,
@@ -341,9 +341,10 @@ impl Run {
                 let results = *results;
                 self.review_effect(results, step)
             }
-            State::ReviewingCalls { output: Some(output), .. } => {
+            State::ReviewingCalls { output: Some(output), results } => {
+                let sources = self.result_indices(*results).collect();
                 let output = self.resolve_output((**output).clone(), step.resolver);
-                let next = self.stop_with_output(Box::new(output));
+                let next = self.stop_with_output(Box::new(output), sources);
                 self.head.state.stop_with_output(next);
                 Ok(None)
             }

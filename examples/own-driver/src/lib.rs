@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Dura
 
 use futures::StreamExt as _;
 use haft_core::{
-    ChatModel, Message, RunInput, Schema, Timestamp, Tool, ToolCall, ToolDefinition, ToolName, Toolset,
+    ChatModel, Message, RunInput, Schema, Timestamp, Tool, ToolDefinition, ToolName, Toolset,
     agent::{AgentError, AgentErrorKind, AgentStep, GuardrailAction, RunAnswer},
     call::{Decision, PendingCall},
     message::{MessageBody, TranscriptView},
@@ -22,7 +22,7 @@ use haft_react::{
     AgentBuildError, Dialect, Effect, Extension, Mailbox, QueueHandle, Run, RunConfig,
     compaction::summarize,
     dialect::dialect_for,
-    extension::{Entries, ExtensionSet, GuardedCallOutcome, StepContext, StepInputs},
+    extension::{Entries, ExtensionSet, StepContext, StepInputs},
     queue::{CallQueues, QueueResolver},
     run::{CallBatch, CallReview, RunBudget, RunState, hint_message},
 };
@@ -205,6 +205,9 @@ impl Team {
                     run.on_input_check(&check, outcome)?;
                 }
                 Effect::Chat(request) => chat(run, member, &inputs, request, shared).await?,
+                Effect::Call(batch) if !member.extensions.unchecked_calls(&batch).is_empty() => {
+                    guard_calls(run, member, &inputs.tools, &batch, shared).await?;
+                }
                 Effect::Call(batch) => execute_in_time(run, member, &inputs.tools, batch, shared).await?,
                 // A web server would save the run here and continue it when the decision arrives.
                 Effect::Wait(pending) => {
@@ -396,8 +399,7 @@ async fn execute(
     shared: &Shared,
 ) -> Result<(), AgentErrorKind> {
     let pipeline = member.tools.pipeline();
-    let batch = guard_calls(run, member, tools, batch, shared).await?;
-    let CallBatch { calls, resumed, suspended, failed_attempts, denied } = batch;
+    let CallBatch { calls, resumed, suspended, failed_attempts, denied, guarded } = batch;
     let queues = CallQueues::new(run, &calls);
     let states = queues.host_states(&tools.memoize(QueueableTools::new).0, pipeline);
     let batch = Batch {
@@ -408,6 +410,7 @@ async fn execute(
         call_states: states,
         failed_attempts,
         denied,
+        repaired: guarded,
         suspended,
     };
     let mut outcomes = pin!(pipeline.stream_batch(batch));
@@ -434,45 +437,26 @@ async fn execute(
     Ok(())
 }
 
-/// Runs the call guardrails on all calls of `batch`, before any of them is executed. Returns the
-/// calls to execute.
+/// Runs the call guardrails on the unchecked calls of `batch`. The run then returns the remaining
+/// calls again.
 async fn guard_calls(
     run: &mut Run,
     member: &Member,
     tools: &ToolList,
-    batch: CallBatch,
+    batch: &CallBatch,
     shared: &Shared,
-) -> Result<CallBatch, AgentErrorKind> {
-    let CallBatch { calls, mut resumed, mut suspended, failed_attempts, denied } = batch;
-    let (pipeline, mut allowed) = (member.tools.pipeline(), Vec::new());
-    for mut call in calls {
-        let cx = shared.for_hooks(run);
-        let decided = resumed.get(&call.id);
-        let (outcome, reports) = member.extensions.check_call(&call, decided, (pipeline, tools), &cx).await?;
-        drop(cx);
-        run.record_guardrails(reports);
-        match outcome {
-            GuardedCallOutcome::Pass => {}
-            GuardedCallOutcome::Rewrite(_, Some(decision)) => {
-                resumed.insert(call.id.clone(), *decision);
-            }
-            GuardedCallOutcome::Rewrite(arguments, None) => {
-                run.rewrite_call(&call.id, arguments.clone())?;
-                call = ToolCall::new(call.id, call.name, arguments);
-            }
-            GuardedCallOutcome::Block(result) => {
-                run.on_result(&call.id, *result)?;
-                // The positions count the calls of the batch, and this call leaves it.
-                for (position, _) in &mut suspended {
-                    *position -= usize::from(*position > allowed.len());
-                }
-                continue;
-            }
-            _ => return Err(run.end_by_guardrail()),
-        }
-        allowed.push(call);
+) -> Result<(), AgentErrorKind> {
+    run.return_calls();
+    for call in member.extensions.unchecked_calls(batch) {
+        let (decided, cx) = (batch.resumed.get(&call.id), shared.for_hooks(run));
+        let checked = member.extensions.check_call(call, decided, (member.tools.pipeline(), tools), &cx);
+        let Some(outcome) = within(run.time_left(), checked).await else {
+            run.on_time_limit();
+            break;
+        };
+        run.on_call_check(&call.id, outcome?)?;
     }
-    Ok(CallBatch { calls: allowed, resumed, suspended, failed_attempts, denied })
+    Ok(())
 }
 
 /// Awaits `work` and returns its output. Returns `None` if it takes longer than `left`. There is no

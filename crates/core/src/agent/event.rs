@@ -102,7 +102,10 @@ pub enum RunEvent {
         /// The result of the finished call.
         result: Arc<ToolResult>,
     },
-    /// A tool call was suspended, before or during its execution.
+    /// A tool call was suspended, before or during its execution. Or it was
+    /// [postponed](crate::call::PendingKind::Postponed), because it must run after a suspended
+    /// call. It then needs no decision, and is not in
+    /// [`SuspendedRun::pending`](crate::agent::SuspendedRun::pending).
     CallPending {
         /// The suspended call, with the kind of decision that it waits for.
         pending: Box<PendingCall>,

@@ -11,7 +11,7 @@ use futures::{
     stream::{self, FuturesUnordered, Stream, StreamExt as _},
 };
 
-use super::{CallOutcome, Pipeline, find, invoke::CallTask};
+use super::{CallOutcome, CallRules, Pipeline, find, invoke::CallTask};
 use crate::{
     call::{ResumedCall, ResumedCalls, ToolCall},
     pipeline::ToolList,
@@ -39,6 +39,10 @@ pub struct Batch {
     /// Calls that must not run, with the reason, by call id. They fail with
     /// [`ToolError::Denied`](crate::call::ToolError::Denied).
     pub denied: BTreeMap<String, String>,
+    /// Calls whose arguments were already repaired with
+    /// [`Pipeline::repair_arguments`](super::Pipeline::repair_arguments), by call id. The [repair
+    /// hooks](super::RepairHook) are not called for them.
+    pub repaired: BTreeSet<String>,
     /// The calls of the same reply that are suspended and have no decision yet, in the order of the
     /// reply. Each call has its position: the number of [`calls`](Self::calls) before it. These
     /// calls do not run. Later calls that conflict with them are
@@ -127,7 +131,8 @@ impl Pipeline {
             (None, Start::Later) => CallTask::Postponed,
             (None, Start::Now) => task,
         };
-        self.for_tool(own).run_call(tool, call, &cx, task, Some(&batch.tools)).await
+        let rules = CallRules { task, is_repaired: batch.repaired.contains(&call.id) };
+        self.for_tool(own).run_call(tool, call, &cx, rules, Some(&batch.tools)).await
     }
 
     /// Computes the blockers of each call in `batch`: earlier calls that must end before the call

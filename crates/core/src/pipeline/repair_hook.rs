@@ -8,11 +8,14 @@ use tokio::time::Instant;
 use super::{
     CallDetails, Pipeline, arguments,
     deadline::{self, WaitError},
+    find,
 };
 use crate::{
     call::{ResumedCall, ToolCall, ToolError},
     limits,
     panic_log::log_panic_text,
+    pipeline::ToolList,
+    schema::Repair,
     tool::{ToolContext, ToolDefinition},
 };
 
@@ -89,23 +92,108 @@ pub struct InvalidCall<'a> {
 }
 
 impl Pipeline {
+    /// Returns the arguments of `call` after repair and validation, and the repairs, without
+    /// running the call. Unlike [`parse_arguments`](Self::parse_arguments), also calls the [repair
+    /// hooks](RepairHook).
+    ///
+    /// Use it if a check must read the arguments before the call runs. Pass the ids of these calls
+    /// to [`Batch::repaired`](super::Batch::repaired), so that no hook changes the arguments after
+    /// the check.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the error that [`call`](Self::call) would report for an unknown tool or invalid
+    /// arguments.
+    pub async fn repair_arguments(
+        &self,
+        tools: &ToolList,
+        call: &ToolCall,
+        cx: &ToolContext,
+    ) -> Result<(Value, Vec<Repair>), ToolError> {
+        let (tool, own) = find::find_tool(tools, &call.name)?;
+        let (definition, pipeline) = (super::definition_or_panic_error(&**tool)?, self.for_tool(own));
+        let (mut details, call) = (CallDetails::default(), (call, limits::ARGUMENT_BYTES));
+        let parsed = pipeline.parse_call(definition, call, &mut details);
+        let (arguments, _) =
+            pipeline.resolve_arguments(parsed, definition, call, cx, Instant::now(), &mut details).await?;
+        Ok((arguments.into_owned(), details.repairs))
+    }
+
+    /// Parses and validates the arguments of a call. If they are invalid, repairs them as far as
+    /// the policy of the pipeline allows. Arguments of more than the given number of bytes are
+    /// rejected.
+    pub(super) fn parse_call<'a>(
+        &self,
+        definition: &ToolDefinition,
+        (call, max_bytes): (&'a ToolCall, usize),
+        details: &mut CallDetails<'_>,
+    ) -> Result<Cow<'a, Value>, ToolError> {
+        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)?;
+        arguments::repair_and_validate(definition, arguments, self.0.repair, details)
+    }
+
+    /// Returns `true` if a repair hook, or an earlier repair of a resumed call, may replace the
+    /// arguments of a call.
+    pub(super) fn can_replace_arguments(
+        &self,
+        (call, max_bytes): (&ToolCall, usize),
+        cx: &ToolContext,
+        details: &CallDetails<'_>,
+    ) -> bool {
+        let has_source = self.runs_repair_hooks(details) || cx.resumed().is_some();
+        has_source && call.arguments.len() <= max_bytes
+    }
+
+    fn runs_repair_hooks(&self, details: &CallDetails<'_>) -> bool {
+        !self.0.repair_hooks.is_empty() && !details.is_repaired
+    }
+
+    /// Returns the arguments in `parsed`, or replaces invalid arguments with the arguments of a
+    /// repair hook. The flag is `true` if they were replaced. `started` is the start of the call.
+    pub(super) async fn resolve_arguments<'a>(
+        &self,
+        parsed: Result<Cow<'a, Value>, ToolError>,
+        definition: &ToolDefinition,
+        (call, max_bytes): (&'a ToolCall, usize),
+        cx: &ToolContext,
+        started: Instant,
+        details: &mut CallDetails<'_>,
+    ) -> Result<(Cow<'a, Value>, bool), ToolError> {
+        match parsed {
+            Err(error) if self.can_replace_arguments((call, max_bytes), cx, details) => {
+                let invalid = InvalidCall { call, definition, error: &error, context: cx };
+                let has_hooks = self.runs_repair_hooks(details);
+                let replaced = self.repair_by_hook(invalid, started, has_hooks).await?.ok_or(error)?;
+                details.repairs = vec![Repair::replaced()];
+                Ok((Cow::Owned(replaced), true))
+            }
+            parsed => Ok((parsed?, false)),
+        }
+    }
+
     /// Returns the arguments of `invalid` as repaired by a hook, or as repaired before the call was
     /// suspended. `None` if no hook returns valid arguments in time. The time limit of all hooks is
-    /// measured from `started`, the start of the call. Fails if the run is cancelled.
+    /// measured from `started`, the start of the call. If `has_hooks` is `false`, no hook is called.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the run is cancelled.
     ///
     /// The future is boxed, because it would enlarge the future of each call.
-    pub(super) fn repair_by_hook<'a>(
+    fn repair_by_hook<'a>(
         &'a self,
         invalid: InvalidCall<'a>,
         started: Instant,
+        has_hooks: bool,
     ) -> BoxFuture<'a, Result<Option<Value>, ToolError>> {
-        Box::pin(self.try_repair_hooks(invalid, started))
+        Box::pin(self.try_repair_hooks(invalid, started, has_hooks))
     }
 
     async fn try_repair_hooks(
         &self,
         invalid: InvalidCall<'_>,
         started: Instant,
+        has_hooks: bool,
     ) -> Result<Option<Value>, ToolError> {
         let InvalidCall { definition, context: cx, .. } = invalid;
         let earlier = cx.resumed().map(ResumedCall::pending).and_then(|pending| pending.repaired.clone());
@@ -114,7 +202,7 @@ impl Pipeline {
         }
         let time = limits::HOOK_TIMEOUT.min(self.timeout_of(definition));
         let deadline = started.checked_add(time).into_iter().chain(cx.deadline()).min();
-        for hook in &self.0.repair_hooks {
+        for hook in self.0.repair_hooks.iter().filter(|_| has_hooks) {
             let repair = Box::pin(async {
                 let repair = AssertUnwindSafe(async { hook.repair(&invalid).await }).catch_unwind().await;
                 repair.unwrap_or_else(|panic| {

@@ -100,6 +100,18 @@ impl ResumedCall {
             _ => self.pending.approved.as_ref(),
         }
     }
+
+    /// Returns the arguments that the approver changed. `None` if the approver left the arguments
+    /// unchanged, or if the decision is not an approval.
+    pub fn changed_arguments(&self) -> Option<&Value> {
+        match (&self.pending.kind, &self.decision) {
+            (
+                PendingKind::Approval { arguments: shown },
+                Decision::Approved { arguments: Some(approved), .. },
+            ) => (shown != approved).then_some(approved),
+            _ => None,
+        }
+    }
 }
 
 impl PendingKind {

@@ -1,16 +1,10 @@
 //! The driver of a run. It performs the effects of the run, and reports their outcomes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, RunOutput, Tool, ToolCall,
+    RunEvent, RunInput, RunOutput, Tool,
     agent::{AgentError, AgentErrorKind, AgentStep, GuardrailStage},
     call::FailureKind,
     message::TranscriptView,
@@ -102,10 +96,10 @@ impl ReactAgent {
             gen_ai.request.model = model_name(&*self.0.model),
             haft.run.id = context.run_id,
         );
-        let tasks = TaskFlag::default();
+        let (tasks, mut beside) = (TaskFlag::default(), BesideCheck::default());
         let result = async {
             let observers = (events, mailbox, &budget, &entries, &tasks);
-            let mut work = pin!(self.perform_effects(run, context, observers, until));
+            let mut work = pin!(self.perform_effects(run, context, observers, &mut beside, until));
             tokio::select! {
                 // `biased`: a finished run is returned even if the token was cancelled at the same
                 // time.
@@ -116,6 +110,9 @@ impl ReactAgent {
         }
         .instrument(span)
         .await;
+        if cancellation.is_cancelled() {
+            beside.wait_for_end().await;
+        }
         // The calls may have been dropped before they returned, for example the calls of an agent
         // used as a tool.
         budget.end_calls(run);
@@ -140,6 +137,7 @@ impl ReactAgent {
         run: &mut Run,
         context: RunContext,
         (events, mailbox, budget, entries, tasks): (&EventSink, &Mailbox, &RunBudget, &Entries, &TaskFlag),
+        beside: &mut BesideCheck,
         until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
@@ -160,7 +158,6 @@ impl ReactAgent {
         deprecated.warn_once(&inputs.tools);
         run.recover(&inputs.tools);
         let mut seen = run.transcript().len();
-        let mut beside = BesideCheck::default();
         let has_processors = self.0.extensions.has_history_processors();
         loop {
             if context.cancellation.is_cancelled() {
@@ -193,15 +190,15 @@ impl ReactAgent {
                 }
                 Effect::CheckInput(check) => {
                     let _running = tasks.set();
-                    self.check_input(run, check, &mut beside, (&context, entries)).await?;
+                    self.check_input(run, check, beside, (&context, entries)).await?;
                 }
                 Effect::Chat(request) => {
-                    let hooks = (&context, entries, &mut beside);
+                    let hooks = (&context, entries, &mut *beside);
                     self.request_reply(run, request, &inputs, hooks, (events, budget, tasks)).await?;
                 }
                 Effect::Call(batch) => {
                     let (tools, _running) = (inputs.tools.clone(), tasks.set());
-                    self.execute_in_time(run, tools, batch, &context, (events, budget, entries)).await?;
+                    self.perform_calls(run, tools, batch, &context, (events, budget, entries)).await?;
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
                 Effect::Check(output) => self.check(run, *output, (&context, entries, tasks)).await?,
@@ -352,10 +349,11 @@ impl ReactAgent {
         if cached.handoff_tools == *handoff_tools { cached.tools.clone() } else { compute(tools).tools }
     }
 
-    /// [Executes](Self::execute_calls) the calls of `batch` within the remaining time of `run`, and
+    /// Performs [`Effect::Call`]. Runs the call guardrails if `batch` has unchecked calls. If it
+    /// has none, [executes](Self::execute_calls) the calls within the remaining time of `run`, and
     /// adds the usage, the requests and the calls of nested runs to `run`. At the time limit, the
     /// calls are cancelled. Calls that end within their grace period have their results.
-    async fn execute_in_time(
+    async fn perform_calls(
         &self,
         run: &mut Run,
         tools: ToolList,
@@ -363,6 +361,9 @@ impl ReactAgent {
         context: &Arc<RunContext>,
         (events, budget, entries): (&EventSink, &RunBudget, &Entries),
     ) -> Result<(), AgentErrorKind> {
+        if !self.0.extensions.unchecked_calls(&batch).is_empty() {
+            return Box::pin(self.guard_calls(run, &tools, &batch, (context, entries), events)).await;
+        }
         let left = run.time_left();
         budget.begin_calls(run);
         let result = self.execute_until(left, run, tools, batch, context, (events, entries)).await;
@@ -385,13 +386,13 @@ impl ReactAgent {
         sinks: (&EventSink, &Entries),
     ) -> Result<bool, AgentErrorKind> {
         if left.is_none() {
-            self.execute_calls(run, tools, batch, context, sinks).await?;
+            self.execute_calls(run, tools, batch, (context, context), sinks).await?;
             return Ok(true);
         }
         let cancellation = context.cancellation.child_token();
         let time_is_up = cancellation.clone();
-        let context = Arc::new(RunContext { cancellation, ..RunContext::clone(context) });
-        let mut calls = pin!(self.execute_calls(run, tools, batch, &context, sinks));
+        let for_calls = Arc::new(RunContext { cancellation, ..RunContext::clone(context) });
+        let mut calls = pin!(self.execute_calls(run, tools, batch, (context, &for_calls), sinks));
         if let Some(result) = with_time_limit(left, calls.as_mut()).await? {
             return result.map(|()| true);
         }
@@ -401,35 +402,20 @@ impl ReactAgent {
     }
 
     /// Executes the calls of `batch` in parallel, and reports each outcome to `run`. `tools` are
-    /// the tools of the request that the model replied to. After a cancellation of `context`,
-    /// cancelled calls are not reported, so that `run` closes them.
+    /// the tools of the request that the model replied to. After a cancellation of `for_calls`, the
+    /// context of the calls, cancelled calls are not reported, so that `run` closes them. The
+    /// guardrails have the context of the run, because they also check the results of these calls.
     async fn execute_calls(
         &self,
         run: &mut Run,
         tools: ToolList,
-        mut batch: CallBatch,
-        context: &Arc<RunContext>,
+        batch: CallBatch,
+        (context, for_calls): (&Arc<RunContext>, &Arc<RunContext>),
         (events, entries): (&EventSink, &Entries),
     ) -> Result<(), AgentErrorKind> {
-        let blocked = if self.0.extensions.has_guardrails(GuardrailStage::Call) {
-            Box::pin(self.guard_calls(run, &tools, &mut batch, (context, entries))).await?
-        } else {
-            BTreeMap::new()
-        };
-        let CallBatch { mut calls, resumed, mut suspended, failed_attempts, denied } = batch;
+        let CallBatch { calls, resumed, suspended, failed_attempts, denied, guarded } = batch;
         for call in &calls {
             events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
-        }
-        if !blocked.is_empty() {
-            let is_left = |call: &&ToolCall| !blocked.contains_key(&call.id);
-            for (position, _) in &mut suspended {
-                *position = calls.iter().take(*position).filter(is_left).count();
-            }
-            calls.retain(|call| is_left(&call));
-        }
-        for (id, result) in blocked {
-            let result = Arc::clone(run.on_result(&id, result)?);
-            events.emit(|| RunEvent::CallFinished { result }).await;
         }
         let guarded_tools =
             self.0.extensions.has_guardrails(GuardrailStage::CallResult).then(|| tools.clone());
@@ -438,15 +424,24 @@ impl ReactAgent {
         let states =
             queues.as_ref().map(|it| it.host_states(&self.queueable_tools(&tools), self.0.tools.pipeline()));
         let call_states = states.unwrap_or_default();
-        let run_context = Arc::clone(context);
-        let batch =
-            Batch { tools, calls, resumed, run_context, call_states, suspended, failed_attempts, denied };
+        let run_context = Arc::clone(for_calls);
+        let batch = Batch {
+            tools,
+            calls,
+            resumed,
+            run_context,
+            call_states,
+            suspended,
+            failed_attempts,
+            denied,
+            repaired: guarded,
+        };
         let mut outcomes = pin!(self.0.tools.pipeline().stream_batch(batch));
         loop {
             // `outcome` is dropped before `emit` is awaited. It may be large, and the future would
             // otherwise store it.
             let (event, has_ended) = match (outcomes.next().await, &guarded_tools) {
-                (Some((_, outcome)), _) if is_cancelled(&outcome, context) => continue,
+                (Some((_, outcome)), _) if is_cancelled(&outcome, for_calls) => continue,
                 (Some((_, outcome)), None) => (Self::record_outcome(run, outcome, queues.as_ref())?, false),
                 (Some((_, outcome)), Some(tools)) => {
                     let guarded = Box::pin(self.guard_result(run, tools, outcome, (context, entries)));

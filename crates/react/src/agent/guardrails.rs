@@ -1,11 +1,12 @@
 //! Guardrails of a run: input guardrails beside model requests, and guardrails over calls.
 
-use std::{collections::BTreeMap, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt as _, join_all};
 use haft_core::{
-    Message, ToolCall, ToolResult,
+    Message, RunEvent,
     agent::{AgentErrorKind, GuardrailAction},
+    call::Outcome,
     model::{ChatRequest, ModelError},
     pipeline::CallOutcome,
     tool::RunContext,
@@ -17,39 +18,59 @@ use super::{ReactAgent, clock::with_time_limit, events::EventSink};
 use crate::{
     Run,
     dialect::Reply,
-    extension::{Entries, GuardedCallOutcome, StepContext, StepInputs},
+    extension::{Entries, StepContext, StepInputs},
     run::{CallBatch, GuardrailOutcome, InputCheck, RulingDecision, RunBudget, RunState},
 };
 
 type CheckOutcome = Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind>;
 
-/// The input guardrails that work beside a model request. They continue if the request is repeated.
+/// The checks of the input guardrails that work beside a model request. They continue if the
+/// request is repeated.
 #[derive(Default)]
-pub(super) struct BesideCheck(Option<(InputCheck, BoxFuture<'static, CheckOutcome>)>);
+pub(super) struct BesideCheck {
+    /// The checks that are not finished, in the order of their messages. A check starts after the
+    /// checks before it.
+    running: VecDeque<(InputCheck, BoxFuture<'static, CheckOutcome>)>,
+    /// The finished checks that are not reported to the run yet.
+    finished: Vec<(InputCheck, GuardrailOutcome<Vec<Message>>)>,
+}
 
 impl BesideCheck {
-    /// Waits for the guardrails. Returns their check and its outcome.
-    async fn finish(&mut self) -> Result<Option<CheckedInput>, AgentErrorKind> {
-        let Some((_, running)) = &mut self.0 else { return Ok(None) };
-        let outcome = running.await;
-        let check = self.0.take().map(|(check, _)| check);
-        outcome.map(|outcome| check.map(|check| CheckedInput { check, outcome }))
-    }
-}
-
-/// A check of the input and its outcome, which is not reported to the run yet.
-struct CheckedInput {
-    check: InputCheck,
-    outcome: GuardrailOutcome<Vec<Message>>,
-}
-
-impl CheckedInput {
-    fn report(self, run: &mut Run) -> Result<(), AgentErrorKind> {
-        run.on_input_check(&self.check, self.outcome)
+    /// Waits for the guardrails, or for the first guardrail that does not pass the input. If the
+    /// future is dropped, the checks continue with the next call.
+    async fn finish(&mut self) -> Result<(), AgentErrorKind> {
+        while let Some((_, running)) = self.running.front_mut() {
+            let outcome = running.await;
+            let Some((check, _)) = self.running.pop_front() else { break };
+            self.finished.push((check, outcome?));
+            if !self.has_passed() {
+                self.running.clear();
+            }
+        }
+        Ok(())
     }
 
-    fn ends_request(&self) -> bool {
-        self.outcome.decision != RulingDecision::Pass
+    /// Waits for the end of the guardrails after a cancellation of the run.
+    pub(super) async fn wait_for_end(&mut self) {
+        // The first error is the cancellation. The guardrails of later checks have not started.
+        let _cancelled = self.finish().await;
+    }
+
+    /// Reports the finished checks to `run`.
+    fn report(&mut self, run: &mut Run) -> Result<(), AgentErrorKind> {
+        let mut finished = mem::take(&mut self.finished).into_iter();
+        finished.try_for_each(|(check, outcome)| run.on_input_check(&check, outcome))
+    }
+
+    /// Returns `true` if no finished check ends the request.
+    fn has_passed(&self) -> bool {
+        self.finished.iter().all(|(_, outcome)| outcome.decision == RulingDecision::Pass)
+    }
+
+    /// Returns the last check. `None` if all checks are reported.
+    fn last(&self) -> Option<&InputCheck> {
+        let running = self.running.back().map(|(check, _)| check);
+        running.or_else(|| self.finished.last().map(|(check, _)| check))
     }
 }
 
@@ -66,8 +87,9 @@ impl ReactAgent {
         beside: &mut BesideCheck,
         (context, entries): (&Arc<RunContext>, &Entries),
     ) -> Result<(), AgentErrorKind> {
-        if let Some(checked) = beside.finish().await? {
-            return checked.report(run);
+        if check.is_beside && beside.last().is_some() {
+            beside.finish().await?;
+            return beside.report(run);
         }
         let cx = StepContext::new(run, context, entries);
         // A received reply waits for the guardrails, whose own timeout applies.
@@ -91,14 +113,18 @@ impl ReactAgent {
         beside: &mut BesideCheck,
         (context, entries): (&Arc<RunContext>, &Entries),
     ) -> bool {
-        if beside.0.is_none()
-            && let Some(check) = run.input_check()
-        {
+        let current = run.input_check();
+        let new = match beside.last() {
+            Some(last) => current.and_then(|check| check.after(last)),
+            None => current,
+        };
+        if let Some(check) = new {
             let (extensions, cx) = (Arc::clone(&self.0.extensions), StepContext::new(run, context, entries));
             let own = check.clone();
-            beside.0 = Some((check, async move { extensions.check_input(&own, &cx).await }.boxed()));
+            let checking = async move { extensions.check_input(&own, &cx).await };
+            beside.running.push_back((check, checking.boxed()));
         }
-        beside.0.is_some()
+        beside.last().is_some()
     }
 
     /// Sends `request` while the input guardrails work. Holds back the events of the reply until
@@ -118,9 +144,9 @@ impl ReactAgent {
             tokio::select! {
                 biased;
                 checked = beside.finish() => match checked {
-                    Ok(Some(checked)) if !checked.ends_request() => {
+                    Ok(()) if beside.has_passed() => {
                         held.release().await;
-                        (Some(chat.await?), Ok(Some(checked)))
+                        (Some(chat.await?), Ok(()))
                     }
                     checked => (None, checked),
                 },
@@ -132,9 +158,9 @@ impl ReactAgent {
             }
         };
         match (reply, checked) {
-            (Some(reply), Ok(Some(checked))) if !checked.ends_request() => {
+            (Some(reply), Ok(())) if beside.has_passed() => {
                 held.release().await;
-                checked.report(run)?;
+                beside.report(run)?;
                 Ok(BesideReply::Continue(reply))
             }
             (reply, checked) => {
@@ -143,52 +169,47 @@ impl ReactAgent {
                     _ => Usage::failed_request(),
                 };
                 run.on_lost_reply(usage);
-                checked?.map_or(Ok(()), |checked| checked.report(run))?;
+                checked?;
+                beside.report(run)?;
                 Ok(BesideReply::Break(()))
             }
         }
     }
 
-    /// Runs the call guardrails on all calls of `batch`, before any of them is executed. Changes
-    /// the arguments of the calls, and returns the results of the blocked calls. Fails if a
-    /// guardrail ends the run.
+    /// Runs the call guardrails on the unchecked calls of `batch`, within the remaining time of
+    /// `run`. `run` then returns the remaining calls again. Fails if a guardrail ends the run.
     pub(super) async fn guard_calls(
         &self,
         run: &mut Run,
         tools: &ToolList,
-        batch: &mut CallBatch,
+        batch: &CallBatch,
         (context, entries): (&Arc<RunContext>, &Entries),
-    ) -> Result<BTreeMap<String, ToolResult>, AgentErrorKind> {
-        let mut blocked = BTreeMap::new();
+        events: &EventSink,
+    ) -> Result<(), AgentErrorKind> {
+        run.return_calls();
+        let extensions = &self.0.extensions;
+        let unchecked = extensions.unchecked_calls(batch);
         let outcomes = {
             let cx = StepContext::new(run, context, entries);
             let place = (self.0.tools.pipeline(), tools);
-            let check = |call| self.0.extensions.check_call(call, batch.resumed.get(&call.id), place, &cx);
-            join_all(batch.calls.iter().map(check)).await
+            let checks = unchecked
+                .iter()
+                .map(|call| extensions.check_call(call, batch.resumed.get(&call.id), place, &cx));
+            let checks = join_all(checks);
+            with_time_limit(run.time_left(), pin!(checks)).await?
         };
-        let mut has_ended = false;
-        for (call, outcome) in batch.calls.iter_mut().zip(outcomes) {
-            let (outcome, reports) = outcome?;
-            run.record_guardrails(reports);
-            match outcome {
-                GuardedCallOutcome::Pass => {}
-                GuardedCallOutcome::Rewrite(_, Some(resumed)) => {
-                    batch.resumed.insert(call.id.clone(), *resumed);
-                }
-                GuardedCallOutcome::Rewrite(arguments, None) => {
-                    *call = ToolCall::new(call.id.as_str(), call.name.as_str(), arguments.clone());
-                    run.rewrite_call(&call.id, arguments)?;
-                }
-                GuardedCallOutcome::Block(result) => {
-                    blocked.insert(call.id.clone(), *result);
-                }
-                GuardedCallOutcome::End => {
-                    has_ended = true;
-                    break;
-                }
+        let Some(outcomes) = outcomes else {
+            run.on_time_limit();
+            return Ok(());
+        };
+        for (call, outcome) in unchecked.into_iter().zip(outcomes) {
+            if let Some(result) = run.on_call_check(&call.id, outcome?)? {
+                let result = Arc::clone(result);
+                events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
+                events.emit(|| RunEvent::CallFinished { result }).await;
             }
         }
-        if has_ended { Err(run.end_by_guardrail()) } else { Ok(blocked) }
+        Ok(())
     }
 
     /// Runs the result guardrails on `outcome`. Returns the outcome to record, and `true` if a
@@ -202,8 +223,14 @@ impl ReactAgent {
     ) -> Result<(CallOutcome, bool), AgentErrorKind> {
         let CallOutcome::Finished(result) = outcome else { return Ok((outcome, false)) };
         let cx = StepContext::new(run, context, entries);
-        let (result, reports) = self.0.extensions.check_result(result, tools, &cx).await?;
+        let is_handoff = self.0.handoff_tools.contains(&result.name);
+        let arguments = result.output().filter(|_| is_handoff).and_then(|it| it.structured.clone());
+        let (mut result, reports) = self.0.extensions.check_result(result, tools, &cx).await?;
         drop(cx);
+        if let (Some(arguments), Outcome::Done(output)) = (arguments, &mut result.outcome) {
+            // The hook of the hand-off needs its typed arguments.
+            output.structured.get_or_insert(arguments);
+        }
         let has_ended = reports.last().is_some_and(|report| report.action == GuardrailAction::End);
         run.record_guardrails(reports);
         Ok((CallOutcome::Finished(result), has_ended))

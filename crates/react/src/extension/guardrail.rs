@@ -156,9 +156,15 @@ impl Guardrail {
     }
 
     /// Creates a guardrail over the arguments of calls. It runs after the repair and the validation
-    /// of the arguments, and before an approval is requested. No call of a reply starts before the
-    /// guardrails have decided about all of its calls. Invalid calls are not checked, because they
-    /// do not run. Calls that a tool makes itself are not checked.
+    /// of the arguments, also by [repair hooks](haft_core::pipeline::RepairHook), and before an
+    /// approval is requested. No call of a reply starts before the guardrails have decided about
+    /// all of its calls. Invalid calls, and calls beyond the [maximum
+    /// number](haft_core::tool::ToolPolicy::max_calls), are not checked, because they do not run.
+    /// Calls that a tool makes itself are not checked. Each call is checked once, also if it is
+    /// postponed or repeated.
+    ///
+    /// A failed guardrail ends the run before any call of the reply has started. If the run is
+    /// continued, the calls are checked again.
     ///
     /// Rewritten arguments are validated again. A suspended call shows them to its approver. If the
     /// approver changes the arguments, the guardrail checks the changed arguments, too. If a ruling
@@ -180,7 +186,8 @@ impl Guardrail {
     /// A rewritten output must fit the output schema of the tool. If a ruling
     /// [blocks](Ruling::block) the result, the model reads the text as a
     /// [failure](haft_core::call::FailureKind::Failed), and the result of a stop tool does not end
-    /// the run. If a ruling ends the run, the other open calls are cancelled.
+    /// the run. If a ruling ends the run, the other open calls are cancelled. A rewritten result of
+    /// a [hand-off](crate::HandoffGroup) without structured data keeps its typed arguments.
     pub fn result<F, Fut>(name: impl Into<String>, check: F) -> Self
     where
         F: Fn(ToolResult, StepContext) -> Fut + Send + Sync + 'static,

@@ -1,42 +1,28 @@
 //! Execution of the guardrails of all extensions.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use haft_core::{
     Message, ToolCall, ToolResult,
     agent::{AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage},
-    call::{BoxError, Decision, FailureKind, Outcome, PendingKind, ResumedCall, ToolError},
+    call::{BoxError, FailureKind, Outcome, ResumedCall},
     pipeline::Pipeline,
+    schema::RepairKind,
     text::ErrorChain,
+    tool::ToolContext,
     toolset::ToolList,
 };
-use serde_json::Value;
 
 use super::{
     ExtensionSet, StepContext,
     guardrail::{Check, CheckFn, GuardedCall, Guardrail, GuardrailFailure, Ruling},
-    hook::{run_hook, with_extension_name},
+    hook::{HookError, run_hook, with_extension_name},
 };
 use crate::{
     Output, OutputError,
-    run::{GuardrailOutcome, InputCheck, RulingDecision},
+    run::{CallBatch, GuardrailOutcome, InputCheck, NewArguments, RulingDecision},
 };
-
-/// The outcome of the call guardrails for one call of a batch.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum GuardedCallOutcome {
-    /// The call is executed unchanged.
-    Pass,
-    /// The call is executed with these arguments. For a resumed call, the new decision replaces the
-    /// decision of the approver.
-    Rewrite(Value, Option<Box<ResumedCall>>),
-    /// The call is not executed. This is its result.
-    Block(Box<ToolResult>),
-    /// The run ends.
-    End,
-}
 
 impl ExtensionSet {
     /// Returns `true` if an extension has a guardrail at `stage`.
@@ -51,7 +37,7 @@ impl ExtensionSet {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if a guardrail fails, panics or exceeds its
-    /// timeout.
+    /// timeout. Fails with [`AgentErrorKind::Cancelled`] if the run is cancelled.
     pub async fn check_input(
         &self,
         check: &InputCheck,
@@ -59,7 +45,6 @@ impl ExtensionSet {
     ) -> Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind> {
         let guardrails = self.guardrails_of(GuardrailStage::Input);
         let guardrails = guardrails.filter(|(guardrail, _)| guardrail.is_beside == check.is_beside);
-        let failed = |source| AgentErrorKind::HookFailed { hook: "input guardrail", source };
         let rule = async |guardrail: &Guardrail, extension: &str, messages: Vec<Arc<Message>>| {
             match &guardrail.check {
                 Check::Input(function) => self.rule(guardrail, extension, function, messages, None, cx).await,
@@ -72,7 +57,7 @@ impl ExtensionSet {
                 .map(|(guardrail, extension)| rule(guardrail, extension, check.messages.clone()))
                 .collect();
             while let Some(ruled) = running.next().await {
-                let (decision, report) = ruled.map_err(failed)?;
+                let (decision, report) = ruled?;
                 outcome.reports.extend(report);
                 if decision != RulingDecision::Pass {
                     outcome.decision = decision;
@@ -83,7 +68,7 @@ impl ExtensionSet {
         }
         let mut messages = check.messages.clone();
         for (guardrail, extension) in guardrails {
-            let (decision, report) = rule(guardrail, extension, messages.clone()).await.map_err(failed)?;
+            let (decision, report) = rule(guardrail, extension, messages.clone()).await?;
             outcome.reports.extend(report);
             match decision {
                 RulingDecision::Pass => continue,
@@ -107,7 +92,10 @@ impl ExtensionSet {
         for (guardrail, extension) in self.guardrails_of(GuardrailStage::Answer) {
             let Check::Answer(function) = &guardrail.check else { continue };
             let ruled = self.rule(guardrail, extension, function, output.clone(), None, cx).await;
-            let (decision, report) = ruled.map_err(OutputError::Failed)?;
+            let (decision, report) = ruled.map_err(|kind| match kind {
+                AgentErrorKind::HookFailed { source, .. } => OutputError::Failed(source),
+                kind => OutputError::Failed(kind.into()),
+            })?;
             reports.extend(report);
             match decision {
                 RulingDecision::Pass => {}
@@ -120,36 +108,56 @@ impl ExtensionSet {
         Ok(output)
     }
 
+    /// Returns the calls of `batch` that the call guardrails must [check](Self::check_call) before
+    /// the batch is executed. Empty if the batch can be executed now.
+    pub fn unchecked_calls<'a>(&self, batch: &'a CallBatch) -> Vec<&'a ToolCall> {
+        if !self.has_guardrails(GuardrailStage::Call) {
+            return Vec::new();
+        }
+        let is_unchecked = |call: &&ToolCall| {
+            let is_closed = batch.guarded.contains(&call.id) || batch.denied.contains_key(&call.id);
+            !is_closed && self.guardrails_of(GuardrailStage::Call).any(|it| it.0.applies_to(&call.name))
+        };
+        batch.calls.iter().filter(is_unchecked).collect()
+    }
+
     /// Runs the call guardrails on `call`, before it is executed. `resumed` is the decision if the
-    /// call was suspended. Returns the outcome and the reports for
-    /// [`Run::record_guardrails`](crate::Run::record_guardrails).
+    /// call was suspended. Returns the outcome for
+    /// [`Run::on_call_check`](crate::Run::on_call_check). Before the guardrails, invalid arguments
+    /// are [repaired](Pipeline::repair_arguments), also by the repair hooks. A call that is still
+    /// invalid passes unchecked, because it does not run.
     ///
-    /// A driver checks all calls of an [`Effect::Call`](crate::Effect::Call) before it executes any
-    /// of them. It applies [`Rewrite`](GuardedCallOutcome::Rewrite) with
-    /// [`Run::rewrite_call`](crate::Run::rewrite_call), reports the result of
-    /// [`Block`](GuardedCallOutcome::Block), and fails with the error of
-    /// [`Run::end_by_guardrail`](crate::Run::end_by_guardrail) after
-    /// [`End`](GuardedCallOutcome::End).
+    /// A driver checks all [`unchecked_calls`](Self::unchecked_calls) of an
+    /// [`Effect::Call`](crate::Effect::Call) before it executes any of them. It first
+    /// [returns](crate::Run::return_calls) the calls to the run.
     ///
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if a guardrail fails, panics or exceeds its
-    /// timeout.
+    /// timeout. Fails with [`AgentErrorKind::Cancelled`] if the run is cancelled.
     pub async fn check_call(
         &self,
         call: &ToolCall,
         resumed: Option<&ResumedCall>,
         (pipeline, tools): (&Pipeline, &ToolList),
         cx: &StepContext,
-    ) -> Result<(GuardedCallOutcome, Vec<GuardrailReport>), AgentErrorKind> {
-        let mut reports = Vec::new();
-        let received = match resumed {
-            None => pipeline.parse_arguments(tools, call).ok().map(Cow::into_owned),
-            Some(resumed) => changed_arguments(resumed).cloned(),
+    ) -> Result<GuardrailOutcome<NewArguments>, AgentErrorKind> {
+        let mut outcome = GuardrailOutcome { decision: RulingDecision::Pass, reports: Vec::new() };
+        let (received, repairs) = match resumed {
+            // The other decisions are about checked arguments.
+            Some(resumed) => match resumed.changed_arguments() {
+                Some(changed) => (changed.clone(), Vec::new()),
+                None => return Ok(outcome),
+            },
+            None => {
+                let tool_context = ToolContext::new(Arc::clone(&cx.run), call.id.as_str());
+                match pipeline.repair_arguments(tools, call, &tool_context).await {
+                    Ok(repaired) => repaired,
+                    Err(_) => return Ok(outcome),
+                }
+            }
         };
-        // Invalid calls do not run. A decision without changed arguments is about checked
-        // arguments.
-        let Some(received) = received else { return Ok((GuardedCallOutcome::Pass, reports)) };
+        let is_replaced = repairs.iter().any(|repair| repair.kind == RepairKind::Replaced);
         let mut arguments = received.clone();
         for (guardrail, extension) in self.guardrails_of(GuardrailStage::Call) {
             let Check::Call(function) = &guardrail.check else { continue };
@@ -159,28 +167,26 @@ impl ExtensionSet {
             let (call_id, tool) = (call.id.clone(), call.name.clone());
             let guarded = GuardedCall { call_id, tool, arguments: arguments.clone() };
             let ruled = self.rule(guardrail, extension, function, guarded, Some(&call.id), cx).await;
-            let (decision, report) =
-                ruled.map_err(|source| AgentErrorKind::HookFailed { hook: "call guardrail", source })?;
-            reports.extend(report);
+            let (decision, report) = ruled?;
+            outcome.reports.extend(report);
             match decision {
                 RulingDecision::Pass => {}
                 RulingDecision::Rewrite(new) => arguments = new,
                 RulingDecision::Block(text) => {
-                    let result =
-                        ToolResult::failed(call.id.as_str(), call.name.as_str(), &ToolError::Denied(text));
-                    return Ok((GuardedCallOutcome::Block(Box::new(result)), reports));
+                    outcome.decision = RulingDecision::Block(text);
+                    return Ok(outcome);
                 }
-                RulingDecision::End => return Ok((GuardedCallOutcome::End, reports)),
+                RulingDecision::End => {
+                    outcome.decision = RulingDecision::End;
+                    return Ok(outcome);
+                }
             }
         }
-        if arguments == received {
-            return Ok((GuardedCallOutcome::Pass, reports));
+        // The arguments of a repair hook are stored, because the hook may return others next time.
+        if is_replaced || arguments != received {
+            outcome.decision = RulingDecision::Rewrite(NewArguments { arguments, repairs });
         }
-        let resumed = resumed.and_then(|resumed| {
-            let decision = Decision::approved_with_arguments(arguments.clone());
-            resumed.pending().clone().resume(decision).ok().map(Box::new)
-        });
-        Ok((GuardedCallOutcome::Rewrite(arguments, resumed), reports))
+        Ok(outcome)
     }
 
     /// Runs the result guardrails on `result`, before it is reported to
@@ -192,7 +198,8 @@ impl ExtensionSet {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if a guardrail fails, panics or exceeds its
-    /// timeout, or if a rewritten output does not fit the output schema of the tool.
+    /// timeout, or if a rewritten output does not fit the output schema of the tool. Fails with
+    /// [`AgentErrorKind::Cancelled`] if the run is cancelled.
     pub async fn check_result(
         &self,
         mut result: ToolResult,
@@ -200,7 +207,6 @@ impl ExtensionSet {
         cx: &StepContext,
     ) -> Result<(ToolResult, Vec<GuardrailReport>), AgentErrorKind> {
         let mut reports = Vec::new();
-        let failed = |source| AgentErrorKind::HookFailed { hook: "result guardrail", source };
         for (guardrail, extension) in self.guardrails_of(GuardrailStage::CallResult) {
             let Check::Result(function) = &guardrail.check else { continue };
             if !guardrail.applies_to(&result.name) {
@@ -208,14 +214,14 @@ impl ExtensionSet {
             }
             let id = result.call_id.clone();
             let ruled = self.rule(guardrail, extension, function, result.clone(), Some(&id), cx).await;
-            let (decision, report) = ruled.map_err(failed)?;
+            let (decision, report) = ruled?;
             reports.extend(report);
             let text = match decision {
                 RulingDecision::Pass => continue,
                 RulingDecision::Rewrite(output) => {
                     let definition = tools.get(&result.name).map(|tool| tool.definition());
                     let checked = definition.map_or(Ok(()), |it| it.check_output(&output));
-                    checked.map_err(|error| failed(guardrail.failure(extension, error.into())))?;
+                    checked.map_err(|error| guardrail.failure(extension, error.into()))?;
                     result.outcome = Outcome::Done(output);
                     continue;
                 }
@@ -247,12 +253,17 @@ impl ExtensionSet {
         data: In,
         call_id: Option<&str>,
         cx: &StepContext,
-    ) -> Result<(RulingDecision<Out>, Option<GuardrailReport>), BoxError> {
+    ) -> Result<(RulingDecision<Out>, Option<GuardrailReport>), AgentErrorKind> {
         let cx = cx.for_extension(extension);
         let function = Arc::clone(function);
         let timeout = guardrail.timeout.unwrap_or(self.hook_timeout);
         let ruled = run_hook(timeout, &cx, move |cx| function(data, cx)).await;
-        let ruled = ruled.map_err(BoxError::from).and_then(|ruled| ruled);
+        let ruled = match ruled {
+            Ok(ruled) => ruled,
+            // A cancellation is no failure of the guardrail.
+            Err(HookError::Cancelled) => return Err(AgentErrorKind::Cancelled),
+            Err(error) => Err(error.into()),
+        };
         let (ruling, action) = match ruled {
             Ok(ruling) => {
                 let action = ruling.decision.action();
@@ -283,20 +294,16 @@ impl ExtensionSet {
 }
 
 impl Guardrail {
-    fn failure(&self, extension: &str, source: BoxError) -> BoxError {
+    /// Returns the error that ends the run after the failure `source` of this guardrail.
+    fn failure(&self, extension: &str, source: BoxError) -> AgentErrorKind {
         let source = with_extension_name(extension, source);
-        GuardrailFailure { guardrail: self.name.to_string(), source }.into()
-    }
-}
-
-/// Returns the arguments that an approver changed. `None` if the approver left the arguments
-/// unchanged, or made another decision.
-fn changed_arguments(resumed: &ResumedCall) -> Option<&Value> {
-    match (&resumed.pending().kind, resumed.decision()) {
-        (
-            PendingKind::Approval { arguments: shown },
-            Decision::Approved { arguments: Some(approved), .. },
-        ) => (shown != approved).then_some(approved),
-        _ => None,
+        let failure = GuardrailFailure { guardrail: self.name.to_string(), source };
+        let hook = match self.stage() {
+            GuardrailStage::Input => "input guardrail",
+            GuardrailStage::Answer => "answer guardrail",
+            GuardrailStage::Call => "call guardrail",
+            _ => "result guardrail",
+        };
+        AgentErrorKind::HookFailed { hook, source: failure.into() }
     }
 }

@@ -30,8 +30,9 @@ use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply
 ///   before [`Run::on_input_check`]
 /// - for [`Effect::Chat`](crate::Effect::Chat): [`after_reply`](Self::after_reply), after
 ///   [`Run::parse_reply`] and before [`Run::on_chat`]
-/// - for [`Effect::Call`](crate::Effect::Call): [`check_call`](Self::check_call) for each call,
-///   before any of them is executed, and [`check_result`](Self::check_result), before
+/// - for [`Effect::Call`](crate::Effect::Call): [`check_call`](Self::check_call) for each of the
+///   [`unchecked_calls`](Self::unchecked_calls), before any call is executed, then
+///   [`Run::on_call_check`]; and [`check_result`](Self::check_result), before
 ///   [`Run::on_result`]
 /// - for [`Effect::Review`](crate::Effect::Review): [`review_calls`](Self::review_calls), before
 ///   [`Run::on_review`]

@@ -90,7 +90,11 @@ impl Run {
         }
         if let Some(output) = self.output_of_answer_call(index, purpose) {
             let output = Box::new(self.resolve_output(output, step.resolver));
-            let next = self.end_with_output(output, purpose);
+            // The call is in the reply before the first result.
+            let is_reply = |message: &Arc<Message>| !message.tool_calls().is_empty();
+            let earlier = self.transcript.messages().get(..index).unwrap_or_default();
+            let reply = earlier.iter().rposition(is_reply);
+            let next = self.end_with_output(output, purpose, Vec::from_iter(reply));
             self.head.state.stop_with_output(next);
             return Ok(None);
         }
@@ -105,24 +109,26 @@ impl Run {
         // Resolve placeholders before the validation: a placeholder is a string, but the result
         // that replaces it may have another type.
         let output = Box::new(self.resolve_output(output, step.resolver));
-        let next = self.stop_with_output(output);
+        let next = self.stop_with_output(output, vec![index]);
         self.head.state.stop_with_output(next);
         Ok(None)
     }
 
     /// Returns the state of a run that ends with `output`, the output of tools or of a review.
-    /// Structured data that does not fit the declared schema is removed.
-    pub(super) fn stop_with_output(&self, mut output: Box<Output>) -> State {
+    /// `sources` are the transcript indices of the results with the output. Structured data that
+    /// does not fit the declared schema is removed.
+    pub(super) fn stop_with_output(&self, mut output: Box<Output>, sources: Vec<usize>) -> State {
         if self.head.config.outputs.is_some() {
             (output.value, output.outputs) = self.declared_outputs_of(&mut output);
         }
-        self.end_with_output(output, RequestPurpose::Step)
+        self.end_with_output(output, RequestPurpose::Step, sources)
     }
 
     /// Returns the state of a run that ends with `output`, after a request with this `purpose`.
-    fn end_with_output(&self, output: Box<Output>, purpose: RequestPurpose) -> State {
+    /// `sources` are the transcript indices of the messages that contain the output.
+    fn end_with_output(&self, output: Box<Output>, purpose: RequestPurpose, sources: Vec<usize>) -> State {
         if self.head.config.check_outputs {
-            State::CheckingOutput { purpose, output, message: None }
+            State::CheckingOutput { purpose, output, message: None, sources }
         } else {
             State::finishing(output.stop_reason, Some(output))
         }

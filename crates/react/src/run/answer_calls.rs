@@ -172,6 +172,6 @@ fn close_unused(plans: &mut [CallPlan], answer: usize, why: Option<String>) {
 
 /// Returns `true` if `call` gives the outputs, provided that the reply can contain them. Otherwise,
 /// it is a call to a tool with this name.
-fn is_answer(call: &ToolCall) -> bool {
+pub(super) fn is_answer(call: &ToolCall) -> bool {
     call.name == FINISH
 }

@@ -1,6 +1,6 @@
 //! The review of the results of a step, which can end the run.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use haft_core::{
     agent::{AgentErrorKind, AgentStep, StopReason},
@@ -71,13 +71,18 @@ impl Run {
         Ok(Some(Effect::Review(steps)))
     }
 
+    /// Returns the transcript indices of the results of one reply, from the index `results` on.
+    pub(super) fn result_indices(&self, results: usize) -> Range<usize> {
+        let messages = self.transcript.messages().get(results..).unwrap_or_default();
+        let count = messages.iter().take_while(|it| matches!(it.body(), MessageBody::Tool(_))).count();
+        results..results + count
+    }
+
     /// Returns the calls whose results start at the transcript index `results`, without calls that
     /// give the outputs.
     fn reviewed_calls(&self, results: usize) -> Vec<AgentStep> {
         let messages = self.transcript.messages();
-        let is_result =
-            |index: &usize| messages.get(*index).is_some_and(|it| matches!(it.body(), MessageBody::Tool(_)));
-        let end = (results..).find(|index| !is_result(index)).unwrap_or(results);
+        let end = self.result_indices(results).end;
         let mut steps = self.tool_steps(messages.get(results.saturating_sub(1)..end).unwrap_or_default());
         let own = messages.get(self.head.first_message..results).unwrap_or_default();
         let replies = own.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_))).count();

@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use haft_core::{
     Message, Timestamp, ToolCall,
@@ -104,6 +108,11 @@ pub enum Effect {
     /// Execute these calls. Report the outcome of each call with
     /// [`Run::on_result`](super::Run::on_result) or [`Run::on_pending`](super::Run::on_pending), in
     /// any order.
+    ///
+    /// With call guardrails, first check the calls that are not [guarded](CallBatch::guarded) and
+    /// not [denied](CallBatch::denied), if there are any: return the calls with
+    /// [`Run::return_calls`](super::Run::return_calls), and report each check with
+    /// [`Run::on_call_check`](super::Run::on_call_check). The run then returns the effect again.
     Call(CallBatch),
     /// Summarize these messages, because the context is too long. Report the summary with
     /// [`Run::on_compact`](super::Run::on_compact).
@@ -138,6 +147,10 @@ pub struct CallBatch {
     /// [`Batch`](haft_core::pipeline::Batch), which denies them. A driver without a batch reports a
     /// failure with this reason, and does not execute the call.
     pub denied: BTreeMap<String, String>,
+    /// The calls whose arguments the [call guardrails](crate::Guardrail::call) have checked, by
+    /// call id. Pass them to [`Batch::repaired`](haft_core::pipeline::Batch::repaired), so that
+    /// their arguments do not change after the check.
+    pub guarded: BTreeSet<String>,
     /// The calls of the same reply that still wait for a decision. Do not execute them. Pass them
     /// to [`Batch::suspended`](haft_core::pipeline::Batch::suspended), which postpones the calls
     /// that conflict with them.

@@ -45,6 +45,9 @@ pub enum RunError {
     /// An outcome was reported for a call that is not in progress. Contains the call id.
     #[error("there is a result for the call {0:?}, which is not in progress")]
     NotInProgress(String),
+    /// A check was reported for a call that is not ready for execution. Contains the call id.
+    #[error("there is a check of the call {0:?}, which is not ready: call `return_calls` first")]
+    NotReady(String),
     /// A call or a message was added to a run that has ended, or a call was added to a run that
     /// already has its answer.
     #[error("the run is over")]

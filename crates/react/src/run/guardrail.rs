@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use haft_core::{
-    Message,
+    Message, ToolCall, ToolOutput, ToolResult,
     agent::{AgentErrorKind, GuardrailReport, StopReason},
-    call::FailureKind,
+    call::{FailureKind, Outcome, ToolError},
     content::Content,
-    message::MessageBody,
+    message::{AssistantMessage, MessageBody, ProviderData},
+    schema::Repair,
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use super::{
     Output, Run, RunError, RunState,
+    answer_calls::is_answer,
     head::{is_false, is_zero},
     message_metadata::{replaced_offset, replacement_message},
     segments::is_from_user,
@@ -60,6 +62,33 @@ pub enum RulingDecision<T> {
     End,
 }
 
+/// The new arguments of a call that a guardrail rewrote or a [repair
+/// hook](haft_core::pipeline::RepairHook) repaired.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "a driver creates it")]
+pub struct NewArguments {
+    /// The arguments.
+    pub arguments: Value,
+    /// The repairs of the received arguments. The result of the call lists them.
+    pub repairs: Vec<Repair>,
+}
+
+impl InputCheck {
+    /// Returns the part of this check that `earlier`, another check of the run, does not contain:
+    /// the messages after those of `earlier`. `None` if there are no such messages.
+    ///
+    /// A driver whose guardrails still check `earlier` beside a request can start the guardrails
+    /// for the remaining messages.
+    #[must_use]
+    pub fn after(&self, earlier: &Self) -> Option<Self> {
+        let last = earlier.indices.last();
+        let start = self.indices.partition_point(|index| Some(index) <= last);
+        let indices = self.indices.get(start..).filter(|indices| !indices.is_empty())?.to_vec();
+        let messages = self.messages.get(start..)?.to_vec();
+        Some(Self { messages, is_beside: self.is_beside, indices })
+    }
+}
+
 /// The progress of the input guardrails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -94,24 +123,31 @@ impl Run {
     /// before the reply, [`next`](Self::next) returns
     /// [`Effect::CheckInput`](super::Effect::CheckInput) before it applies the reply.
     pub fn input_check(&self) -> Option<InputCheck> {
-        let (config, progress) = (&self.head.config, self.head.input);
-        let before = config.check_input.then(|| self.unchecked(progress.checked, false)).flatten();
-        before.or_else(|| config.check_input_beside.then(|| self.unchecked(progress.checked_beside, true))?)
+        self.unchecked(false).or_else(|| self.unchecked(true))
     }
 
     /// Returns the check for the guardrails before the request, if the input needs it.
     pub(super) fn check_before_request(&self) -> Option<InputCheck> {
-        self.input_check().filter(|check| !check.is_beside)
+        self.unchecked(false)
     }
 
-    /// Returns the messages of the user that have no reply yet, from the transcript index `checked`
-    /// on. `None` if there are no such messages.
-    fn unchecked(&self, checked: usize, is_beside: bool) -> Option<InputCheck> {
+    /// Returns the messages of the user that have no reply yet, and that the guardrails beside or
+    /// before the request have not checked. `None` if there are no such messages or guardrails.
+    fn unchecked(&self, is_beside: bool) -> Option<InputCheck> {
+        let (config, progress) = (&self.head.config, self.head.input);
+        let (has_guardrails, checked) = match is_beside {
+            false => (config.check_input, progress.checked),
+            true => (config.check_input_beside, progress.checked_beside),
+        };
+        if !has_guardrails {
+            return None;
+        }
         let messages = self.transcript.messages();
         let is_reply =
             |it: &Arc<Message>| matches!(it.body(), MessageBody::Assistant(_) | MessageBody::Tool(_));
         let replied = messages.iter().rposition(is_reply).map_or(0, |index| index + 1);
-        let new = (0..).zip(messages).skip(checked.max(replied)).filter(|(_, it)| is_from_user(it));
+        let start = checked.max(replied);
+        let new = (start..).zip(messages.get(start..)?).filter(|(_, it)| is_from_user(it));
         let (indices, messages): (Vec<_>, Vec<_>) =
             new.map(|(index, it)| (index, Arc::clone(self.replaced.get(&index).unwrap_or(it)))).unzip();
         (!indices.is_empty()).then_some(InputCheck { messages, is_beside, indices })
@@ -132,14 +168,15 @@ impl Run {
     /// unchecked: if the run is driven again, it is checked again. Fails with
     /// [`AgentErrorKind::HookFailed`] if the guardrails work beside the request but rewrote the
     /// input, or if they changed the number of messages or returned other messages than user
-    /// messages. Fails if `check` is not the current [check](Self::input_check) of the run.
+    /// messages. Fails if the guardrails of `check` have no check in progress, or a check that does
+    /// not begin with the messages of `check`.
     pub fn on_input_check(
         &mut self,
         check: &InputCheck,
         outcome: GuardrailOutcome<Vec<Message>>,
     ) -> Result<(), AgentErrorKind> {
-        let current = self.input_check().filter(|it| it.is_beside == check.is_beside);
-        let Some(until) = current
+        let Some(until) = self
+            .unchecked(check.is_beside)
             .and_then(|it| it.indices.starts_with(&check.indices).then(|| check.indices.last().copied())?)
         else {
             return Err(RunError::NoInputCheckInProgress.into());
@@ -191,18 +228,38 @@ impl Run {
         self.guardrail_error()
     }
 
-    /// Replaces the arguments of the open call with this `id`, because a guardrail rewrote them. If
-    /// the call is suspended or repeated later, it has the new arguments. The transcript keeps the
-    /// arguments of the model.
+    /// Reports the outcome of the call guardrails for the call with this `id`, which the driver has
+    /// [returned](Self::return_calls). Returns the result of the call if the guardrails blocked it.
+    ///
+    /// New arguments replace the arguments of the call, or the arguments in the decision about a
+    /// resumed call. If the call is suspended or repeated later, it has the new arguments, and is
+    /// not checked again. The transcript keeps the arguments of the model.
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is in progress.
-    pub fn rewrite_call(&mut self, id: &str, arguments: Value) -> Result<(), RunError> {
-        match self.head.state.batch_mut() {
-            Some(batch) => batch.calls.rewrite(id, arguments),
-            None => Err(RunError::NotInProgress(id.to_owned())),
-        }
+    /// Fails with [`AgentErrorKind::Guardrail`] if a guardrail ended the run. All open calls are
+    /// then closed. Fails if no call with this id is ready for execution.
+    pub fn on_call_check(
+        &mut self,
+        id: &str,
+        outcome: GuardrailOutcome<NewArguments>,
+    ) -> Result<Option<&Arc<ToolResult>>, AgentErrorKind> {
+        let not_ready = || RunError::NotReady(id.to_owned());
+        let calls = &mut self.head.state.batch_mut().ok_or_else(not_ready)?.calls;
+        let (arguments, blocked) = match outcome.decision {
+            RulingDecision::Pass => (None, None),
+            RulingDecision::Rewrite(new) => (Some(new), None),
+            RulingDecision::Block(text) => (None, Some(text)),
+            RulingDecision::End => {
+                self.record_guardrails(outcome.reports);
+                return Err(self.end_by_guardrail());
+            }
+        };
+        calls.guard(id, arguments)?;
+        let blocked =
+            blocked.map(|text| calls.start(id).map(|call| blocked_result(call, text))).transpose()?;
+        self.record_guardrails(outcome.reports);
+        Ok(blocked.map(|result| self.on_result(id, result)).transpose()?)
     }
 
     pub(super) fn guardrail_error(&self) -> AgentErrorKind {
@@ -218,10 +275,16 @@ impl Run {
     /// Applies the text of a guardrail that blocked the output which is being validated. The run
     /// ends with `text` as its answer, and later requests contain `text` in place of the output.
     pub(super) fn block_output(&mut self, text: String) {
-        let Some((_, _, message)) = self.head.state.take_output() else { return };
-        if let Some(message) = message {
-            self.push(Message::assistant(message));
-            self.replace(self.transcript.len() - 1, vec![Content::text(text.as_str())]);
+        let Some((_, message, sources)) = self.head.state.take_output() else { return };
+        match message {
+            Some(message) => {
+                self.push(Message::assistant(message));
+                self.replace(self.transcript.len() - 1, vec![Content::text(text.as_str())]);
+            }
+            None => {
+                self.push(Message::assistant(text.as_str()));
+                self.withhold(&sources);
+            }
         }
         let output = Output { text, ..Output::empty(StopReason::Blocked) };
         self.head.state.finish_check(State::finishing(StopReason::Blocked, Some(Box::new(output))));
@@ -239,11 +302,15 @@ impl Run {
         }
     }
 
-    /// Abandons the model request in flight or the received reply, if any.
+    /// Abandons the model request in flight, also for a summary, or the received reply, if any.
     fn abandon_reply(&mut self) {
         match self.state() {
             RunState::AwaitingReply => {
                 self.head.usage += Usage::failed_request();
+                self.head.state.request_again();
+            }
+            RunState::Compacting => {
+                self.count_abandoned_request();
                 self.head.state.request_again();
             }
             RunState::ReplyReceived => {
@@ -256,7 +323,7 @@ impl Run {
         }
     }
 
-    /// Replaces the messages at `indices` with a note in later requests.
+    /// Replaces the content of the messages at `indices` with a note in later requests.
     fn withhold(&mut self, indices: &[usize]) {
         for index in indices {
             self.replace(*index, vec![Content::text("[a guardrail withheld this message]")]);
@@ -278,19 +345,40 @@ pub(super) fn replacements(
     messages: &[Arc<Message>],
     from: usize,
 ) -> impl Iterator<Item = (usize, Arc<Message>)> {
-    (0..).zip(messages).skip(from).filter_map(|(note_index, note)| {
+    let notes = messages.get(from..).unwrap_or_default();
+    (from..).zip(notes).filter_map(|(note_index, note)| {
         let index = usize::checked_sub(note_index, replaced_offset(note)?)?;
         let original = messages.get(index)?;
         let replacement = match original.body() {
-            MessageBody::Assistant(reply) => {
-                let mut reply = reply.clone();
-                reply.content = note.content().to_vec();
-                Message::assistant(reply)
+            MessageBody::Assistant(reply) => Message::assistant(AssistantMessage {
+                content: note.content().to_vec(),
+                tool_calls: reply.tool_calls.iter().map(without_answer).collect(),
+                // The provider could restore the original reply from its data.
+                provider_data: ProviderData::default(),
+                reasoning: None,
+                refusal: reply.refusal.clone(),
+            }),
+            MessageBody::Tool(result) => {
+                let output = ToolOutput { content: note.content().to_vec(), ..ToolOutput::default() };
+                let outcome = Outcome::Done(output);
+                Message::tool(ToolResult { outcome, warnings: Vec::new(), ..ToolResult::clone(result) })
             }
             _ => Message::new(MessageBody::User { content: note.content().to_vec() }),
         };
         Some((index, Arc::new(replacement.with_metadata(original.metadata().clone()))))
     })
+}
+
+fn blocked_result(call: &ToolCall, text: String) -> ToolResult {
+    ToolResult::failed(call.id.as_str(), call.name.as_str(), &ToolError::Denied(text))
+}
+
+/// Returns `call` without its arguments if it gives the answer.
+fn without_answer(call: &ToolCall) -> ToolCall {
+    match is_answer(call) {
+        true => ToolCall::new(call.id.as_str(), call.name.as_str(), "{}"),
+        false => call.clone(),
+    }
 }
 
 /// Fails with an error text for the user if `new` cannot replace the messages of `check`.

@@ -80,7 +80,8 @@ pub enum OutputError {
     Failed(#[source] BoxError),
     /// A guardrail blocked the output. The answer of the run is `text`, with the stop reason
     /// [`StopReason::Blocked`] and without structured data. Later requests contain `text` in place
-    /// of the output.
+    /// of the output. If the output comes from calls, they contain a note in place of the results,
+    /// or no arguments of the call that gave the output.
     #[error("a guardrail blocked the answer")]
     Blocked {
         /// The text that the user reads.
@@ -140,7 +141,7 @@ impl Run {
                 Ok(())
             }
             Err(OutputError::Retry(problem)) => {
-                let Some((purpose, _, message)) = self.head.state.take_output() else { return Ok(()) };
+                let Some((purpose, message, _)) = self.head.state.take_output() else { return Ok(()) };
                 if let Some(message) = message {
                     self.push(message_metadata::mark_rejected(Message::assistant(message)));
                 }
@@ -164,7 +165,7 @@ impl Run {
     }
 
     fn accept_output(&mut self, output: Output) {
-        let Some((purpose, _, message)) = self.head.state.take_output() else { return };
+        let Some((purpose, message, _)) = self.head.state.take_output() else { return };
         let stop_reason = output.stop_reason;
         let is_message = message.as_ref().is_some_and(|it| self.output_of(it, stop_reason) == output);
         if let Some(message) = message {
@@ -204,7 +205,7 @@ impl Run {
     /// Stops the validation of an output, if any. The message with the output is recorded as
     /// [rejected](super::is_rejected).
     pub(super) fn reject_output(&mut self) {
-        let Some((purpose, _, message)) = self.head.state.take_output() else { return };
+        let Some((purpose, message, _)) = self.head.state.take_output() else { return };
         if let Some(message) = message {
             self.push(message_metadata::mark_rejected(Message::assistant(message)));
         }
@@ -217,7 +218,12 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     Value::deserialize(deserializer).map(Some)
 }
 
+/// Converts the failure of a validation to the error of the run. A cancelled guardrail has not
+/// failed.
 fn failed(source: BoxError) -> AgentErrorKind {
+    if let Some(AgentErrorKind::Cancelled) = source.downcast_ref() {
+        return AgentErrorKind::Cancelled;
+    }
     let hook = if source.is::<GuardrailFailure>() { "answer guardrail" } else { "output validator" };
     AgentErrorKind::HookFailed { hook, source }
 }

@@ -103,7 +103,8 @@ impl Run {
         if self.head.config.check_outputs {
             let output = self.output_of(&message, stop_reason);
             let output = Box::new(self.resolve_output(output, resolver));
-            return (State::CheckingOutput { purpose, output, message: Some(Box::new(message)) }, Ok(()));
+            let message = Some(Box::new(message));
+            return (State::CheckingOutput { purpose, output, message, sources: Vec::new() }, Ok(()));
         }
         let message = self.answer_message(purpose, message);
         self.push(message);

@@ -71,9 +71,12 @@ pub(super) enum State {
         purpose: RequestPurpose,
         output: Box<Output>,
         /// The message that contains the output. It is not in the transcript yet. `None` if the
-        /// output is the result of a tool.
+        /// output comes from calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<AssistantMessage>>,
+        /// The transcript indices of the messages that contain the output, if it comes from calls.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<usize>,
     },
     /// A limit was reached, and the run has no answer: the reply to the final request was not
     /// accepted as an answer.
@@ -242,6 +245,7 @@ pub(super) const ALLOWED_TRANSITIONS: &[(RunState, RunState)] = {
         (Finishing, ReadyToRequest),
         (Finishing, Finished),
         (LimitReached, ReadyToRequest),
+        (LimitReached, Finishing),
     ]
 };
 
@@ -344,8 +348,8 @@ impl StateMachine {
         self.enter(State::Compacting { purpose: self.purpose(), until });
     }
 
-    /// `ReadyToRequest → Finishing`: an input guardrail blocked the input. The answer is the last
-    /// message of the transcript.
+    /// `ReadyToRequest | LimitReached → Finishing`: an input guardrail blocked the input. The
+    /// answer is the last message of the transcript.
     pub(super) fn block_input(&mut self) {
         self.enter(State::finishing(StopReason::Blocked, None));
     }
@@ -367,13 +371,12 @@ impl StateMachine {
     /// Moves the request and its reply out of the state, or returns `None` if no reply was
     /// received. The caller must call [`finish_reply`](Self::finish_reply) next.
     pub(super) fn take_reply(&mut self) -> Option<(SentRequest, Reply)> {
-        match &self.state {
-            State::ReplyReceived { .. } => match self.take() {
-                State::ReplyReceived { request, reply } => Some((request, *reply)),
-                _ => None,
-            },
-            _ => None,
+        if let State::ReplyReceived { .. } = &self.state
+            && let State::ReplyReceived { request, reply } = self.take()
+        {
+            return Some((request, *reply));
         }
+        None
     }
 
     /// `ReplyReceived → ReadyToRequest | CallingTools | CheckingOutput | Finishing | LimitReached`:
@@ -456,18 +459,16 @@ impl StateMachine {
         self.enter(next);
     }
 
-    /// Moves the purpose, the output and its message out of the state, or returns `None` if no
-    /// output is being validated. The caller must call [`finish_check`](Self::finish_check) next.
-    pub(super) fn take_output(&mut self) -> Option<(RequestPurpose, Output, Option<AssistantMessage>)> {
-        match &self.state {
-            State::CheckingOutput { .. } => match self.take() {
-                State::CheckingOutput { purpose, output, message } => {
-                    Some((purpose, *output, message.map(|message| *message)))
-                }
-                _ => None,
-            },
-            _ => None,
+    /// Moves the purpose, the message and the sources of the output that is being validated out of
+    /// the state. `None` if there is no such output. The caller must call
+    /// [`finish_check`](Self::finish_check) next.
+    pub(super) fn take_output(&mut self) -> Option<(RequestPurpose, Option<AssistantMessage>, Vec<usize>)> {
+        if let State::CheckingOutput { .. } = &self.state
+            && let State::CheckingOutput { purpose, message, sources, .. } = self.take()
+        {
+            return Some((purpose, message.map(|message| *message), sources));
         }
+        None
     }
 
     /// `CheckingOutput → ReadyToRequest | Finishing | LimitReached`: the output was validated.

@@ -79,6 +79,18 @@ impl Run {
         Ok(())
     }
 
+    /// Returns the calls of the last [`Effect::Call`] to the run, because the driver has not
+    /// started them. Reported outcomes are kept. [`next`](Self::next) returns the other calls
+    /// again.
+    ///
+    /// A driver returns the calls before their call guardrails run: if the guardrails fail, or the
+    /// process crashes, the run knows that no call was executed.
+    pub fn return_calls(&mut self) {
+        if let Some(batch) = self.head.state.batch_mut() {
+            batch.calls.return_unstarted();
+        }
+    }
+
     /// Returns the calls that wait for a decision.
     pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.head.state.batch().map(|batch| batch.calls.pending_calls()).unwrap_or_default()

@@ -13,26 +13,30 @@ use expect_test::expect;
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
     ChatModel, Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolCall, ToolExt as _, ToolOutput,
-    Toolset,
-    agent::{AgentError, AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage, StopReason},
+    Toolset, Transcript,
+    agent::{
+        AgentError, AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage, RunLimits, StopReason,
+    },
     call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
     content::Content,
     export::async_trait,
+    message::{AssistantMessage, MessageBody},
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
-    tool::ToolPolicy,
+    tool::{RunContext, ToolPolicy},
     toolset::ToolList,
 };
 use haft_react::{
-    Dialect, Effect, Guardrail, HandoffGroup, JsonReact, NativeCalls, Output, ReactAgent, Run, RunConfig,
-    RunHandle, Step, TextReact,
+    Dialect, Effect, Guardrail, HandoffGroup, JsonReact, LimitAction, NativeCalls, Output, ReactAgent,
+    ReactAgentBuilder, Run, RunConfig, RunHandle, Step, TextReact,
     extension::{GuardrailFailure, Ruling},
     router::{Route, RouteTable},
-    run::{Delivery, GuardrailOutcome, RulingDecision},
+    run::{CallReview, ContextConfig, Delivery, GuardrailOutcome, RulingDecision, RunState},
 };
 use haft_testing::ScriptedModel;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     effects::advance,
@@ -87,12 +91,13 @@ fn input_guardrail(name: &str, answer: Answer, delay: Duration) -> Guardrail {
 }
 
 /// Creates the tool `send()`, which counts its calls.
-fn counting_tools(calls: &Arc<AtomicUsize>) -> Toolset {
+fn counting_tools(calls: &Arc<AtomicUsize>, requires_approval: bool) -> Toolset {
     let calls = Arc::clone(calls);
-    Toolset::new().with_tool(tool_without_parameters("send", move || {
+    let send = tool_without_parameters("send", move || {
         calls.fetch_add(1, Ordering::SeqCst);
         ready("sent")
-    }))
+    });
+    Toolset::new().with_tool(send.map_policy(|policy| ToolPolicy { requires_approval, ..policy }))
 }
 
 fn actions(reports: &[GuardrailReport]) -> Vec<(&str, GuardrailStage, GuardrailAction)> {
@@ -117,15 +122,21 @@ fn call_reply(dialect: &str, tool: &str, arguments: &str) -> ChatResponse {
     match dialect {
         "native" => {
             let call = ToolCall::new("a", tool, arguments);
-            ChatResponse::new(haft_core::message::AssistantMessage {
-                tool_calls: vec![call],
-                ..Default::default()
-            })
+            ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..Default::default() })
         }
         "json" => {
             ChatResponse::new(format!(r#"{{"thought":"Go.","tool_name":"{tool}","tool_args":{arguments}}}"#))
         }
         _ => ChatResponse::new(format!("Thought: Go.\nAction: {tool}\nArguments: {arguments}")),
+    }
+}
+
+/// Returns the reply with the answer "Done.".
+fn answer_text(dialect: &str) -> &'static str {
+    match dialect {
+        "json" => r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"Done."}}"#,
+        "text" => "Thought: So.\nFinal Answer: Done.",
+        _ => "Done.",
     }
 }
 
@@ -166,7 +177,7 @@ proptest! {
 
     /// Behaviour C129: for any order of the verdict, the reply and the hooks, no call runs and no
     /// event of a reply is emitted if an input guardrail stops the input. A run that was driven
-    /// again is checked again.
+    /// again is checked again. A call that requires an approval runs once, after the approval.
     #[test]
     fn no_call_runs_before_the_input_guardrails_have_passed(
         delays in proptest::array::uniform4(0_u64..40),
@@ -175,6 +186,7 @@ proptest! {
         streams in any::<bool>(),
         dialect in 0_usize..3,
         fails in any::<bool>(),
+        needs_approval in any::<bool>(),
     ) {
         let [first, second, reply, hook] = delays.map(Duration::from_millis);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -183,7 +195,7 @@ proptest! {
             let dialect = Arc::clone(&dialects()[dialect]);
             let script = || ScriptedModel::new()
                 .reply(call_reply(dialect.name(), "send", "{}"))
-                .reply(ChatResponse::new("Final Answer: Done."));
+                .reply_text(answer_text(dialect.name()));
             let trip = if fails { Answer::Fail } else { Answer::End };
             let rule = |index| if index == stop { trip } else { Answer::Pass };
             let guard = |name: &str, index: usize, delay: Duration| {
@@ -192,7 +204,7 @@ proptest! {
             };
             let agent = ReactAgent::builder(SlowModel(lenient(script()), reply))
                 .dialect(NativeCalls)
-                .tools(counting_tools(&calls))
+                .tools(counting_tools(&calls, needs_approval))
                 .guardrail(guard("first", 0, first))
                 .guardrail(guard("second", 1, second))
                 .prepare(move |request, _| async move { sleep(hook).await; Ok(request) })
@@ -206,35 +218,48 @@ proptest! {
                 _ => agent,
             };
             let agent = agent.build().unwrap();
-            let mut run = agent.create_run("Go.".into()).unwrap();
             let is_stopped = stop < 2;
-            // The second round continues the run after the error.
-            for _ in 0..2 {
-                let mut seen = Vec::new();
-                let mut ended = Ok(());
-                if streams {
-                    let mut events = agent.drive(&mut run, Default::default());
-                    while let Some(event) = events.next().await {
-                        match event {
-                            Ok(event) => seen.push(event),
-                            Err(error) => ended = Err(error),
-                        }
+            let has_calls = |transcript: &Transcript| transcript.messages().iter().any(|it| !it.tool_calls().is_empty());
+            if !streams {
+                let transcript = match agent.run("Go.").await {
+                    Ok(RunOutput::Answer(answer)) => answer.transcript,
+                    Ok(RunOutput::Suspended(suspended)) => {
+                        prop_assert!(needs_approval && calls.load(Ordering::SeqCst) == 0);
+                        let decisions: Vec<_> = suspended.pending.iter().map(|it| (it.call.id.clone(), Decision::approved())).collect();
+                        agent.run(suspended.resume(decisions)).await.unwrap().into_answer().unwrap().transcript
                     }
-                } else {
-                    let events = agent.drive(&mut run, Default::default());
-                    ended = events.try_for_each(|event| { seen.push(event); ready(Ok(())) }).await;
+                    Err(error) => error.transcript,
+                };
+                prop_assert_eq!(has_calls(&transcript), !is_stopped);
+                prop_assert_eq!(calls.load(Ordering::SeqCst), usize::from(!is_stopped));
+                assert_paired(&transcript);
+                return Ok(());
+            }
+            let mut run = agent.create_run("Go.".into()).unwrap();
+            // The second round continues the run after the error or the suspension.
+            for _ in 0..2 {
+                let (mut seen, mut ended) = (Vec::new(), Ok(()));
+                let mut events = agent.drive(&mut run, Default::default());
+                while let Some(event) = events.next().await {
+                    match event {
+                        Ok(event) => seen.push(event),
+                        Err(error) => ended = Err(error),
+                    }
                 }
+                drop(events);
                 if is_stopped {
                     prop_assert!(ended.is_err());
                     prop_assert_eq!(calls.load(Ordering::SeqCst), 0);
                     let leaked = seen.iter().find(|event| !matches!(event, RunEvent::RequestStarted { .. }));
                     prop_assert!(leaked.is_none(), "{leaked:?}");
-                    prop_assert_eq!(run.transcript().messages().iter().filter(|it| !it.tool_calls().is_empty()).count(), 0);
+                    prop_assert!(!has_calls(run.transcript()));
+                }
+                for pending in run.pending_calls() {
+                    prop_assert!(needs_approval && calls.load(Ordering::SeqCst) == 0);
+                    run.on_decision(&pending.call.id, Decision::approved()).unwrap();
                 }
             }
-            if !is_stopped {
-                prop_assert_eq!(calls.load(Ordering::SeqCst), 1);
-            }
+            prop_assert_eq!(calls.load(Ordering::SeqCst), usize::from(!is_stopped));
             let saved: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
             prop_assert_eq!(&saved, &run);
             assert_paired(&run.closed_transcript());
@@ -269,7 +294,7 @@ async fn beside_guardrail_hides_its_latency_and_runs_once() {
     let calls = Arc::new(AtomicUsize::new(0));
     let script = ScriptedModel::new().reply_calls([("a", "send", "{}")]).reply_text("Done.");
     let agent = ReactAgent::builder(SlowModel(script, Duration::from_millis(100)))
-        .tools(counting_tools(&calls))
+        .tools(counting_tools(&calls, false))
         .guardrail(guardrail.beside_request())
         .build()
         .unwrap();
@@ -319,11 +344,7 @@ async fn deltas_are_held_back_until_the_verdict() {
 #[tokio::test]
 async fn rewritten_input_is_sent_in_place_of_the_original() {
     for dialect in ["native", "json", "text"] {
-        let answer = match dialect {
-            "json" => r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"Yes."}}"#,
-            "text" => "Thought: So.\nFinal Answer: Yes.",
-            _ => "Yes.",
-        };
+        let answer = answer_text(dialect);
         let model = ScriptedModel::new().reply_text(answer).reply_text(answer);
         let upper = Guardrail::input("upper", |messages: Vec<Arc<Message>>, _| async move {
             Ok(Ruling::rewrite(messages.iter().map(|it| Message::user(it.text().to_uppercase())).collect()))
@@ -580,12 +601,9 @@ async fn call_guardrail_runs_before_the_approval_and_after_a_change() {
     });
     for dialect in ["native", "json", "text"] {
         seen.lock().unwrap().clear();
-        let model = ScriptedModel::new().reply(call_reply(dialect, "add", r#"{"x":"30","y":1}"#)).reply_text(
-            match dialect {
-                "json" => r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"Done."}}"#,
-                _ => "Final Answer: Done.",
-            },
-        );
+        let model = ScriptedModel::new()
+            .reply(call_reply(dialect, "add", r#"{"x":"30","y":1}"#))
+            .reply_text(answer_text(dialect));
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         let tools = Toolset::new().with_tool(add_tool().with_definition(|it| it.with_policy(policy)));
         let builder = ReactAgent::builder(model).tools(tools).guardrail(guardrail.clone());
@@ -651,7 +669,7 @@ async fn blocked_call_does_not_run() {
             .reply_text("Done.");
         let model = lenient(script);
         let agent = ReactAgent::builder(model.clone())
-            .tools(counting_tools(&calls).with_tool(add_tool()))
+            .tools(counting_tools(&calls, false).with_tool(add_tool()))
             .guardrail(guardrail.for_tools(["add"]))
             .build()
             .unwrap();
@@ -741,19 +759,242 @@ async fn result_guardrail_ends_the_run() {
     .assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// A message with images is passed to the guardrails as a message, not as text.
+/// A message with an image is passed to the guardrails as a message, not as text.
 #[tokio::test]
 async fn input_guardrail_sees_all_content() {
-    let seen = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&seen);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&seen);
     let guardrail = Guardrail::input("content", move |messages: Vec<Arc<Message>>, _| {
-        counted.store(messages[0].content().len(), Ordering::SeqCst);
+        recorded.lock().unwrap().extend_from_slice(messages[0].content());
         ready(Ok(Ruling::pass()))
     });
     let agent =
         ReactAgent::builder(ScriptedModel::new().reply_text("Hi.")).guardrail(guardrail).build().unwrap();
-    agent.run(RunInput::new(Content::json(json!({"a": 1})))).await.unwrap();
-    assert_eq!(seen.load(Ordering::SeqCst), 1);
+    let content = vec![Content::text("What is this?"), Content::from_bytes(vec![1, 2, 3], "image/png")];
+    let message = Message::new(MessageBody::User { content: content.clone() });
+    agent.run(RunInput::new(message)).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(matches!(&seen[..], [Content::Text { .. }, Content::Image { .. }]), "{seen:?}");
+    assert_eq!(*seen, content);
+}
+
+/// A model that enqueues a message during its first request.
+struct EnqueueingModel(ScriptedModel, RunHandle);
+
+#[async_trait]
+impl ChatModel for EnqueueingModel {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        if self.0.requests().is_empty() {
+            self.1.enqueue("B", Delivery::NextRequest).unwrap();
+        }
+        self.0.chat(request).await
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+fn texts(messages: &[Arc<Message>]) -> Vec<String> {
+    messages.iter().map(|message| message.text()).collect()
+}
+
+/// Creates a guardrail that records its input, and passes it after `delay`.
+fn recording_guardrail(seen: &Arc<Mutex<Vec<Vec<String>>>>, delay: Duration) -> Guardrail {
+    let seen = Arc::clone(seen);
+    Guardrail::input("record", move |messages: Vec<Arc<Message>>, _| {
+        seen.lock().unwrap().push(texts(&messages));
+        async move {
+            sleep(delay).await;
+            Ok(Ruling::pass())
+        }
+    })
+}
+
+/// Behaviour C132: a message joins a repeated request while the guardrails check the first message.
+/// The guardrails before and beside the request check each message once.
+#[tokio::test(start_paused = true)]
+async fn message_of_a_repeated_request_is_checked_once() {
+    for has_first in [false, true] {
+        let (before, beside) = (Arc::default(), Arc::default());
+        let handle = RunHandle::new();
+        let script = ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("Done.");
+        let mut builder = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
+            .guardrail(recording_guardrail(&beside, Duration::from_millis(100)).beside_request());
+        if has_first {
+            builder = builder.guardrail(recording_guardrail(&before, Duration::from_millis(10)));
+        }
+        let answer = builder.build().unwrap().run(handle.bind("A")).await.unwrap();
+        assert_eq!(answer.text().unwrap(), "Done.");
+        assert_eq!(*beside.lock().unwrap(), [["A"], ["B"]]);
+        assert_eq!(before.lock().unwrap().len(), if has_first { 2 } else { 0 });
+    }
+}
+
+/// Behaviour C129: the deltas of a reply are held back until all messages of its request have
+/// passed.
+#[tokio::test(start_paused = true)]
+async fn deltas_wait_for_the_check_of_each_message() {
+    let guardrail = Guardrail::input("no b", |messages: Vec<Arc<Message>>, _| async move {
+        sleep(Duration::from_millis(50)).await;
+        Ok(if texts(&messages).contains(&"B".to_owned()) { Ruling::end() } else { Ruling::pass() })
+    });
+    let handle = RunHandle::new();
+    let script = lenient(ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("A and B."));
+    let agent = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
+        .guardrail(guardrail.beside_request())
+        .build()
+        .unwrap();
+    let mut events = agent.stream(handle.bind("A"));
+    let error = loop {
+        match events.next().await.unwrap() {
+            Ok(RunEvent::RequestStarted { .. } | RunEvent::ReplyRejected { .. }) => {}
+            Ok(event) => panic!("{event:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(guardrail_of(&error).0, "no b");
+}
+
+/// A cancelled run ends after the future of a guardrail beside the request is dropped.
+#[tokio::test(start_paused = true)]
+async fn cancellation_waits_for_a_guardrail_beside_the_request() {
+    let lock = Arc::new(tokio::sync::Mutex::new(()));
+    let held = Arc::clone(&lock);
+    let guardrail = Guardrail::input("holds a lock", move |_, _| {
+        let held = Arc::clone(&held);
+        async move {
+            let _guard = held.lock_owned().await;
+            pending().await
+        }
+    });
+    let agent = ReactAgent::builder(ScriptedModel::new().hang())
+        .guardrail(guardrail.beside_request())
+        .build()
+        .unwrap();
+    let token = CancellationToken::new();
+    let context = RunContext { cancellation: token.clone(), ..RunContext::default() };
+    let cancel = async {
+        sleep(Duration::from_secs(1)).await;
+        assert!(lock.try_lock().is_err());
+        token.cancel();
+    };
+    let run = async {
+        let ended = agent.run(RunInput::new("Go.").with_context(context)).await;
+        (ended, lock.try_lock().is_ok())
+    };
+    let ((ended, is_free), ()) = tokio::join!(run, cancel);
+    assert!(matches!(*ended.unwrap_err().kind, AgentErrorKind::Cancelled));
+    assert!(is_free);
+}
+
+/// Behaviour C130: the input is blocked while the run summarizes the conversation, or after its
+/// final reply was broken.
+#[test]
+fn late_block_ends_the_run() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let context = ContextConfig { compaction: true, ..ContextConfig::default() };
+    let no_requests = RunLimits { requests: Some(0), ..RunLimits::default() };
+    let answers = LimitAction::Answer;
+    let config = RunConfig { check_input_beside: true, limit_action: answers, ..RunConfig::default() };
+    let cases = [
+        (
+            RunConfig { context, ..config.clone() },
+            ModelError::ContextTooLong("too long".into()),
+            RunState::Compacting,
+        ),
+        (RunConfig { limits: no_requests, ..config }, ModelError::EmptyResponse, RunState::LimitReached),
+    ];
+    for (config, error, state) in cases {
+        let mut earlier = Transcript::new();
+        for text in ["One.", "Two."] {
+            earlier.push(Message::user(text));
+            earlier.push(Message::assistant("Yes."));
+        }
+        let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier)).unwrap();
+        assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+        let check = run.input_check().unwrap();
+        let _ = run.on_chat(Err(error));
+        assert_eq!(run.state(), state);
+        if state == RunState::Compacting {
+            assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+        }
+        let decision = RulingDecision::Block("No.".to_owned());
+        run.on_input_check(&check, GuardrailOutcome { decision, reports: Vec::new() }).unwrap();
+        let Effect::Done(answer) = run.next(&step).unwrap() else { panic!() };
+        assert_eq!((answer.text.as_str(), answer.stop_reason), ("No.", StopReason::Blocked));
+    }
+}
+
+/// Behaviour C133: a blocked answer from a call is not sent in later requests: the arguments of
+/// `finish` beside another call, the result of a stop tool, and the results of a review.
+#[tokio::test]
+async fn blocked_answer_of_a_call_is_withheld() {
+    let schema = || Schema::new(json!({"properties": {"code": {"type": "string"}}})).unwrap();
+    let code = || tool_without_parameters("code", || async { "The code is 1234." });
+    let finish = ("f", "finish", r#"{"code":"1234"}"#);
+    let builders: [fn(ReactAgentBuilder) -> ReactAgentBuilder; 3] =
+        [|it| it, |it| it.stop_on(["code"]), |it| it.review_calls(|_, _| ready(Ok(CallReview::Stop)))];
+    let mut lines = String::new();
+    for (index, configure) in builders.into_iter().enumerate() {
+        let calls = [("a", "code", "{}"), finish];
+        let model = ScriptedModel::new().reply_calls(calls.into_iter().take(if index == 0 { 2 } else { 1 }));
+        let model = model.reply_text(r#"{"code":"-"}"#);
+        let secrets = |output: Output, _| {
+            let has_code = output.text.contains("1234");
+            ready(Ok(if has_code { Ruling::block("Ask your admin.") } else { Ruling::pass() }))
+        };
+        let tools = Toolset::new().with_tool(code());
+        let builder =
+            ReactAgent::builder(model.clone()).tools(tools).guardrail(Guardrail::answer("secrets", secrets));
+        let builder = if index == 0 { builder.outputs(schema()) } else { builder };
+        let agent = configure(builder).build().unwrap();
+        let answer = agent.run("Code?").await.unwrap().into_answer().unwrap();
+        assert_eq!((answer.text.as_str(), answer.stop_reason), ("Ask your admin.", StopReason::Blocked));
+        assert_paired(&answer.transcript);
+        let saved = serde_json::from_str(&serde_json::to_string(&answer.transcript).unwrap()).unwrap();
+        agent.run(RunInput::new("Why?").with_history(&saved)).await.unwrap();
+        lines += &message_lines(&model.requests()[1]);
+    }
+    expect![[r#"
+        user: Code?
+        assistant: [a guardrail withheld this message]a code{}; f finish{}
+        tool: a not executed, because the answer was given in the same reply
+        tool: f the answer was received
+        assistant: Ask your admin.
+        user: Why?
+        user: Code?
+        assistant: a code{}
+        tool: a [a guardrail withheld this message]
+        assistant: Ask your admin.
+        user: Why?
+        user: Code?
+        assistant: a code{}
+        tool: a [a guardrail withheld this message]
+        assistant: Ask your admin.
+        user: Why?
+    "#]]
+    .assert_eq(&lines);
+}
+
+/// Behaviour C133: the provider data and the reasoning of a blocked answer are not sent, because
+/// the provider could restore the answer from them.
+#[tokio::test]
+async fn blocked_answer_has_no_provider_data() {
+    let mut secret = AssistantMessage::from("The code is 1234.");
+    secret.reasoning = Some("The code is 1234.".to_owned());
+    secret.provider_data.insert("openai", json!({"response_id": "resp_1"}));
+    let model = ScriptedModel::new().reply(ChatResponse::new(secret)).reply_text("Sure.");
+    let secrets = Guardrail::answer("secrets", |output: Output, _| {
+        ready(Ok(if output.text.contains("1234") { Ruling::block("No.") } else { Ruling::pass() }))
+    });
+    let agent = ReactAgent::builder(model.clone()).guardrail(secrets).build().unwrap();
+    let answer = agent.run("Code?").await.unwrap().into_answer().unwrap();
+    agent.run(RunInput::new("Why?").with_history(&answer.transcript)).await.unwrap();
+    let request = &model.requests()[1];
+    let MessageBody::Assistant(blocked) = request.messages.iter().nth(1).unwrap().body() else { panic!() };
+    assert_eq!(*blocked, AssistantMessage::from("No."));
 }
 
 /// Behaviour C129: the gate is part of the run. Without the driver of this crate, a saved and

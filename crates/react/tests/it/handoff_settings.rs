@@ -18,7 +18,8 @@ use haft_core::{
     tool::{RunContext, ToolPolicy},
 };
 use haft_react::{
-    HandoffGroup, JsonReact, NativeCalls, ReactAgent, ReactAgentBuilder, TextReact,
+    Guardrail, HandoffGroup, JsonReact, NativeCalls, ReactAgent, ReactAgentBuilder, TextReact,
+    extension::Ruling,
     handoff::{Handoff, HandoffError, HandoffHistory},
     router::{Route, RouteTable},
 };
@@ -95,6 +96,20 @@ fn kitchen_model() -> ScriptedModel {
 fn assert_hook_failed(kind: &AgentErrorKind, expected: &str, message: &str) {
     let AgentErrorKind::HookFailed { hook, source } = kind else { panic!("{kind:?}") };
     assert_eq!((*hook, source.to_string().as_str()), (expected, message));
+}
+
+/// Behaviour C126: a result guardrail rewrites the text of a typed hand-off. The hook still
+/// receives the arguments.
+#[tokio::test]
+async fn rewritten_result_of_a_hand_off_keeps_its_arguments() {
+    let (model, kitchen, record) = (ordering_model(), kitchen_model(), Record::default());
+    let guardrail = Guardrail::result("short", |_, _| async { Ok(Ruling::rewrite("ok".into())) });
+    let group = restaurant(builder(&model).guardrail(guardrail), &kitchen, &order(&record));
+    let answer = group.run("A soup.").await.unwrap().into_answer().unwrap();
+    assert_eq!(
+        (&*answer.text, entries(&record)),
+        ("One soup.", vec!["waiter -> kitchen: soup for 7".to_owned()])
+    );
 }
 
 /// Behaviour C126: the arguments of a typed hand-off are validated, and are in the result of its

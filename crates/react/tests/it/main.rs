@@ -7,6 +7,7 @@ mod answer_calls;
 mod attempts;
 mod barriers;
 mod blocking;
+mod call_guardrails;
 mod call_reviews;
 mod cancel_cleanup;
 mod cancellation;

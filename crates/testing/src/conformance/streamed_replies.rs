@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     Message, RunEvent, RunOutput, ToolCall, ToolResult,
-    agent::{AgentErrorKind, GuardrailAction, GuardrailStage, GuardrailReport, RunAnswer, StopReason},
+    agent::{AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage, RunAnswer, StopReason},
     content::Content,
     message::MessageBody,
 };
