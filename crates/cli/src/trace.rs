@@ -11,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 use haft_core::{
     RunEvent, RunOutput, ToolResult,
     agent::{RunAnswer, StopReason},
+    call::PendingKind,
     usage::Usage,
 };
 
@@ -88,12 +89,12 @@ impl Trace {
             }
             RunEvent::CallFinished { result } => self.write_observation(result)?,
             RunEvent::CallPending { pending } => {
-                self.write_block(
-                    "pending",
-                    FAILED_STYLE,
-                    &format!("{} needs a decision", pending.call.name),
-                    "",
-                )?;
+                let state = match pending.pending.kind {
+                    PendingKind::Postponed => "waits for an earlier call",
+                    _ => "needs a decision",
+                };
+                let text = format!("{} {state}", pending.call.name);
+                self.write_block("pending", FAILED_STYLE, &text, "")?;
             }
             RunEvent::Done { output: RunOutput::Answer(answer) } => self.write_answer(answer)?,
             _ => {}
