@@ -100,6 +100,26 @@ impl Pipeline {
     /// to [`Batch::repaired`](super::Batch::repaired), so that no hook changes the arguments after
     /// the check.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Pipeline, ToolCall, ToolContext, tool, toolset::ToolList};
+    /// use serde_json::json;
+    ///
+    /// #[tool]
+    /// fn double(n: i64) -> i64 {
+    ///     2 * n
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let tools = ToolList::new("math", [Double]);
+    /// let call = ToolCall::new("call_1", "double", r#"{"n": "21"}"#);
+    /// let cx = ToolContext::default();
+    /// let (arguments, repairs) = Pipeline::new().repair_arguments(&tools, &call, &cx).await?;
+    /// assert_eq!((arguments, repairs.len()), (json!({"n": 21}), 1));
+    /// # Ok::<(), haft_core::ToolError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails with the error that [`call`](Self::call) would report for an unknown tool or invalid

@@ -13,11 +13,11 @@ use haft_core::{
     Json, Pipeline, Tool as _, ToolCall, ToolContext, ToolError, ToolExt as _, Toolset,
     call::{Decision, FailureKind, Pending, PendingKind, ToolResponse, ToolResult},
     export::async_trait,
-    pipeline::{CallOutcome, InvalidCall, RepairHook},
-    schema::RepairPolicy,
+    pipeline::{Batch, CallOutcome, InvalidCall, RepairHook},
+    schema::{RepairKind, RepairPolicy},
     tool,
     tool::{FailedAttempts, ToolPolicy},
-    toolset::ToolsetError,
+    toolset::{ListContext, ToolsetError},
 };
 use serde_json::{Value, json};
 
@@ -263,6 +263,25 @@ async fn repair_hook_applies_to_inner_toolsets() {
     let long = format!("{:?}", "x".repeat(haft_core::limits::ARGUMENT_BYTES));
     assert!(!run(&outer, "a_double", &long).await.is_success());
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+/// Behaviour B88: the arguments of a call can be repaired before its execution, for a check. The
+/// hooks are then not called again.
+#[tokio::test]
+async fn arguments_are_repaired_before_the_execution() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let hook = Fixed(json!({"n": 1}), Arc::clone(&count));
+    let tools = tools().with_pipeline(Pipeline::new().with_repair_hook(hook));
+    let list = tools.list(&ListContext::default()).await;
+    let call = ToolCall::new("call_1", "double", "?");
+    let (arguments, repairs) =
+        tools.pipeline().repair_arguments(&list, &call, &ToolContext::default()).await.unwrap();
+    assert_eq!((arguments, &repairs[0].kind), (json!({"n": 1}), &RepairKind::Replaced));
+
+    let (calls, repaired) = (vec![call.clone()], [call.id].into());
+    let batch = Batch { tools: list, calls, repaired, ..Batch::default() };
+    let result = tools.pipeline().call_all(batch).await.remove(0).into_result();
+    assert_eq!((result.is_success(), count.load(Ordering::Relaxed)), (false, 1));
 }
 
 /// Behaviour B88: a call with repaired arguments is approved and resumed with them, and the hook
