@@ -196,8 +196,8 @@ impl Team {
                     }
                     inputs = prepare(self.member(&name)?, run, shared).await?;
                 }
-                // The guardrails could also work beside the request: `run.input_check()` returns
-                // the check while the request is in flight.
+                // The guardrails could also run in parallel with the request: `run.input_check()`
+                // returns the check while the request is in flight.
                 Effect::CheckInput(check) => {
                     let cx = shared.for_hooks(run);
                     let outcome = member.extensions.check_input(&check, &cx).await?;

@@ -21,7 +21,7 @@ use super::{
     clock::{Clock, with_time_limit},
     deprecation_warnings::DeprecationWarnings,
     events::{EventSink, ProgressRelay},
-    guardrails::BesideCheck,
+    guardrails::ParallelCheck,
     run_handle::Mailbox,
     task_flag::TaskFlag,
 };
@@ -96,10 +96,10 @@ impl ReactAgent {
             gen_ai.request.model = model_name(&*self.0.model),
             haft.run.id = context.run_id,
         );
-        let (tasks, mut beside) = (TaskFlag::default(), BesideCheck::default());
+        let (tasks, mut parallel) = (TaskFlag::default(), ParallelCheck::default());
         let result = async {
             let observers = (events, mailbox, &budget, &entries, &tasks);
-            let mut work = pin!(self.perform_effects(run, context, observers, &mut beside, until));
+            let mut work = pin!(self.perform_effects(run, context, observers, &mut parallel, until));
             tokio::select! {
                 // `biased`: a finished run is returned even if the token was cancelled at the same
                 // time.
@@ -111,7 +111,7 @@ impl ReactAgent {
         .instrument(span)
         .await;
         if cancellation.is_cancelled() {
-            beside.wait_for_end().await;
+            parallel.wait_for_end().await;
         }
         // The calls may have been dropped before they returned, for example the calls of an agent
         // used as a tool.
@@ -137,7 +137,7 @@ impl ReactAgent {
         run: &mut Run,
         context: RunContext,
         (events, mailbox, budget, entries, tasks): (&EventSink, &Mailbox, &RunBudget, &Entries, &TaskFlag),
-        beside: &mut BesideCheck,
+        parallel: &mut ParallelCheck,
         until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
@@ -190,10 +190,10 @@ impl ReactAgent {
                 }
                 Effect::CheckInput(check) => {
                     let _running = tasks.set();
-                    self.check_input(run, check, beside, (&context, entries)).await?;
+                    self.check_input(run, check, parallel, (&context, entries)).await?;
                 }
                 Effect::Chat(request) => {
-                    let hooks = (&context, entries, &mut *beside);
+                    let hooks = (&context, entries, &mut *parallel);
                     self.request_reply(run, request, &inputs, hooks, (events, budget, tasks)).await?;
                 }
                 Effect::Call(batch) => {
@@ -211,18 +211,19 @@ impl ReactAgent {
         }
     }
 
-    /// Sends `request` and reports the reply to `run`. Input guardrails work beside the request.
+    /// Sends `request` and reports the reply to `run`. Input guardrails run in parallel.
     async fn request_reply(
         &self,
         run: &mut Run,
         request: Box<ChatRequest>,
         inputs: &StepInputs,
-        (context, entries, beside): (&Arc<RunContext>, &Entries, &mut BesideCheck),
+        (context, entries, parallel): (&Arc<RunContext>, &Entries, &mut ParallelCheck),
         (events, budget, tasks): (&EventSink, &RunBudget, &TaskFlag),
     ) -> Result<(), AgentErrorKind> {
         let left = run.time_left();
-        let reply = if self.start_beside_check(run, beside, (context, entries)) {
-            let chat = self.chat_beside(run, (inputs, &request), (events, budget), beside, left);
+        let reply = if self.start_parallel_check(run, parallel, (context, entries)) {
+            let chat =
+                self.chat_with_parallel_check(run, (inputs, &request), (events, budget), parallel, left);
             match Box::pin(chat).await? {
                 ControlFlow::Continue(reply) => reply,
                 ControlFlow::Break(()) => return Ok(()),

@@ -1,4 +1,5 @@
-//! Guardrails of a run: input guardrails beside model requests, and guardrails over calls.
+//! Guardrails of a run: input guardrails in parallel with model requests, and guardrails over
+//! calls.
 
 use std::{collections::VecDeque, mem, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
 
@@ -24,10 +25,10 @@ use crate::{
 
 type CheckOutcome = Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind>;
 
-/// The checks of the input guardrails that work beside a model request. They continue if the
-/// request is repeated.
+/// The checks of the input guardrails that run in parallel with a model request. They continue if
+/// the request is repeated.
 #[derive(Default)]
-pub(super) struct BesideCheck {
+pub(super) struct ParallelCheck {
     /// The checks that are not finished, in the order of their messages. A check starts after the
     /// checks before it.
     running: VecDeque<(InputCheck, BoxFuture<'static, CheckOutcome>)>,
@@ -35,7 +36,7 @@ pub(super) struct BesideCheck {
     finished: Vec<(InputCheck, GuardrailOutcome<Vec<Message>>)>,
 }
 
-impl BesideCheck {
+impl ParallelCheck {
     /// Waits for the guardrails, or for the first guardrail that does not pass the input. If the
     /// future is dropped, the checks continue with the next call.
     async fn finish(&mut self) -> Result<(), AgentErrorKind> {
@@ -76,7 +77,7 @@ impl BesideCheck {
 
 /// The reply of the model, or `None` if the time of the run is up. `Break` if the input guardrails
 /// have ended the request.
-type BesideReply = ControlFlow<(), Option<Result<Reply, ModelError>>>;
+type CheckedReply = ControlFlow<(), Option<Result<Reply, ModelError>>>;
 
 impl ReactAgent {
     /// Performs [`Effect::CheckInput`](crate::Effect::CheckInput).
@@ -84,12 +85,12 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         check: InputCheck,
-        beside: &mut BesideCheck,
+        parallel: &mut ParallelCheck,
         (context, entries): (&Arc<RunContext>, &Entries),
     ) -> Result<(), AgentErrorKind> {
-        if check.is_beside && beside.last().is_some() {
-            beside.finish().await?;
-            return beside.report(run);
+        if check.is_parallel && parallel.last().is_some() {
+            parallel.finish().await?;
+            return parallel.report(run);
         }
         let cx = StepContext::new(run, context, entries);
         // A received reply waits for the guardrails, whose own timeout applies.
@@ -106,15 +107,15 @@ impl ReactAgent {
     }
 
     /// Starts the input guardrails for the next request if `run` needs them. Returns `true` if
-    /// guardrails work beside the request.
-    pub(super) fn start_beside_check(
+    /// guardrails run in parallel with the request.
+    pub(super) fn start_parallel_check(
         &self,
         run: &Run,
-        beside: &mut BesideCheck,
+        parallel: &mut ParallelCheck,
         (context, entries): (&Arc<RunContext>, &Entries),
     ) -> bool {
         let current = run.input_check();
-        let new = match beside.last() {
+        let new = match parallel.last() {
             Some(last) => current.and_then(|check| check.after(last)),
             None => current,
         };
@@ -122,46 +123,46 @@ impl ReactAgent {
             let (extensions, cx) = (Arc::clone(&self.0.extensions), StepContext::new(run, context, entries));
             let own = check.clone();
             let checking = async move { extensions.check_input(&own, &cx).await };
-            beside.running.push_back((check, checking.boxed()));
+            parallel.running.push_back((check, checking.boxed()));
         }
-        beside.last().is_some()
+        parallel.last().is_some()
     }
 
     /// Sends `request` while the input guardrails work. Holds back the events of the reply until
     /// the guardrails have passed the input. Aborts the request if they have not.
-    pub(super) async fn chat_beside(
+    pub(super) async fn chat_with_parallel_check(
         &self,
         run: &mut Run,
         (inputs, request): (&StepInputs, &ChatRequest),
         (events, budget): (&EventSink, &RunBudget),
-        beside: &mut BesideCheck,
+        parallel: &mut ParallelCheck,
         left: Option<Duration>,
-    ) -> Result<BesideReply, AgentErrorKind> {
+    ) -> Result<CheckedReply, AgentErrorKind> {
         let held = events.holding();
         let (reply, checked) = {
             let chat = self.chat(run, inputs, request, (&held, budget));
             let mut chat = pin!(async { with_time_limit(left, pin!(chat)).await?.transpose() });
             tokio::select! {
                 biased;
-                checked = beside.finish() => match checked {
-                    Ok(()) if beside.has_passed() => {
+                checked = parallel.finish() => match checked {
+                    Ok(()) if parallel.has_passed() => {
                         held.release().await;
                         (Some(chat.await?), Ok(()))
                     }
                     checked => (None, checked),
                 },
                 reply = &mut chat => match reply? {
-                    Some(Ok(reply)) => (Some(Some(Ok(reply))), beside.finish().await),
+                    Some(Ok(reply)) => (Some(Some(Ok(reply))), parallel.finish().await),
                     // The guardrails continue if the run repeats the request.
-                    failed => return Ok(BesideReply::Continue(failed)),
+                    failed => return Ok(CheckedReply::Continue(failed)),
                 },
             }
         };
         match (reply, checked) {
-            (Some(reply), Ok(())) if beside.has_passed() => {
+            (Some(reply), Ok(())) if parallel.has_passed() => {
                 held.release().await;
-                beside.report(run)?;
-                Ok(BesideReply::Continue(reply))
+                parallel.report(run)?;
+                Ok(CheckedReply::Continue(reply))
             }
             (reply, checked) => {
                 let usage = match reply {
@@ -170,8 +171,8 @@ impl ReactAgent {
                 };
                 run.on_lost_reply(usage);
                 checked?;
-                beside.report(run)?;
-                Ok(BesideReply::Break(()))
+                parallel.report(run)?;
+                Ok(CheckedReply::Break(()))
             }
         }
     }

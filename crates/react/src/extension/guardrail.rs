@@ -23,9 +23,9 @@ use crate::{Output, run::RulingDecision};
 /// Guardrails of one stage run in the order of the [extensions](Extension#order), each on its own
 /// tokio task. Each guardrail receives the data that the previous guardrail returned. The first
 /// guardrail that blocks the data or ends the run decides, and the later guardrails do not run.
-/// Guardrails [beside the request](Self::beside_request) run concurrently. The reports of all
-/// guardrails that decided are in the [answer](haft_core::agent::RunAnswer::guardrails) or in the
-/// error.
+/// Guardrails [in parallel](Self::in_parallel) with the request run concurrently. The reports of
+/// all guardrails that decided are in the [answer](haft_core::agent::RunAnswer::guardrails) or in
+/// the error.
 ///
 /// A guardrail that fails, panics or exceeds its [timeout](Self::timeout) ends the run with
 /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed), unless it
@@ -45,7 +45,7 @@ use crate::{Output, run::RulingDecision};
 ///     Ok(if is_homework { Ruling::end().with_information(json!({"topic": "homework"})) } else { Ruling::pass() })
 /// });
 /// let agent = ReactAgent::builder(ScriptedModel::new().reply_text("42."))
-///     .guardrail(no_homework.beside_request())
+///     .guardrail(no_homework.in_parallel())
 ///     .build()?;
 ///
 /// let error = agent.run("Do my homework.").await.unwrap_err();
@@ -62,7 +62,7 @@ pub struct Guardrail {
     pub(super) check: Check,
     pub(super) timeout: Option<Duration>,
     pub(super) fails_open: bool,
-    pub(super) is_beside: bool,
+    pub(super) is_parallel: bool,
     tools: Option<Arc<BTreeSet<String>>>,
 }
 
@@ -197,7 +197,7 @@ impl Guardrail {
     }
 
     fn new(name: String, check: Check) -> Self {
-        Self { name: name.into(), check, timeout: None, fails_open: false, is_beside: false, tools: None }
+        Self { name: name.into(), check, timeout: None, fails_open: false, is_parallel: false, tools: None }
     }
 
     /// Runs an input guardrail concurrently with the model request, to hide its latency. Ignored
@@ -207,8 +207,8 @@ impl Guardrail {
     /// the events of the reply are held back. If the guardrail blocks the input or ends the run,
     /// the request is aborted and counted as a failed request. The guardrail must not rewrite the
     /// input, because the request is already sent.
-    pub fn beside_request(mut self) -> Self {
-        self.is_beside = true;
+    pub fn in_parallel(mut self) -> Self {
+        self.is_parallel = true;
         self
     }
 
@@ -309,7 +309,7 @@ impl fmt::Debug for Guardrail {
         f.debug_struct("Guardrail")
             .field("name", &self.name)
             .field("stage", &self.stage())
-            .field("is_beside", &self.is_beside)
+            .field("is_parallel", &self.is_parallel)
             .field("fails_open", &self.fails_open)
             .finish_non_exhaustive()
     }

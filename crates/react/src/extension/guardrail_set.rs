@@ -32,7 +32,7 @@ impl ExtensionSet {
 
     /// Runs the input guardrails on `check`, for
     /// [`Run::on_input_check`](crate::Run::on_input_check). Guardrails
-    /// [beside](Guardrail::beside_request) the request run concurrently.
+    /// [in parallel](Guardrail::in_parallel) with the request run concurrently.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl ExtensionSet {
         cx: &StepContext,
     ) -> Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind> {
         let guardrails = self.guardrails_of(GuardrailStage::Input);
-        let guardrails = guardrails.filter(|(guardrail, _)| guardrail.is_beside == check.is_beside);
+        let guardrails = guardrails.filter(|(guardrail, _)| guardrail.is_parallel == check.is_parallel);
         let rule = async |guardrail: &Guardrail, extension: &str, messages: Vec<Arc<Message>>| {
             match &guardrail.check {
                 Check::Input(function) => self.rule(guardrail, extension, function, messages, None, cx).await,
@@ -52,7 +52,7 @@ impl ExtensionSet {
             }
         };
         let mut outcome = GuardrailOutcome { decision: RulingDecision::Pass, reports: Vec::new() };
-        if check.is_beside {
+        if check.is_parallel {
             let mut running: FuturesUnordered<_> = guardrails
                 .map(|(guardrail, extension)| rule(guardrail, extension, check.messages.clone()))
                 .collect();

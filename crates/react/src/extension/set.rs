@@ -156,8 +156,8 @@ impl ExtensionSet {
     /// [`RunConfig::check_outputs`], so that the run returns
     /// [`Effect::Check`](crate::Effect::Check). Answer guardrails also set
     /// [`RunConfig::check_outputs`]. Input guardrails set [`RunConfig::check_input`] or
-    /// [`RunConfig::check_input_beside`]. A
-    /// [review](Extension::review_calls) sets [`RunConfig::review_calls`].
+    /// [`RunConfig::check_input_in_parallel`]. A [review](Extension::review_calls) sets
+    /// [`RunConfig::review_calls`].
     #[must_use]
     pub fn configure(&self, config: RunConfig) -> RunConfig {
         let limits = self.extensions.iter().map(|extension| extension.limits);
@@ -168,7 +168,7 @@ impl ExtensionSet {
                 || self.extensions.iter().any(|it| !it.validators.is_empty()),
             review_calls: config.review_calls || self.extensions.iter().any(|it| !it.reviews.is_empty()),
             check_input: config.check_input || self.has_input_guardrails(false),
-            check_input_beside: config.check_input_beside || self.has_input_guardrails(true),
+            check_input_in_parallel: config.check_input_in_parallel || self.has_input_guardrails(true),
             ..config
         }
     }
@@ -360,9 +360,9 @@ impl ExtensionSet {
         self.check_answer(output, cx).await
     }
 
-    fn has_input_guardrails(&self, is_beside: bool) -> bool {
+    fn has_input_guardrails(&self, is_parallel: bool) -> bool {
         let guardrails = self.extensions.iter().flat_map(|extension| &extension.guardrails);
-        guardrails.filter(|it| it.stage() == GuardrailStage::Input).any(|it| it.is_beside == is_beside)
+        guardrails.filter(|it| it.stage() == GuardrailStage::Input).any(|it| it.is_parallel == is_parallel)
     }
 }
 

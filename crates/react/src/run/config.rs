@@ -83,10 +83,11 @@ pub struct RunConfig {
     /// next model request. Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_input: bool,
-    /// `true` if the driver checks new messages of the user beside the next model request. The
-    /// reply is not applied before the driver has reported the outcome. Default: `false`.
+    /// `true` if the driver checks new messages of the user in parallel with the next model
+    /// request. The reply is not applied before the driver has reported the outcome. Default:
+    /// `false`.
     #[serde(skip_serializing_if = "is_false")]
-    pub check_input_beside: bool,
+    pub check_input_in_parallel: bool,
     /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
     /// The selection of messages for model requests. By default, each request contains the whole
@@ -175,7 +176,7 @@ impl Default for RunConfig {
             repair_history: false,
             review_calls: false,
             check_input: false,
-            check_input_beside: false,
+            check_input_in_parallel: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
             max_repeated_calls: Some(limits::REPEATED_CALLS),

@@ -99,8 +99,8 @@ pub enum Effect {
     /// Check the input of the run with the input guardrails, and report the outcome with
     /// [`Run::on_input_check`](super::Run::on_input_check). Returned only if
     /// [`RunConfig::check_input`](super::RunConfig::check_input) or
-    /// [`RunConfig::check_input_beside`](super::RunConfig::check_input_beside) is set. The run
-    /// returns no [`Call`](Self::Call) and no answer before the outcome is reported.
+    /// [`RunConfig::check_input_in_parallel`](super::RunConfig::check_input_in_parallel) is set.
+    /// The run returns no [`Call`](Self::Call) and no answer before the outcome is reported.
     CheckInput(InputCheck),
     /// Send this request to the model, and report the reply with
     /// [`Run::on_chat`](super::Run::on_chat).

@@ -29,9 +29,10 @@ use super::{
 pub struct InputCheck {
     /// The new messages of the user, with the changes of earlier guardrails.
     pub messages: Vec<Arc<Message>>,
-    /// `true` for the guardrails that work [beside](super::RunConfig::check_input_beside) the model
-    /// request. `false` for the guardrails [before](super::RunConfig::check_input) it.
-    pub is_beside: bool,
+    /// `true` for the guardrails that run [in parallel](super::RunConfig::check_input_in_parallel)
+    /// with the model request. `false` for the guardrails [before](super::RunConfig::check_input)
+    /// it.
+    pub is_parallel: bool,
     /// The transcript indices of `messages`.
     indices: Vec<usize>,
 }
@@ -77,15 +78,15 @@ impl InputCheck {
     /// Returns the part of this check that `earlier`, another check of the run, does not contain:
     /// the messages after those of `earlier`. `None` if there are no such messages.
     ///
-    /// A driver whose guardrails still check `earlier` beside a request can start the guardrails
-    /// for the remaining messages.
+    /// A driver whose guardrails still check `earlier` in parallel with a request can start the
+    /// guardrails for the remaining messages.
     #[must_use]
     pub fn after(&self, earlier: &Self) -> Option<Self> {
         let last = earlier.indices.last();
         let start = self.indices.partition_point(|index| Some(index) <= last);
         let indices = self.indices.get(start..).filter(|indices| !indices.is_empty())?.to_vec();
         let messages = self.messages.get(start..)?.to_vec();
-        Some(Self { messages, is_beside: self.is_beside, indices })
+        Some(Self { messages, is_parallel: self.is_parallel, indices })
     }
 }
 
@@ -96,9 +97,10 @@ pub(super) struct InputProgress {
     /// The transcript index up to which the guardrails before the request have checked the input.
     #[serde(skip_serializing_if = "is_zero")]
     checked: usize,
-    /// The transcript index up to which the guardrails beside the request have checked the input.
+    /// The transcript index up to which the guardrails in parallel with the request have checked
+    /// the input.
     #[serde(skip_serializing_if = "is_zero")]
-    checked_beside: usize,
+    checked_in_parallel: usize,
     /// `true` if a guardrail ended the run because of the input that is not checked yet.
     #[serde(skip_serializing_if = "is_false")]
     is_rejected: bool,
@@ -118,9 +120,9 @@ impl Run {
     /// `None` if the run has no input guardrails, or if they have passed the input.
     ///
     /// While [`Effect::Chat`](super::Effect::Chat) is performed, the result is the check for the
-    /// guardrails beside the request. A driver can start this check together with the request, and
-    /// report its outcome at any time before the next request. If the outcome is not reported
-    /// before the reply, [`next`](Self::next) returns
+    /// guardrails in parallel with the request. A driver can start this check together with the
+    /// request, and report its outcome at any time before the next request. If the outcome is not
+    /// reported before the reply, [`next`](Self::next) returns
     /// [`Effect::CheckInput`](super::Effect::CheckInput) before it applies the reply.
     pub fn input_check(&self) -> Option<InputCheck> {
         self.unchecked(false).or_else(|| self.unchecked(true))
@@ -131,13 +133,14 @@ impl Run {
         self.unchecked(false)
     }
 
-    /// Returns the messages of the user that have no reply yet, and that the guardrails beside or
-    /// before the request have not checked. `None` if there are no such messages or guardrails.
-    fn unchecked(&self, is_beside: bool) -> Option<InputCheck> {
+    /// Returns the messages of the user that have no reply yet, and that the guardrails in parallel
+    /// with or before the request have not checked. `None` if there are no such messages or
+    /// guardrails.
+    fn unchecked(&self, is_parallel: bool) -> Option<InputCheck> {
         let (config, progress) = (&self.head.config, self.head.input);
-        let (has_guardrails, checked) = match is_beside {
+        let (has_guardrails, checked) = match is_parallel {
             false => (config.check_input, progress.checked),
-            true => (config.check_input_beside, progress.checked_beside),
+            true => (config.check_input_in_parallel, progress.checked_in_parallel),
         };
         if !has_guardrails {
             return None;
@@ -150,7 +153,7 @@ impl Run {
         let new = (start..).zip(messages.get(start..)?).filter(|(_, it)| is_from_user(it));
         let (indices, messages): (Vec<_>, Vec<_>) =
             new.map(|(index, it)| (index, Arc::clone(self.replaced.get(&index).unwrap_or(it)))).unzip();
-        (!indices.is_empty()).then_some(InputCheck { messages, is_beside, indices })
+        (!indices.is_empty()).then_some(InputCheck { messages, is_parallel, indices })
     }
 
     /// Reports the outcome of the guardrails for `check`.
@@ -166,17 +169,17 @@ impl Run {
     ///
     /// Fails with [`AgentErrorKind::Guardrail`] if a guardrail ended the run. The input then stays
     /// unchecked: if the run is driven again, it is checked again. Fails with
-    /// [`AgentErrorKind::HookFailed`] if the guardrails work beside the request but rewrote the
-    /// input, or if they changed the number of messages or returned other messages than user
-    /// messages. Fails if the guardrails of `check` have no check in progress, or a check that does
-    /// not begin with the messages of `check`.
+    /// [`AgentErrorKind::HookFailed`] if the guardrails run in parallel with the request but
+    /// rewrote the input, or if they changed the number of messages or returned other messages than
+    /// user messages. Fails if the guardrails of `check` have no check in progress, or a check that
+    /// does not begin with the messages of `check`.
     pub fn on_input_check(
         &mut self,
         check: &InputCheck,
         outcome: GuardrailOutcome<Vec<Message>>,
     ) -> Result<(), AgentErrorKind> {
         let Some(until) = self
-            .unchecked(check.is_beside)
+            .unchecked(check.is_parallel)
             .and_then(|it| it.indices.starts_with(&check.indices).then(|| check.indices.last().copied())?)
         else {
             return Err(RunError::NoInputCheckInProgress.into());
@@ -208,8 +211,8 @@ impl Run {
                 return Err(self.guardrail_error());
             }
         }
-        let InputProgress { checked, checked_beside, is_rejected } = &mut self.head.input;
-        *(if check.is_beside { checked_beside } else { checked }) = until + 1;
+        let InputProgress { checked, checked_in_parallel, is_rejected } = &mut self.head.input;
+        *(if check.is_parallel { checked_in_parallel } else { checked }) = until + 1;
         *is_rejected = false;
         Ok(())
     }
@@ -383,8 +386,10 @@ fn without_answer(call: &ToolCall) -> ToolCall {
 
 /// Fails with an error text for the user if `new` cannot replace the messages of `check`.
 fn rewritable(check: &InputCheck, new: &[Message]) -> Result<(), &'static str> {
-    if check.is_beside {
-        return Err("a guardrail beside the request cannot rewrite the input: run it before the request");
+    if check.is_parallel {
+        return Err(
+            "a guardrail in parallel with the request cannot rewrite the input: run it before the request",
+        );
     }
     if new.len() != check.messages.len() || !new.iter().all(is_from_user) {
         return Err("a guardrail must rewrite each message of the user to one message of the user");

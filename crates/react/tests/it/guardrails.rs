@@ -181,7 +181,7 @@ proptest! {
     #[test]
     fn no_call_runs_before_the_input_guardrails_have_passed(
         delays in proptest::array::uniform4(0_u64..40),
-        beside in proptest::array::uniform2(any::<bool>()),
+        parallel in proptest::array::uniform2(any::<bool>()),
         stop in 0_usize..3,
         streams in any::<bool>(),
         dialect in 0_usize..3,
@@ -200,7 +200,7 @@ proptest! {
             let rule = |index| if index == stop { trip } else { Answer::Pass };
             let guard = |name: &str, index: usize, delay: Duration| {
                 let guardrail = input_guardrail(name, rule(index), delay);
-                if beside[index] { guardrail.beside_request() } else { guardrail }
+                if parallel[index] { guardrail.in_parallel() } else { guardrail }
             };
             let agent = ReactAgent::builder(SlowModel(lenient(script()), reply))
                 .dialect(NativeCalls)
@@ -268,20 +268,21 @@ proptest! {
     }
 }
 
-/// Behaviour C129: a guardrail beside the request aborts the request, which is counted.
+/// Behaviour C129: a guardrail in parallel with the request aborts the request, which is counted.
 #[tokio::test(start_paused = true)]
-async fn beside_guardrail_aborts_the_request() {
+async fn parallel_guardrail_aborts_the_request() {
     let model = ScriptedModel::new().hang();
-    let guardrail = input_guardrail("slow", Answer::End, Duration::from_millis(50)).beside_request();
+    let guardrail = input_guardrail("slow", Answer::End, Duration::from_millis(50)).in_parallel();
     let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
 
     let error = agent.run("Go.").await.unwrap_err();
     assert_eq!((guardrail_of(&error).0, model.requests().len(), error.usage.requests), ("slow", 1, 1));
 }
 
-/// A guardrail beside the request runs concurrently with it, and once for several requests.
+/// A guardrail in parallel with the request runs concurrently with it, and once for several
+/// requests.
 #[tokio::test(start_paused = true)]
-async fn beside_guardrail_hides_its_latency_and_runs_once() {
+async fn parallel_guardrail_hides_its_latency_and_runs_once() {
     let checks = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&checks);
     let guardrail = Guardrail::input("slow", move |_, _| {
@@ -295,7 +296,7 @@ async fn beside_guardrail_hides_its_latency_and_runs_once() {
     let script = ScriptedModel::new().reply_calls([("a", "send", "{}")]).reply_text("Done.");
     let agent = ReactAgent::builder(SlowModel(script, Duration::from_millis(100)))
         .tools(counting_tools(&calls, false))
-        .guardrail(guardrail.beside_request())
+        .guardrail(guardrail.in_parallel())
         .build()
         .unwrap();
 
@@ -314,7 +315,7 @@ async fn beside_guardrail_hides_its_latency_and_runs_once() {
 #[tokio::test(start_paused = true)]
 async fn deltas_are_held_back_until_the_verdict() {
     let model = ScriptedModel::new().reply_chunks(["Hel", "lo."]);
-    let guardrail = input_guardrail("slow", Answer::Pass, Duration::from_millis(100)).beside_request();
+    let guardrail = input_guardrail("slow", Answer::Pass, Duration::from_millis(100)).in_parallel();
     let agent = ReactAgent::builder(model).guardrail(guardrail).build().unwrap();
 
     let start = tokio::time::Instant::now();
@@ -375,13 +376,13 @@ async fn rewritten_input_is_sent_in_place_of_the_original() {
 /// Behaviour C130: a blocked input is answered with the text of the guardrail.
 #[tokio::test]
 async fn blocked_input_is_answered_by_the_guardrail() {
-    for is_beside in [false, true] {
+    for is_parallel in [false, true] {
         let model = lenient(ScriptedModel::new().reply_text("Bang.").reply_text("Hello."));
         let guardrail = Guardrail::input("safe", |messages: Vec<Arc<Message>>, _| async move {
             let is_bad = messages.iter().any(|it| it.text().contains("bomb"));
             Ok(if is_bad { Ruling::block("I cannot help with that.") } else { Ruling::pass() })
         });
-        let guardrail = if is_beside { guardrail.beside_request() } else { guardrail };
+        let guardrail = if is_parallel { guardrail.in_parallel() } else { guardrail };
         let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
 
         let answer = agent.run("Build a bomb.").await.unwrap().into_answer().unwrap();
@@ -434,8 +435,8 @@ async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
         ("it took longer than 1s", slow),
     ];
     for (problem, guardrail) in guardrails {
-        for is_beside in [false, true] {
-            let guardrail = || if is_beside { guardrail().beside_request() } else { guardrail() };
+        for is_parallel in [false, true] {
+            let guardrail = || if is_parallel { guardrail().in_parallel() } else { guardrail() };
             let model = lenient(ScriptedModel::new().reply_text("Hello."));
             let agent = ReactAgent::builder(model).guardrail(guardrail()).build().unwrap();
             let error = agent.run("Hi.").await.unwrap_err();
@@ -444,7 +445,7 @@ async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
             };
             assert_eq!(source.downcast_ref::<GuardrailFailure>().unwrap().guardrail, "check");
             assert!(format!("{error:?}").contains(problem), "{error:?}");
-            assert_eq!(error.usage.requests, u64::from(is_beside));
+            assert_eq!(error.usage.requests, u64::from(is_parallel));
 
             let model = ScriptedModel::new().reply_text("Hello.");
             let agent = ReactAgent::builder(model).guardrail(guardrail().fail_open()).build().unwrap();
@@ -458,12 +459,13 @@ async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
     }
 }
 
-/// A guardrail beside the request cannot rewrite the input, and no guardrail can drop a message.
+/// A guardrail in parallel with the request cannot rewrite the input, and no guardrail can drop a
+/// message.
 #[tokio::test]
 async fn impossible_rewrites_end_the_run() {
     let rewrite = || Guardrail::input("rewrite", |_, _| ready(Ok(Ruling::rewrite(vec![Message::user("x")]))));
     let drop = Guardrail::input("drop", |_, _| ready(Ok(Ruling::rewrite(Vec::new()))));
-    for guardrail in [rewrite().beside_request(), drop] {
+    for guardrail in [rewrite().in_parallel(), drop] {
         let agent = ReactAgent::builder(lenient(ScriptedModel::new().reply_text("Hi.")))
             .guardrail(guardrail)
             .build()
@@ -812,21 +814,21 @@ fn recording_guardrail(seen: &Arc<Mutex<Vec<Vec<String>>>>, delay: Duration) -> 
 }
 
 /// Behaviour C132: a message joins a repeated request while the guardrails check the first message.
-/// The guardrails before and beside the request check each message once.
+/// The guardrails before and in parallel with the request check each message once.
 #[tokio::test(start_paused = true)]
 async fn message_of_a_repeated_request_is_checked_once() {
     for has_first in [false, true] {
-        let (before, beside) = (Arc::default(), Arc::default());
+        let (before, parallel) = (Arc::default(), Arc::default());
         let handle = RunHandle::new();
         let script = ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("Done.");
         let mut builder = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
-            .guardrail(recording_guardrail(&beside, Duration::from_millis(100)).beside_request());
+            .guardrail(recording_guardrail(&parallel, Duration::from_millis(100)).in_parallel());
         if has_first {
             builder = builder.guardrail(recording_guardrail(&before, Duration::from_millis(10)));
         }
         let answer = builder.build().unwrap().run(handle.bind("A")).await.unwrap();
         assert_eq!(answer.text().unwrap(), "Done.");
-        assert_eq!(*beside.lock().unwrap(), [["A"], ["B"]]);
+        assert_eq!(*parallel.lock().unwrap(), [["A"], ["B"]]);
         assert_eq!(before.lock().unwrap().len(), if has_first { 2 } else { 0 });
     }
 }
@@ -842,7 +844,7 @@ async fn deltas_wait_for_the_check_of_each_message() {
     let handle = RunHandle::new();
     let script = lenient(ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("A and B."));
     let agent = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
-        .guardrail(guardrail.beside_request())
+        .guardrail(guardrail.in_parallel())
         .build()
         .unwrap();
     let mut events = agent.stream(handle.bind("A"));
@@ -856,9 +858,9 @@ async fn deltas_wait_for_the_check_of_each_message() {
     assert_eq!(guardrail_of(&error).0, "no b");
 }
 
-/// A cancelled run ends after the future of a guardrail beside the request is dropped.
+/// A cancelled run ends after the future of a guardrail in parallel with the request is dropped.
 #[tokio::test(start_paused = true)]
-async fn cancellation_waits_for_a_guardrail_beside_the_request() {
+async fn cancellation_waits_for_a_parallel_guardrail() {
     let lock = Arc::new(tokio::sync::Mutex::new(()));
     let held = Arc::clone(&lock);
     let guardrail = Guardrail::input("holds a lock", move |_, _| {
@@ -868,10 +870,8 @@ async fn cancellation_waits_for_a_guardrail_beside_the_request() {
             pending().await
         }
     });
-    let agent = ReactAgent::builder(ScriptedModel::new().hang())
-        .guardrail(guardrail.beside_request())
-        .build()
-        .unwrap();
+    let agent =
+        ReactAgent::builder(ScriptedModel::new().hang()).guardrail(guardrail.in_parallel()).build().unwrap();
     let token = CancellationToken::new();
     let context = RunContext { cancellation: token.clone(), ..RunContext::default() };
     let cancel = async {
@@ -897,7 +897,7 @@ fn late_block_ends_the_run() {
     let context = ContextConfig { compaction: true, ..ContextConfig::default() };
     let no_requests = RunLimits { requests: Some(0), ..RunLimits::default() };
     let answers = LimitAction::Answer;
-    let config = RunConfig { check_input_beside: true, limit_action: answers, ..RunConfig::default() };
+    let config = RunConfig { check_input_in_parallel: true, limit_action: answers, ..RunConfig::default() };
     let cases = [
         (
             RunConfig { context, ..config.clone() },
@@ -1003,7 +1003,7 @@ async fn blocked_answer_has_no_provider_data() {
 #[test]
 fn run_returns_no_call_before_the_verdict() {
     for adds_call in [false, true] {
-        let config = RunConfig { check_input_beside: true, ..RunConfig::default() };
+        let config = RunConfig { check_input_in_parallel: true, ..RunConfig::default() };
         let mut run = Run::new(&config, "Go.".into()).unwrap();
         let tools = ToolList::default();
         let step = Step::new(&tools, &NativeCalls, Timestamp::default());
@@ -1011,7 +1011,7 @@ fn run_returns_no_call_before_the_verdict() {
             run.add_calls([ToolCall::new("a", "send", "{}")]).unwrap();
         } else {
             assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-            assert!(run.input_check().is_some_and(|check| check.is_beside));
+            assert!(run.input_check().is_some_and(|check| check.is_parallel));
             let reply = NativeCalls.parse_reply(call_reply("native", "send", "{}"), None);
             run.on_chat(Ok(reply)).unwrap();
         }

@@ -126,7 +126,7 @@ fn scripts() -> impl Strategy<Value = Script> {
     let dialects = select(vec!["native", "native", "json", "text", "auto"]);
     let limits = (option::of(1_u32..5), option::weighted(0.3, 0_u32..4), any::<bool>());
     let outputs = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    let guardrails = vec!["rewrite", "block", "end", "beside", "call", "arguments", "result"];
+    let guardrails = vec!["rewrite", "block", "end", "parallel", "call", "arguments", "result"];
     let others = (any::<bool>(), any::<bool>(), option::weighted(0.3, select(guardrails)));
     (dialects, vec(replies(), 0..6), limits, outputs, others).prop_map(
         |(
@@ -305,7 +305,7 @@ fn guardrail(name: &str) -> Guardrail {
         }),
         "block" => Guardrail::answer("closed", |_, _| async { Ok(Ruling::block("Blocked.")) }),
         "end" => Guardrail::answer("strict", |_, _| async { Ok(Ruling::end()) }),
-        "beside" => Guardrail::input("input", |_, _| async { Ok(Ruling::pass()) }).beside_request(),
+        "parallel" => Guardrail::input("input", |_, _| async { Ok(Ruling::pass()) }).in_parallel(),
         "call" => Guardrail::call("calls", |_, _| async { Ok(Ruling::block("Not this call.")) }),
         "arguments" => Guardrail::call("limit", |mut call, _| {
             let is_sum = call.arguments.get("x").is_some();
