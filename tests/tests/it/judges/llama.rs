@@ -1,15 +1,19 @@
 //! Tests with `xllamacpp`, the llama.cpp server. It runs a real model.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{env, path::PathBuf, process::Command, sync::Arc};
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    ChatModel, Message, Schema, ToolName, Toolset,
+    ChatModel, Message, RunInput, Schema, ToolName, Toolset,
+    agent::RunLimits,
     model::{ChatEvent, ChatRequest, ChatSettings, ModelError, ResponseFormat, ToolChoice},
+    schema::RepairKind,
+    tool,
     toolset::ListContext,
 };
 use haft_local::{KnownModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider, Responses};
+use haft_react::{ReactAgent, dialect::AutoDialect};
 use serde_json::{Value, json};
 
 use super::{Server, connected_to, installed_folder, is_required};
@@ -100,4 +104,34 @@ async fn replies_errors_and_schemas_are_read() {
     let request = ChatRequest { tool_choice, ..ask("What is 17 plus 25?").with_tools(tools) };
     let reply = chat.chat(&request).await.unwrap();
     assert!(reply.message.tool_calls.iter().all(|call| call.name == "add"), "{reply:?}");
+
+    written_calls_are_executed(chat).await;
+}
+
+/// Multiplies two numbers.
+#[tool]
+fn multiply(x: i64, y: i64) -> i64 {
+    x * y
+}
+
+/// The model of the server writes its calls as JSON in the text of the reply. Such a call is
+/// executed in the default dialect. With [`AutoDialect`], the run then ends with an answer: in the
+/// default dialect, this small model repeats the call.
+async fn written_calls_are_executed(model: ChatCompletions) {
+    let settings = ChatSettings { temperature: Some(0.0), max_tokens: Some(200), ..ChatSettings::default() };
+    let model: Arc<dyn ChatModel> = Arc::new(model);
+    let builder = || {
+        let tools = Toolset::new().with_tool(Multiply);
+        ReactAgent::builder(Arc::clone(&model)).tools(tools).settings(settings.clone())
+    };
+    let question = "What is 17 times 25?";
+    let one_request = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let error = builder().build().unwrap().run(RunInput::new(question).with_limits(one_request)).await;
+    let output = builder().dialect(AutoDialect::new()).build().unwrap().run(question).await.unwrap();
+    for transcript in [&error.unwrap_err().transcript, output.transcript().unwrap()] {
+        let Some(result) = transcript.results_of("multiply").next() else { panic!("{transcript:?}") };
+        assert_eq!(result.model_text(), "425");
+        assert!(result.repairs.iter().any(|repair| repair.kind == RepairKind::WrittenAsText), "{result:?}");
+    }
+    assert!(output.text().unwrap().contains("425"), "{output:?}");
 }
