@@ -193,11 +193,8 @@ impl Pipeline {
 
     /// Returns the arguments of `invalid` as repaired by a hook, or as repaired before the call was
     /// suspended. `None` if no hook returns valid arguments in time. The time limit of all hooks is
-    /// measured from `started`, the start of the call. If `has_hooks` is `false`, no hook is called.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the run is cancelled.
+    /// measured from `started`, the start of the call. If `has_hooks` is `false`, no hook is
+    /// called. Fails if the run is cancelled.
     ///
     /// The future is boxed, because it would enlarge the future of each call.
     fn repair_by_hook<'a>(

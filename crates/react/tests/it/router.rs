@@ -460,8 +460,8 @@ fn unusable_keywords_and_duplicate_agents_are_rejected() {
         .assert_eq(&Router::new(table, [("a", agent()), ("a", agent())]).unwrap_err().to_string());
 }
 
-/// Behaviour D95: with the option `accept_unpaired_calls`, the selected agent repairs a conversation
-/// with unpaired calls, or rejects it.
+/// Behaviour D95: with `accept_unpaired_calls`, the selected agent repairs a conversation with
+/// unpaired calls, or rejects it.
 #[tokio::test]
 async fn unpaired_conversation_reaches_the_selected_agent() {
     let call = AssistantMessage { tool_calls: vec![ToolCall::new("a", "draw", "{}")], ..Default::default() };
