@@ -14,7 +14,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent, RunEvent, RunInput, RunOutput, Transcript,
+    Agent, Message, RunEvent, RunInput, RunOutput, Transcript,
     agent::{AgentError, AgentErrorKind, RunAnswer, RunStart, SuspendedRun},
     export::async_trait,
     tool::RunContext,
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::{
     Mailbox,
     host_panic::catch_async_panic,
-    run::{conversation, set_timestamps},
+    run::{append_to_conversation, set_timestamps},
 };
 
 pub use classifier::{Classifier, RouteChoice};
@@ -164,8 +164,7 @@ impl Router {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 set_timestamps(messages);
-                let conversation =
-                    conversation::append(transcript, messages.clone(), self.0.accepts_unpaired_calls)?;
+                let conversation = self.conversation(transcript, messages.clone())?;
                 let choice = self.classify_task(&conversation, &input.context).await;
                 if let Some(meter) = &input.context.usage {
                     meter.add(choice.as_ref().map_or_else(|error| error.usage, |choice| choice.usage));
@@ -187,6 +186,17 @@ impl Router {
                 ))
             }
         }
+    }
+
+    /// Returns `earlier` with the messages `new`. Fails if `earlier` has unpaired calls or results,
+    /// unless they are left to the selected agent.
+    fn conversation(&self, earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
+        if !self.0.accepts_unpaired_calls {
+            return append_to_conversation(earlier, new);
+        }
+        let mut conversation = earlier.clone();
+        conversation.extend(new.into_iter().map(Into::into));
+        Ok(conversation)
     }
 
     async fn classify_task(

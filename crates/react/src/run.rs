@@ -11,7 +11,7 @@ mod call_review;
 mod compaction;
 mod config;
 mod context;
-pub(crate) mod conversation;
+mod conversation;
 mod dialect;
 mod effect;
 mod enqueue;

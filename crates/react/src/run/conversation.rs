@@ -21,7 +21,7 @@ pub fn append_to_conversation(earlier: &Transcript, new: Vec<Message>) -> Result
 }
 
 /// Like [`append_to_conversation`]. If `repairs` is `true`, accepts unpaired calls and results.
-pub(crate) fn append(
+pub(super) fn append(
     earlier: &Transcript,
     new: Vec<Message>,
     repairs: bool,

@@ -50,7 +50,7 @@ impl FaultyAgent {
         }
         transcript.push(Message::assistant(text));
         let outputs = self.unless("wrong output", json!({}), json!({"n": 1}));
-        let report = json!({"guardrail": "limit", "place": "call", "action": "rewrite", "call_id": "a"});
+        let report = json!({"guardrail": "limit", "stage": "call", "action": "rewrite", "call_id": "a"});
         let guardrails = self.unless("rewritten arguments", json!([]), json!([report]));
         let answer = json!({
             "type": "answer",
