@@ -509,17 +509,19 @@ impl Pipeline {
         details: &mut CallDetails<'_>,
     ) -> Result<ToolResponse, ToolError> {
         let (tool, definition) = tool?;
-        let parsed = self.parse_call(definition, (call, max_bytes), details);
-        if parsed.is_err()
-            && matches!(task, CallTask::Postponed)
-            && self.can_replace_arguments((call, max_bytes), cx, details)
-        {
+        let (arguments, repaired) = match self.parse_call(definition, (call, max_bytes), details) {
+            Ok(arguments) => (arguments, None),
+            Err(error) if !self.can_replace_arguments((call, max_bytes), cx, details) => return Err(error),
             // The hooks run when the call runs.
-            return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
-        }
-        let (arguments, is_replaced) =
-            self.resolve_arguments(parsed, definition, (call, max_bytes), cx, started, details).await?;
-        let repaired = is_replaced.then(|| Value::clone(&arguments));
+            Err(_) if matches!(task, CallTask::Postponed) => {
+                return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
+            }
+            Err(error) => {
+                let invalid = (call, definition, error);
+                let replaced = self.replace_arguments(invalid, cx, started, details).await?;
+                (Cow::Owned(replaced.clone()), Some(replaced))
+            }
+        };
         details.record_arguments(&arguments, details.repairs.is_empty());
         let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
             GateOutcome::Run { .. } if matches!(task, CallTask::Postponed) => {

@@ -132,11 +132,16 @@ impl Pipeline {
     ) -> Result<(Value, Vec<Repair>), ToolError> {
         let (tool, own) = find::find_tool(tools, &call.name)?;
         let (definition, pipeline) = (super::definition_or_panic_error(&**tool)?, self.for_tool(own));
-        let (mut details, call) = (CallDetails::default(), (call, limits::ARGUMENT_BYTES));
-        let parsed = pipeline.parse_call(definition, call, &mut details);
-        let (arguments, _) =
-            pipeline.resolve_arguments(parsed, definition, call, cx, Instant::now(), &mut details).await?;
-        Ok((arguments.into_owned(), details.repairs))
+        let (mut details, max_bytes) = (CallDetails::default(), limits::ARGUMENT_BYTES);
+        let arguments = match pipeline.parse_call(definition, (call, max_bytes), &mut details) {
+            Err(error) if pipeline.can_replace_arguments((call, max_bytes), cx, &details) => {
+                pipeline
+                    .replace_arguments((call, definition, error), cx, Instant::now(), &mut details)
+                    .await?
+            }
+            parsed => parsed?.into_owned(),
+        };
+        Ok((arguments, details.repairs))
     }
 
     /// Parses and validates the arguments of a call. If they are invalid, repairs them as far as
@@ -168,44 +173,33 @@ impl Pipeline {
         !self.0.repair_hooks.is_empty() && !details.is_repaired
     }
 
-    /// Returns the arguments in `parsed`, or replaces invalid arguments with the arguments of a
-    /// repair hook. The flag is `true` if they were replaced. `started` is the start of the call.
-    pub(super) async fn resolve_arguments<'a>(
-        &self,
-        parsed: Result<Cow<'a, Value>, ToolError>,
-        definition: &ToolDefinition,
-        (call, max_bytes): (&'a ToolCall, usize),
-        cx: &ToolContext,
-        started: Instant,
-        details: &mut CallDetails<'_>,
-    ) -> Result<(Cow<'a, Value>, bool), ToolError> {
-        match parsed {
-            Err(error) if self.can_replace_arguments((call, max_bytes), cx, details) => {
-                let invalid = InvalidCall { call, definition, error: &error, context: cx };
-                let has_hooks = self.runs_repair_hooks(details);
-                let replaced = self.repair_by_hook(invalid, started, has_hooks).await?.ok_or(error)?;
-                details.repairs = vec![Repair::replaced()];
-                Ok((Cow::Owned(replaced), true))
-            }
-            parsed => Ok((parsed?, false)),
-        }
-    }
-
-    /// Returns the arguments of `invalid` as repaired by a hook, or as repaired before the call was
-    /// suspended. `None` if no hook returns valid arguments in time. The time limit of all hooks is
-    /// measured from `started`, the start of the call. If `has_hooks` is `false`, no hook is
-    /// called. Fails if the run is cancelled.
+    /// Returns the arguments of an invalid call as repaired by a hook, or as repaired before the
+    /// call was suspended. The time limit of all hooks is measured from `started`, the start of the
+    /// call.
+    ///
+    /// Fails with `error`, the error of the call, if no hook returns valid arguments in time, and
+    /// with [`ToolError::Cancelled`] if the run is cancelled.
     ///
     /// The future is boxed, because it would enlarge the future of each call.
-    fn repair_by_hook<'a>(
+    pub(super) fn replace_arguments<'a>(
         &'a self,
-        invalid: InvalidCall<'a>,
+        (call, definition, error): (&'a ToolCall, &'a ToolDefinition, ToolError),
+        cx: &'a ToolContext,
         started: Instant,
-        has_hooks: bool,
-    ) -> BoxFuture<'a, Result<Option<Value>, ToolError>> {
-        Box::pin(self.try_repair_hooks(invalid, started, has_hooks))
+        details: &'a mut CallDetails<'_>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        let has_hooks = self.runs_repair_hooks(details);
+        let repairs = &mut details.repairs;
+        Box::pin(async move {
+            let invalid = InvalidCall { call, definition, error: &error, context: cx };
+            let replaced = self.try_repair_hooks(invalid, started, has_hooks).await?.ok_or(error)?;
+            *repairs = vec![Repair::replaced()];
+            Ok(replaced)
+        })
     }
 
+    /// Returns `None` if no hook returns valid arguments in time. If `has_hooks` is `false`, no
+    /// hook is called.
     async fn try_repair_hooks(
         &self,
         invalid: InvalidCall<'_>,

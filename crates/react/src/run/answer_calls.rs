@@ -66,14 +66,17 @@ impl Run {
             return self.reject_reply(purpose, message, problem.unwrap_or_default());
         }
         self.head.reset_tool_choice(&message.tool_calls);
-        // Answers get their ids last, because a streamed reply announces the other calls first.
-        let has_outputs = self.outputs_of(purpose).is_some();
-        let is_answer = |call: &ToolCall| has_outputs && is_answer(call);
-        let (last, first): (Vec<_>, Vec<_>) = message.tool_calls.iter_mut().partition(|call| is_answer(call));
-        self.ids.insert_unique(first.into_iter().chain(last));
+        if self.outputs_of(purpose).is_some() {
+            // Answers get their ids last, because a streamed reply announces the other calls first.
+            let calls = message.tool_calls.iter_mut();
+            let (last, first): (Vec<_>, Vec<_>) = calls.partition(|call| is_answer(call));
+            self.ids.insert_unique(first.into_iter().chain(last));
+            let answers = message.tool_calls.iter().filter(|call| is_answer(call));
+            self.head.answer_calls.extend(answers.map(|call| call.id.clone()));
+        } else {
+            self.ids.insert_unique(message.tool_calls.iter_mut());
+        }
         let calls = message.tool_calls.clone();
-        let answers = calls.iter().filter(|call| is_answer(call)).map(|call| call.id.clone());
-        self.head.answer_calls.extend(answers);
         let message = match answer {
             Some(_) => self.answer_message(purpose, message),
             None => Message::assistant(message),
