@@ -423,8 +423,8 @@ impl Toolset {
         self.run_with(call, &ToolContext::default()).await.into_result()
     }
 
-    /// Runs `call` like [`run`](Self::run), but in the context `cx`, whose call id is replaced with
-    /// the id of `call`. The outcome is pending if the call is suspended. To resume the call, run
+    /// Runs `call` like [`run`](Self::run), but in the context `cx`. The id of `call` replaces the
+    /// call id of `cx`. The outcome is pending if the call is suspended. To resume the call, run
     /// it again in a context with the [decision](ToolContext::with_resumed).
     pub async fn run_with(&self, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
         self.run_in(call, &cx.clone().with_call_id(call.id.as_str())).await

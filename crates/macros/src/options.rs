@@ -146,8 +146,8 @@ fn is_zero(value: &Expr) -> bool {
     }
 }
 
-/// Returns the name of a function or constant of the type `Duration`. `None` for other paths, whose
-/// meaning is unknown here.
+/// Returns the name of a function or constant of the type `Duration`. `None` for other paths,
+/// because the macro does not know their values.
 fn item_of_duration(path: &Path) -> Option<String> {
     let mut segments = path.segments.iter().rev();
     let (item, owner) = (segments.next()?, segments.next()?);

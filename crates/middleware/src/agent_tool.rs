@@ -174,9 +174,9 @@ async fn cancel_at_deadline<T>(
     }
 }
 
-/// A reporter that adds the usage of a child run to its parent run after each model request, so
-/// that the usage of finished requests is counted even if the child run is dropped. An agent that
-/// adds its usage to the meter in its context reports first, and the reporter adds only the rest.
+/// Adds the usage of a child run to its parent run after each model request. Requests are therefore
+/// counted even if the child run is dropped. Usage that the agent has added to the meter in its
+/// context is not added again.
 #[derive(Default)]
 struct UsageReporter {
     /// The meter in the context of the child run, a part of the meter of the parent run.

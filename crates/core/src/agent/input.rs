@@ -267,8 +267,8 @@ impl RunInput {
     }
 }
 
-/// Adds `denial` to `decisions` for each of the `calls` and their nested calls that has no decision
-/// and whose id is not in `decided`.
+/// Adds `denial` to `decisions` for each of the `calls` and their nested calls, except calls with a
+/// decision and calls with an id in `decided`.
 fn deny_undecided(
     calls: &[PendingCall],
     decided: &BTreeSet<String>,

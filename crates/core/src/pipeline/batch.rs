@@ -39,9 +39,9 @@ pub struct Batch {
     /// Calls that must not run, with the reason, by call id. They fail with
     /// [`ToolError::Denied`](crate::call::ToolError::Denied).
     pub denied: BTreeMap<String, String>,
-    /// Calls whose arguments were already repaired with
-    /// [`Pipeline::repair_arguments`](super::Pipeline::repair_arguments), by call id. The [repair
-    /// hooks](super::RepairHook) are not called for them.
+    /// The ids of the calls with arguments from
+    /// [`Pipeline::repair_arguments`](super::Pipeline::repair_arguments). The [repair
+    /// hooks](super::RepairHook) are not called for these calls.
     pub repaired: BTreeSet<String>,
     /// The calls of the same reply that are suspended and have no decision yet, in the order of the
     /// reply. Each call has its position: the number of [`calls`](Self::calls) before it. These

@@ -128,7 +128,7 @@ pub trait ToolExt: Tool {
         self.map_policy(|policy| policy.with_retries(retries))
     }
 
-    /// Wraps the tool in a new tool whose calls require an
+    /// Wraps the tool in a new tool. Each call requires an
     /// [approval](ToolPolicy::requires_approval).
     fn with_approval(self) -> RedefinedTool<Self>
     where

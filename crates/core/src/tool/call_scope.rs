@@ -30,7 +30,7 @@ pub(crate) struct CallScope {
     /// `true` if the call shuts down its subtasks before it returns, for example the tools of an
     /// agent.
     is_cooperative: AtomicBool,
-    /// The number of nested calls whose code is running.
+    /// The number of nested calls in progress.
     nested_calls: AtomicUsize,
 }
 

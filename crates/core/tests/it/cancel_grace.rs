@@ -209,8 +209,8 @@ async fn timed_out_call_is_dropped_before_it_is_reported() {
     assert!(lock.try_lock().is_ok());
 }
 
-/// A tool whose nested call holds a lock: the lock is free when the outer call is reported, after a
-/// cancellation and after a timeout. The outer tool does not listen.
+/// The lock of a nested call is free when the outer call is reported, after a cancellation and
+/// after a timeout. The outer tool ignores the cancellation.
 #[tokio::test(start_paused = true)]
 async fn nested_calls_end_before_the_outer_call() {
     let lock = Arc::default();

@@ -379,7 +379,7 @@ async fn postponed_call_is_not_repaired_by_a_hook() {
     assert_eq!(outcomes.iter().map(describe).collect::<Vec<_>>(), ["pending", "postponed"]);
 }
 
-/// A batch can contain calls of a reply whose earlier calls still wait for a decision.
+/// A batch can contain later calls of a reply while earlier calls are suspended.
 #[tokio::test(start_paused = true)]
 async fn call_suspended_in_an_earlier_batch_postpones_calls() {
     let calls = [("ask", "{}"), ("free", "{}")];

@@ -32,6 +32,13 @@ fn assert_closed(handle: &RunHandle) {
     assert_eq!(handle.enqueue("Too late.", Delivery::Idle), Err(RunError::Ended));
 }
 
+/// Creates a run and the mailbox of its `handle`.
+pub(crate) fn attached_run(handle: &RunHandle) -> (Mailbox, Run) {
+    let input = handle.bind("Go.");
+    let mailbox = Mailbox::attach(&input.context);
+    (mailbox, Run::new(&RunConfig::default(), input).unwrap())
+}
+
 /// A driver may report a decision itself and continue the run. The handle then still delivers its
 /// messages.
 #[test]
@@ -39,9 +46,7 @@ fn handle_stays_open_while_a_driver_decides() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let handle = RunHandle::new();
-    let input = handle.bind("Go.");
-    let mailbox = Mailbox::attach(&input.context);
-    let mut run = Run::new(&RunConfig::default(), input).unwrap();
+    let (mailbox, mut run) = attached_run(&handle);
     while !matches!(mailbox.next_effect(&mut run, &step).unwrap(), Effect::Chat(_)) {}
     let call = ToolCall::new("a", "look", json!({}).to_string());
     let message = AssistantMessage { tool_calls: vec![call.clone()], ..AssistantMessage::default() };

@@ -12,8 +12,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Effect, HandoffGroup, Mailbox, NativeCalls, OutputError, QueueHandle, ReactAgent, Run, RunConfig,
-    RunHandle, Step,
+    Effect, HandoffGroup, NativeCalls, OutputError, QueueHandle, ReactAgent, RunHandle, Step,
     queue::QueuedResults,
     router::{Route, RouteTable},
     run::{Delivery, RunError},
@@ -24,6 +23,7 @@ use serde_json::json;
 use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
     pairing::assert_paired,
+    run_handles::attached_run,
     tools::{add_tool, calculator, tool_without_parameters, with_call_counter},
 };
 
@@ -209,9 +209,7 @@ fn mailbox_withdraws_the_request_to_stop() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let handle = RunHandle::new();
-    let input = handle.bind("Go.");
-    let mailbox = Mailbox::attach(&input.context);
-    let mut run = Run::new(&RunConfig::default(), input).unwrap();
+    let (mailbox, mut run) = attached_run(&handle);
     handle.stop_after_step().unwrap();
     assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Prepare)));
     assert!(matches!(mailbox.next_effect(&mut run, &step), Err(AgentErrorKind::Stopped)));
