@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// The explanation that is printed above the table.
-pub(crate) const ABOUT: &str = "Correct results per model and dialect. The rows `auto, server` and `plain loop` use a llama.cpp server with the same
-weights. The plain loop executes native tool calls unchecked. Wrong results are printed to standard error. On an idle machine with two cores
-this takes about a quarter of an hour, with --all about three times that.";
+pub(crate) const ABOUT: &str = "Correct results per model and dialect. The first three rows of a model use the built-in local model. The other rows
+use a llama.cpp server with the same weights. The plain loop executes native tool calls unchecked. Wrong results are printed to standard error.
+On an idle machine with two cores this takes about a quarter of an hour, with --all about three times that.";
 
 /// The options for the comparison of the dialects with the plain loop.
 pub(crate) struct Comparison {
@@ -42,8 +42,17 @@ pub(crate) struct Row {
     pub(crate) two: Vec<Score>,
 }
 
-const WAYS: [(&str, Dialect); 3] =
+/// The dialects that are measured with the local model.
+const LOCAL_WAYS: [(&str, Dialect); 3] =
     [("native", Dialect::Native), ("json", Dialect::Json), ("text", Dialect::Text)];
+
+/// The dialects that are measured with the llama.cpp server.
+const SERVER_WAYS: [(&str, Dialect); 4] = [
+    ("auto, server", Dialect::Auto),
+    ("native, server", Dialect::Native),
+    ("json, server", Dialect::Json),
+    ("text, server", Dialect::Text),
+];
 
 impl Comparison {
     pub(crate) async fn run(&self) -> Result<(), Box<dyn Error>> {
@@ -52,7 +61,7 @@ impl Comparison {
             {
                 let model = LocalModel::builder().progress_bar().download(known.name).await?;
                 let model: Arc<dyn ChatModel> = Arc::new(model);
-                for (way, dialect) in WAYS {
+                for (way, dialect) in LOCAL_WAYS {
                     let agent = agent(Arc::clone(&model), dialect)?;
                     self.measure(known.name, way, async |case: &Case| ask(&agent, case).await).await;
                 }
@@ -64,8 +73,11 @@ impl Comparison {
                     .base_url(format!("{}/v1", server.base_url))
                     .provider(Provider::LlamaCpp)
                     .build()?;
-                let agent = agent(Arc::new(model), Dialect::Auto)?;
-                self.measure(known.name, "auto, server", async |case: &Case| ask(&agent, case).await).await;
+                let model: Arc<dyn ChatModel> = Arc::new(model);
+                for (way, dialect) in SERVER_WAYS {
+                    let agent = agent(Arc::clone(&model), dialect)?;
+                    self.measure(known.name, way, async |case: &Case| ask(&agent, case).await).await;
+                }
                 let plain = PlainLoop::new(&server.base_url, &offered);
                 let ask = async |case: &Case| {
                     let started = Instant::now();

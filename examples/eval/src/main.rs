@@ -5,7 +5,8 @@
 //! at least eight right answers.
 //!
 //! The second part compares both built-in models in each dialect, on questions that need one or two
-//! calls. The baseline is a plain loop that uses a llama.cpp server with the same weights.
+//! calls. The models run in process, and on a llama.cpp server with the same weights. The baseline
+//! is a plain loop that uses this server.
 
 mod case;
 mod compare;
@@ -27,6 +28,9 @@ use crate::{
     compare::Comparison,
     score::Score,
 };
+
+/// The maximum number of tokens in a reply. Small models can repeat a call without end.
+const MAX_TOKENS: u32 = 512;
 
 /// Measures tool selection, arguments and answers of a model.
 #[derive(Parser)]
@@ -95,7 +99,8 @@ async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
 }
 
 fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<dyn Error>> {
-    let settings = ChatSettings { temperature: Some(0.0), ..ChatSettings::default() };
+    let settings =
+        ChatSettings { temperature: Some(0.0), max_tokens: Some(MAX_TOKENS), ..ChatSettings::default() };
     let auto = AutoDialect::for_profile(model.profile());
     let builder =
         ReactAgent::builder(model).tools(tools::all()).settings(settings).limit_action(LimitAction::Answer);

@@ -6,7 +6,7 @@ use std::error::Error;
 use haft_core::toolset::ToolList;
 use serde_json::{Value, json};
 
-use crate::{score::RunRecord, tools};
+use crate::{MAX_TOKENS, score::RunRecord, tools};
 
 /// The maximum number of model requests for one question.
 const MAX_REQUESTS: usize = 8;
@@ -55,7 +55,8 @@ impl PlainLoop {
     }
 
     async fn ask(&self, messages: &[Value], record: &mut RunRecord) -> Result<Value, Box<dyn Error>> {
-        let body = json!({"messages": messages, "tools": self.tools, "temperature": 0, "max_tokens": 512});
+        let body =
+            json!({"messages": messages, "tools": self.tools, "temperature": 0, "max_tokens": MAX_TOKENS});
         let request =
             self.client.post(&self.url).header("content-type", "application/json").body(body.to_string());
         let reply: Value = serde_json::from_str(&request.send().await?.text().await?)?;

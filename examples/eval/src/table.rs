@@ -66,7 +66,7 @@ pub(crate) fn comparison_row(row: &Row) -> String {
 fn comparison_line(model: &str, way: &str, cells: [&str; 6], seconds: &str) -> String {
     let [tool, arguments, answer, tools, both, answers] = cells;
     format!(
-        "{model:20} {way:12} {tool:>9} {arguments:>9} {answer:>6}   {tools:>10} {both:>9} {answers:>6} {seconds:>8}"
+        "{model:20} {way:14} {tool:>9} {arguments:>9} {answer:>6}   {tools:>10} {both:>9} {answers:>6} {seconds:>8}"
     )
 }
 
