@@ -161,12 +161,12 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if a call in the
-    /// transcript has no result, if a result does not follow its call (unless the run [repairs
-    /// them](RunConfig::repair_history)), or if the input does not match the declared schema. Fails
-    /// with the same error if the suspended run cannot be read, or if the decisions do not fit that
-    /// run. The error contains the conversation without the new messages, unless the suspended run
-    /// cannot be read.
+    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if it ends with an
+    /// answer and there is no new message, if a call in the transcript has no result, if a result
+    /// does not follow its call (unless the run [repairs them](RunConfig::repair_history)), or if
+    /// the input does not match the declared schema. Fails with the same error if the suspended run
+    /// cannot be read, or if the decisions do not fit that run. The error contains the conversation
+    /// without the new messages, unless the suspended run cannot be read.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -187,6 +187,9 @@ impl Run {
 
     fn begin(config: RunConfig, new: Vec<Message>, earlier: &Transcript) -> Result<Self, AgentError> {
         let first_message = earlier.len();
+        if new.is_empty() {
+            conversation::check_continued(earlier)?;
+        }
         let transcript = conversation::append(earlier, new, config.repair_history)?;
         input_validation::validate_input(config.inputs.as_ref(), transcript.messages(), first_message)
             .map_err(|kind| conversation::start_error(kind, earlier))?;

@@ -86,6 +86,10 @@ pub enum RunEvent {
     ///
     /// If the call is suspended, [`CallPending`](Self::CallPending) follows. After the run is
     /// resumed with a decision about the call, `CallStarted` is emitted again.
+    ///
+    /// The calls of a reply start in the order of the transcript. A call that a guardrail blocks is
+    /// not passed to the pipeline. Its `CallStarted` and [`CallFinished`](Self::CallFinished) are
+    /// emitted before the other calls start.
     CallStarted {
         /// The tool call.
         call: ToolCall,

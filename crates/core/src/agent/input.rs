@@ -44,7 +44,8 @@ pub struct RunInput {
 pub enum RunStart {
     /// Messages for a new conversation, or for the next turn of an existing conversation.
     New {
-        /// The messages to add to the conversation.
+        /// The messages to add to the conversation. Empty to
+        /// [continue](RunInput::continue_from) a conversation that has no answer yet.
         messages: Vec<Message>,
         /// The conversation so far. Empty for a new conversation.
         transcript: Transcript,
@@ -142,6 +143,32 @@ impl RunInput {
     /// Creates the input for a new conversation that starts with `message`.
     pub fn new(message: impl Into<Message>) -> Self {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
+    }
+
+    /// Creates the input that continues `history` without a new message, for example the transcript
+    /// of a run that reached a limit or was cancelled. The next request is the one that the earlier
+    /// run did not make. The new run starts with its own limits.
+    ///
+    /// The run fails if the last message of `history` is from the assistant, because providers
+    /// require a message to answer. Add one with [`with_prompt`](Self::with_prompt).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Agent, RunInput, RunOutput, agent::{AgentError, AgentErrorKind}};
+    ///
+    /// /// Runs `agent`. If a limit is reached, the run continues once with new limits.
+    /// async fn run_twice(agent: &dyn Agent, prompt: &str) -> Result<RunOutput, AgentError> {
+    ///     match agent.run(prompt.into()).await {
+    ///         Err(error) if matches!(*error.kind, AgentErrorKind::LimitReached(_)) => {
+    ///             agent.run(RunInput::continue_from(error.transcript)).await
+    ///         }
+    ///         ended => ended,
+    ///     }
+    /// }
+    /// ```
+    pub fn continue_from(history: impl Into<Transcript>) -> Self {
+        Self::from_start(RunStart::New { messages: Vec::new(), transcript: history.into() })
     }
 
     /// Creates the input that resumes `suspended` with `decisions`. The methods

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Resolver, Run, RunConfig,
-    head::{is_false, is_zero},
+    head::{RunData, is_false, is_zero},
     message_metadata::{self, unsummarized_count},
     segments,
 };
@@ -239,7 +239,7 @@ impl Run {
         let from =
             |segments: &[Range<usize>], number: usize| segments.get(number).map(|segment| segment.start);
         (
-            from(&turns, too_many).unwrap_or(self.head.first_message),
+            from(&turns, too_many).unwrap_or_else(|| self.turns_end()),
             from(&own, too_many.saturating_sub(turns.len())).unwrap_or(steps),
         )
     }
@@ -249,8 +249,20 @@ impl Run {
         segments::steps(self.transcript.messages(), from..self.transcript.len())
     }
 
-    /// Returns the message ranges of the turns before this run, starting at message index `from`.
+    /// Returns the message ranges of the earlier turns that can be omitted, starting at message
+    /// index `from`.
     fn turns_from(&self, from: usize) -> Vec<Range<usize>> {
-        segments::turns(self.transcript.messages(), from..self.head.first_message)
+        segments::turns(self.transcript.messages(), from..self.turns_end())
+    }
+
+    /// Returns the message index at which the earlier turns that can be omitted end. A run without
+    /// messages of its own continues the last turn, which therefore is always sent.
+    fn turns_end(&self) -> usize {
+        let RunData { first_message, first_step, .. } = self.head;
+        if first_message < first_step {
+            return first_message;
+        }
+        let turns = segments::turns(self.transcript.messages(), 0..first_message);
+        turns.last().map_or(first_message, |last| last.start)
     }
 }

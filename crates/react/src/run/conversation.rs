@@ -3,6 +3,7 @@
 use haft_core::{
     Message, Timestamp, Transcript,
     agent::{AgentError, AgentErrorKind},
+    message::MessageBody,
     usage::Usage,
 };
 
@@ -32,6 +33,19 @@ pub(super) fn append(
         None => Ok(transcript),
         Some(problem) => Err(start_error(AgentErrorKind::InvalidInput(problem), earlier)),
     }
+}
+
+/// Fails if a run cannot continue `earlier` without a new message, because its last message is an
+/// answer: providers require a message to answer, or take the answer as the start of the reply.
+pub(super) fn check_continued(earlier: &Transcript) -> Result<(), AgentError> {
+    let last = earlier.messages().last().map(|message| message.body());
+    let Some(MessageBody::Assistant(reply)) = last else { return Ok(()) };
+    if !reply.tool_calls.is_empty() {
+        return Ok(());
+    }
+    let problem =
+        "the conversation ends with a message of the assistant; add a message with `RunInput::with_prompt`";
+    Err(start_error(AgentErrorKind::InvalidInput(problem.to_owned()), earlier))
 }
 
 /// Creates the error of a run that cannot start. The error contains the conversation `earlier`.

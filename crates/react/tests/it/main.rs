@@ -13,6 +13,7 @@ mod cancel_cleanup;
 mod cancellation;
 mod child_agents;
 mod context;
+mod continued_runs;
 mod crashes;
 mod dialect_scripts;
 mod effects;

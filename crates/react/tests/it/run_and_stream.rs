@@ -452,6 +452,19 @@ async fn runs_of_test_models_and_routers_are_equal() {
     conformance::run_and_stream(router).await.assert_conforms();
 }
 
+/// Behaviour C102: a call that a guardrail blocks ends before an earlier call that no guardrail
+/// checks, such as a call of an unknown tool.
+#[tokio::test]
+async fn runs_with_a_blocked_call_are_equal() {
+    let agent = || {
+        let model = ScriptedModel::new()
+            .reply_calls([("a", "unknown", "{}"), ("b", "add", r#"{"x":1,"y":2}"#)])
+            .reply_text("Blocked.");
+        ReactAgent::builder(model).tools(calculator()).guardrail(guardrail("call")).build().unwrap()
+    };
+    conformance::run_and_stream(agent).await.assert_conforms();
+}
+
 /// Behaviour C102: a scripted stream that ends early is a truncated reply for `run` as well, so
 /// that the request is repeated.
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 use haft_core::{
-    Message, RunInput, Schema, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset,
-    agent::{AgentErrorKind, Limit, RunAnswer, RunLimits, RunStart, StopReason},
+    Message, RunInput, Schema, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, Transcript,
+    agent::{AgentErrorKind, Limit, RunAnswer, RunLimits, StopReason},
     content::Content,
     model::{ChatResponse, ModelProfile},
     tool::DynamicTool,
@@ -86,17 +86,15 @@ async fn invalid_inputs_start_no_run() {
     assert!(model.requests().is_empty());
 }
 
-/// If a run starts without a new message, the last message of the history is its input. This
-/// message must be validated against the input schema.
+/// Behaviour C139: if a run starts without a new message, the last user message of the history is
+/// its input. This message is validated against the input schema.
 #[tokio::test]
 async fn inputs_in_the_history_are_validated() {
     let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).build().unwrap();
     let continue_with = |content: Content| {
-        let mut input = RunInput::new("");
-        let transcript = [Message::user(content)].into_iter().collect();
-        input.start = RunStart::New { messages: Vec::new(), transcript };
-        agent.run(input)
+        let history: Transcript = [Message::user(content)].into_iter().collect();
+        agent.run(RunInput::continue_from(history))
     };
     let error = continue_with(Content::text("17 plus 25")).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");

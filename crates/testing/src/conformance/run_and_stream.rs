@@ -84,7 +84,8 @@ pub struct RunAndStreamCheck {
 ///   [`allow_changed_replies`](RunAndStreamCheck::allow_changed_replies).
 /// - The last partial output is the output.
 /// - A started call has the name and the arguments of its announcement. Arguments from a guardrail
-///   are not compared. Calls start in the order of the transcript.
+///   are not compared. Calls start in the order of the transcript, except calls that a guardrail
+///   blocks.
 /// - A finished call has the recorded result.
 ///
 /// A suspended run is resumed with [decisions](RunAndStreamCheck::decide), and then compared again.

@@ -47,8 +47,8 @@ const SUSPENSION_STREAMED: Rule = Rule {
 /// The calls of a transcript with their positions, by call id.
 type Calls<'a> = HashMap<&'a str, (usize, &'a ToolCall)>;
 
-/// The ids of the calls with arguments from a guardrail.
-enum RewrittenCalls<'a> {
+/// The ids of the calls with a certain action of a call guardrail.
+enum GuardedCalls<'a> {
     /// The end of the run contains no reports of guardrails.
     Unknown,
     Known(HashSet<&'a str>),
@@ -126,21 +126,23 @@ impl StreamedRun {
             .enumerate()
             .map(|(position, call)| (call.id.as_str(), (position, call)))
             .collect();
-        self.check_order(&calls, report);
+        self.check_order(&calls, &calls_with_action(end, GuardrailAction::Block), report);
         self.check_results(messages, report);
         if !compares_replies {
             return;
         }
-        self.check_announcements(&calls, &rewritten_calls(end), report);
+        self.check_announcements(&calls, &calls_with_action(end, GuardrailAction::Rewrite), report);
         self.check_texts(messages, answer, report);
         if let Some((answer, reply)) = answer.zip(self.replies.last()) {
             reply.check_answer(answer, report);
         }
     }
 
-    fn check_order(&self, calls: &Calls<'_>, report: &mut Report) {
-        let positions: Vec<_> =
-            self.started.iter().filter_map(|call| Some(calls.get(&*call.id)?.0)).collect();
+    /// Checks that calls start in the order of the recorded `calls`. A call in `blocked` ends
+    /// before the other calls of its reply start.
+    fn check_order(&self, calls: &Calls<'_>, blocked: &GuardedCalls<'_>, report: &mut Report) {
+        let started = self.started.iter().filter(|call| !blocked.contains(&call.id));
+        let positions: Vec<_> = started.filter_map(|call| Some(calls.get(&*call.id)?.0)).collect();
         report.require(CALLS_IN_ORDER, positions.is_sorted(), || {
             let ids: Vec<_> = self.started.iter().map(|call| &call.id).collect();
             format!("they start as {ids:?}")
@@ -149,7 +151,7 @@ impl StreamedRun {
 
     /// Compares the announced calls with the started calls and the recorded `calls`. A started call
     /// in `rewritten` has arguments from a guardrail.
-    fn check_announcements(&self, calls: &Calls<'_>, rewritten: &RewrittenCalls<'_>, report: &mut Report) {
+    fn check_announcements(&self, calls: &Calls<'_>, rewritten: &GuardedCalls<'_>, report: &mut Report) {
         let announces = self.replies.iter().any(|reply| !reply.calls.is_empty());
         let ends = self.replies.iter().skip(1).map(|reply| reply.started_before).chain([self.started.len()]);
         for (reply, end) in
@@ -275,7 +277,7 @@ impl AnnouncedCall {
     }
 }
 
-impl RewrittenCalls<'_> {
+impl GuardedCalls<'_> {
     fn contains(&self, id: &str) -> bool {
         match self {
             Self::Unknown => true,
@@ -284,21 +286,20 @@ impl RewrittenCalls<'_> {
     }
 }
 
-/// Returns the calls with arguments from a guardrail in a run that ended with `end`.
-fn rewritten_calls(end: &RunEnd) -> RewrittenCalls<'_> {
+/// Returns the calls for which a call guardrail took `action` in a run that ended with `end`.
+fn calls_with_action(end: &RunEnd, action: GuardrailAction) -> GuardedCalls<'_> {
     let reports = match end {
         Ok(RunOutput::Answer(answer)) => &answer.guardrails,
-        Ok(RunOutput::Suspended(_)) => return RewrittenCalls::Unknown,
+        Ok(RunOutput::Suspended(_)) => return GuardedCalls::Unknown,
         Err(error) => match &*error.kind {
             AgentErrorKind::Guardrail { reports, .. } => reports,
-            _ => return RewrittenCalls::Unknown,
+            _ => return GuardedCalls::Unknown,
         },
     };
-    let is_rewritten = |report: &&GuardrailReport| {
-        report.stage == GuardrailStage::Call && report.action == GuardrailAction::Rewrite
-    };
-    let reports = reports.iter().filter(is_rewritten);
-    RewrittenCalls::Known(reports.filter_map(|report| report.call_id.as_deref()).collect())
+    let has_action =
+        |report: &&GuardrailReport| report.stage == GuardrailStage::Call && report.action == action;
+    let reports = reports.iter().filter(has_action);
+    GuardedCalls::Known(reports.filter_map(|report| report.call_id.as_deref()).collect())
 }
 
 /// Returns `true` if a reply in `messages` has the content `output`, before its validation.
