@@ -31,7 +31,7 @@ pub use partial_json::{PartialJson, parse_partial};
 pub use reply::Reply;
 pub(crate) use step::bare_finish_schema;
 pub use text::TextReact;
-pub(crate) use thinking::join_reasoning;
+pub(crate) use thinking::{join_reasoning, split_thinking};
 pub(crate) use written_calls::{CallableNames, HeldTextParser, WrittenCalls, parse_calls};
 
 /// The tool name `finish`. Most dialects reserve this name: a call to `finish` ends the run, and

@@ -140,7 +140,8 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 impl RunAnswer {
     /// Deserializes the [value](Self::value) or the [outputs](Self::outputs) into a `T`. If there
-    /// are neither, `T` can be `String` or another type that is deserialized from the text.
+    /// are neither, `T` can be `String` or another type that is deserialized from the text. A float
+    /// without a fraction, such as `3.0`, is accepted as an integer, as in JSON Schema.
     ///
     /// # Errors
     ///
@@ -155,6 +156,9 @@ impl RunAnswer {
             return Ok(text);
         }
         let output = self.value.clone().unwrap_or_else(|| Value::Object(self.outputs.clone()));
+        if let Ok(typed) = haft_schema::deserialize(output.clone()) {
+            return Ok(typed);
+        }
         serde_path_to_error::deserialize(output).map_err(|error| AnswerParseError {
             field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
             expected: strip_module_path(type_name::<T>()),

@@ -33,6 +33,21 @@ fn permissive_type_is_parsed_from_the_text() {
     assert_eq!(RunAnswer { outputs, ..answer }.parse::<Value>().unwrap(), json!({"n": 1}));
 }
 
+/// A float without a fraction is an integer in JSON Schema, so it is parsed as one.
+#[test]
+fn whole_floats_are_parsed_as_integers() {
+    let with_value = |value| RunAnswer { value: Some(value), ..answer("") };
+    assert_eq!(with_value(json!(42.0)).parse::<i64>().unwrap(), 42);
+    assert_eq!(with_value(json!([1.0, 2])).parse::<Vec<u8>>().unwrap(), [1, 2]);
+    let thousand: Value = serde_json::from_str("1e3").unwrap();
+    assert_eq!(with_value(thousand).parse::<u64>().unwrap(), 1000);
+    assert_eq!(with_value(json!(42.0)).parse::<Value>().unwrap(), json!(42.0));
+    assert!(with_value(json!(42.5)).parse::<i64>().is_err());
+    let outputs = Map::from_iter([("n".to_owned(), json!(7.0))]);
+    let parsed = RunAnswer { outputs, ..answer("") }.parse::<std::collections::HashMap<String, i64>>();
+    assert_eq!(parsed.unwrap()["n"], 7);
+}
+
 /// The error contains the name of the requested type. Its type arguments are complete.
 #[tokio::test]
 async fn parse_error_names_a_generic_type() {

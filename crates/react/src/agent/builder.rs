@@ -310,7 +310,7 @@ impl ReactAgentBuilder {
     ///
     /// `T` can be any type with a schema, such as a struct, `i64`, `Vec<T>`, `Option<T>` or an
     /// enum. For a type that is not an object, the model writes the value as the member `response`
-    /// of an object. With `String`, the answer is plain text: the model may answer without a call.
+    /// of an object. With `String`, the answer is plain text: the model answers without a call.
     ///
     /// # Examples
     ///

@@ -10,7 +10,7 @@ pub(super) const REASONING_SEPARATOR: &str = "\n\n";
 /// Splits `text`, a complete reply, into its reasoning and the rest. The reasoning is a leading
 /// `<think>` block, or the leading `analysis` messages of Harmony. If it is not closed, the rest is
 /// empty.
-pub(super) fn split_thinking(text: &str) -> ThinkSplit {
+pub(crate) fn split_thinking(text: &str) -> ThinkSplit {
     let mut parser = ThinkTagParser::default();
     let mut split = parser.push(text.to_owned());
     let end = parser.finish();

@@ -2,7 +2,7 @@
 
 use haft_core::{
     Message,
-    agent::{AgentErrorKind, GuardrailReport, StopReason},
+    agent::{AgentErrorKind, GuardrailAction, GuardrailReport, StopReason},
     call::BoxError,
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -135,7 +135,7 @@ impl Run {
         match checked {
             Ok(mut changed) => {
                 let reports = std::mem::take(&mut changed.guardrails);
-                let output = self.check_changed_output(output, changed).map_err(failed)?;
+                let output = self.check_changed_output(output, changed, &reports)?;
                 self.record_guardrails(reports);
                 self.accept_output(output);
                 Ok(())
@@ -180,7 +180,12 @@ impl Run {
     /// the stop reason of `output`. Fails if the structured data was changed and does not fit the
     /// declared schema. Without a declared schema, only the output of a stop tool can have
     /// structured data.
-    fn check_changed_output(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
+    fn check_changed_output(
+        &self,
+        output: &Output,
+        mut changed: Output,
+        reports: &[GuardrailReport],
+    ) -> Result<Output, AgentErrorKind> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs && changed.value == output.value {
             return Ok(changed);
@@ -189,12 +194,14 @@ impl Run {
         let outputs = config.join_outputs(changed.value.clone(), changed.outputs.clone());
         match &config.outputs {
             Some(schema) => {
-                schema
-                    .validate(&outputs)
-                    .map_err(|violations| format!("the outputs do not fit: {violations}"))?;
+                schema.validate(&outputs).map_err(|violations| {
+                    invalid_change(&format!("the outputs do not fit: {violations}"), reports)
+                })?;
             }
             None if output.stop_reason == StopReason::Tool => {}
-            None => return Err("there are outputs now, and none were declared".into()),
+            None => {
+                return Err(invalid_change("there are outputs now, and none were declared", reports));
+            }
         }
         if changed.text == output.text {
             changed.text = changed.value.as_ref().map_or_else(|| outputs.to_string(), value_text);
@@ -220,6 +227,19 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// Converts the failure of a validation to the error of the run. A cancelled guardrail has not
 /// failed.
+/// Returns the error for an output that a hook changed, with its `problem`. `reports` contains the
+/// answer guardrails that worked after the output validators. If one of them rewrote the output,
+/// the error contains its name.
+fn invalid_change(problem: &str, reports: &[GuardrailReport]) -> AgentErrorKind {
+    let rewrite = reports.iter().rfind(|report| report.action == GuardrailAction::Rewrite);
+    failed(match rewrite {
+        Some(GuardrailReport { guardrail, .. }) => {
+            GuardrailFailure { guardrail: guardrail.clone(), source: problem.into() }.into()
+        }
+        None => problem.into(),
+    })
+}
+
 fn failed(source: BoxError) -> AgentErrorKind {
     if let Some(AgentErrorKind::Cancelled) = source.downcast_ref() {
         return AgentErrorKind::Cancelled;

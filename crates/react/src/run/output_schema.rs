@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::RunConfig;
 
 /// The property of the wrapper object that contains an output that is not an object.
-const RESPONSE: &str = "response";
+pub(super) const RESPONSE: &str = "response";
 
 /// The maximum number of nested references and alternatives that [`is_object`] follows. A deeper
 /// schema is wrapped.

@@ -9,8 +9,8 @@ use haft_core::{
 };
 use serde_json::{Map, Value};
 
-use super::RunConfig;
-use crate::dialect::{find_json_object, strip_fence};
+use super::{RunConfig, output_schema::RESPONSE};
+use crate::dialect::{find_json_object, split_thinking, strip_fence};
 
 /// Normalizes `content`, the arguments of a call to `finish` that is followed by an extraction of
 /// the outputs. Arguments without a value become `{}`. A string becomes the JSON object that it
@@ -29,14 +29,14 @@ pub(super) fn finish_arguments(content: Vec<Content>) -> Vec<Content> {
 }
 
 /// Parses `content`, an answer of the model, as a JSON object, repairs common mistakes, and
-/// validates the object against `schema`, the outputs of `config`. The error text is sent to the
-/// model.
+/// validates the object against `schema`, the outputs of `config`. Reasoning before the answer, in
+/// a `<think>` block, is ignored. The error text is sent to the model.
 pub(super) fn parse_answer(
     config: &RunConfig,
     schema: &Schema,
     content: &[Content],
 ) -> Result<Value, String> {
-    let text = || content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
+    let text = || split_thinking(&content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n")).text;
     let value = match (content, &config.output_property) {
         ([Content::Json { value }], _) => Ok(value.clone()),
         (_, None) => find_json_object(&text(), |_| true).map(Value::Object).ok_or_else(String::new),
@@ -52,9 +52,19 @@ pub(super) fn parse_answer(
     let Ok(value) = value else {
         return Err(format!("The answer must be one JSON object of this schema: {}", schema.as_value()));
     };
-    repaired(schema, value).map_err(|violations| {
-        format!("The answer does not have the form that it must have:\n{violations}\nGive it again.")
+    let inner = unwrapped(config, &value).cloned();
+    repaired(schema, value).or_else(|violations| {
+        inner.and_then(|inner| repaired(schema, inner).ok()).ok_or_else(|| {
+            format!("The answer does not have the form that it must have:\n{violations}\nGive it again.")
+        })
     })
+}
+
+/// Returns the object in `value` if the single member of `value` is an object with the name
+/// [`RESPONSE`]. Models copy this wrapper from earlier answers that are not objects.
+fn unwrapped<'v>(config: &RunConfig, value: &'v Value) -> Option<&'v Value> {
+    let members = value.as_object().filter(|it| config.output_property.is_none() && it.len() == 1)?;
+    members.get(RESPONSE).filter(|inner| inner.is_object())
 }
 
 /// Repairs and validates `value`. The error is the list of violations.

@@ -582,7 +582,8 @@ async fn structured_answers_are_checked() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { .. }), "{error:?}");
+    let AgentErrorKind::HookFailed { hook, source } = &*error.kind else { panic!("{error:?}") };
+    assert_eq!((*hook, source.to_string().as_str()), ("answer guardrail", r#"in the guardrail "sum""#));
     let blocked = run(|_| Ruling::block("No.")).await.unwrap().into_answer().unwrap();
     assert_eq!((blocked.text.as_str(), blocked.outputs.len()), ("No.", 0));
 }

@@ -132,6 +132,32 @@ async fn mistakes_around_the_value_are_repaired() {
     assert_eq!(answer_of::<Shape>("native", "point").await, Shape::Point);
 }
 
+/// Behaviour C112: reasoning before an output that is written as text is not the output.
+#[tokio::test]
+async fn reasoning_before_the_value_is_ignored() {
+    let draft = "<think>{\"name\": \"Draft\", \"age\": 1} or so.</think>\n";
+    let reply = format!("{draft}{}", r#"{"name": "Ada", "age": 36}"#);
+    assert_eq!(answer_of::<Person>("native", &reply).await, ada());
+    assert_eq!(answer_of::<Vec<i64>>("native", "<think>Hm: [3]</think>[1, 2]").await, [1, 2]);
+    assert_eq!(answer_of::<i64>("native", "<think>41?</think>\n42").await, 42);
+}
+
+/// Behaviour C112: the wrapper of other types around an object is removed, unless the object
+/// declares the property.
+#[tokio::test]
+async fn wrapper_around_an_object_is_removed() {
+    check::<Person>(json!({"response": {"name": "Ada", "age": 36}}), ada()).await;
+    let map: std::collections::BTreeMap<String, i64> = [("response".to_owned(), 1)].into();
+    check(json!({"response": 1}), map).await;
+}
+
+/// Behaviour C112: a float without a fraction is an integer.
+#[tokio::test]
+async fn whole_float_is_an_integer() {
+    check::<i64>(json!({"response": 42.0}), 42).await;
+    check::<Person>(json!({"name": "Ada", "age": 36.0}), ada()).await;
+}
+
 async fn answer_of<T: JsonSchema + DeserializeOwned>(dialect: &str, reply: &str) -> T {
     let agent = ReactAgent::builder(ScriptedModel::new().reply_text(reply)).output::<T>();
     let agent = with_dialect(agent, dialect).build().unwrap();
