@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::ModelProgressBar;
 #[cfg(feature = "download")]
 use crate::OpenError;
+use crate::engine::{EngineOptions, Reading};
 #[cfg(feature = "download")]
 use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, model_file_from_env};
-use crate::{LoadError, LocalModel, PromptProfile};
+use crate::{LoadError, LocalModel, PrefixCache, PromptProfile};
 
 /// A builder that opens a [`LocalModel`] with options, such as a progress observer or a prompt
 /// profile.
@@ -36,6 +37,8 @@ use crate::{LoadError, LocalModel, PromptProfile};
 pub struct LocalModelBuilder {
     profile: Option<PromptProfile>,
     observer: Option<Observer>,
+    prefix_cache: Option<Option<PrefixCache>>,
+    conversation_memory: Option<usize>,
     #[cfg(feature = "progress")]
     progress: Option<ModelProgressBar>,
     #[cfg(feature = "download")]
@@ -46,7 +49,10 @@ pub struct LocalModelBuilder {
 
 type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 
-/// An event during the download or the loading of a model.
+/// The default of [`LocalModelBuilder::conversation_memory`], in bytes.
+const DEFAULT_CONVERSATION_MEMORY: usize = 256 << 20;
+
+/// An event during the download, the loading or the use of a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
@@ -59,6 +65,16 @@ pub enum ModelEvent<'a> {
         file: &'a Path,
         /// The fraction of the weights loaded so far, from 0 to 1.
         fraction: f32,
+    },
+    /// A long prompt is being evaluated.
+    ///
+    /// This event is emitted only if at least 256 tokens of the prompt are new, before the first and
+    /// after each forward pass. If the request is cancelled, no event with `done == total` follows.
+    Reading {
+        /// The number of new tokens evaluated so far.
+        done: usize,
+        /// The number of new tokens of the prompt. Tokens from a cache are not counted.
+        total: usize,
     },
 }
 
@@ -77,12 +93,35 @@ impl LocalModelBuilder {
         self
     }
 
-    /// Sets a callback for the events during downloading and loading.
+    /// Sets a callback for the events during downloading and loading, and while a long prompt is
+    /// read.
     ///
-    /// The callback must not block: it is called on the async runtime during the download, and on
-    /// the thread of the model during loading.
+    /// The callback must not block: it is called on the async runtime during the download, and
+    /// otherwise on the thread of the model.
     pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Sets the folder for the evaluated instructions and tool lists. `None` disables the prefix
+    /// cache on disk.
+    ///
+    /// By default, [`download`](Self::download) and [`open_default`](Self::open_default) use
+    /// [`PrefixCache::new`], and [`open`](Self::open) writes nothing to disk.
+    pub fn prefix_cache(mut self, cache: impl Into<Option<PrefixCache>>) -> Self {
+        self.prefix_cache = Some(cache.into());
+        self
+    }
+
+    /// Sets the maximum memory for conversations other than the current one, in bytes. Their keys
+    /// and values are kept, so that conversations can take turns without evaluating their prompts
+    /// again. The memory is allocated when a request begins with other tokens than the previous
+    /// request. With 0, only the current conversation is kept.
+    ///
+    /// The default is 256 MiB: about 10,000 tokens of a model with half a billion parameters, and
+    /// 4,600 of one with 1.5 billion.
+    pub fn conversation_memory(mut self, bytes: usize) -> Self {
+        self.conversation_memory = Some(bytes);
         self
     }
 
@@ -116,7 +155,13 @@ impl LocalModelBuilder {
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
         let progress = move |fraction| observer.emit(&ModelEvent::Loading { file: &file, fraction });
-        let model = LocalModel::start(path.as_ref(), self.profile.clone(), progress).await;
+        let observer = self.clone();
+        let options = EngineOptions {
+            prefix_cache: self.prefix_cache.clone().flatten(),
+            memory_bytes: self.conversation_memory.unwrap_or(DEFAULT_CONVERSATION_MEMORY),
+            report_reading: Box::new(move |reading| observer.report_reading(reading)),
+        };
+        let model = LocalModel::start(path.as_ref(), self.profile.clone(), options, progress).await;
         #[cfg(feature = "progress")]
         if let Some(bar) = &self.progress {
             bar.finish();
@@ -143,7 +188,7 @@ impl LocalModelBuilder {
             bar.finish();
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::for_model(model));
-        self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
+        self.prompt_profile(profile).with_default_prefix_cache().open(pulled?).await.map_err(|error| {
             // The file was verified after its download. A disk error may have damaged it since then
             // without changing its modification time, so the next pull must verify it again.
             store.invalidate(model);
@@ -162,8 +207,28 @@ impl LocalModelBuilder {
     #[cfg(feature = "download")]
     pub async fn open_default(self) -> Result<LocalModel, OpenError> {
         match model_file_from_env() {
-            Some(file) => self.open(file).await.map_err(OpenError::ConfiguredFile),
+            Some(file) => {
+                self.with_default_prefix_cache().open(file).await.map_err(OpenError::ConfiguredFile)
+            }
             None => self.download(KnownModel::default_model().name).await,
+        }
+    }
+
+    /// Sets the prefix cache of the user, unless the option is set.
+    #[cfg(feature = "download")]
+    fn with_default_prefix_cache(mut self) -> Self {
+        // A user without a home folder has no prefix cache.
+        self.prefix_cache.get_or_insert_with(|| PrefixCache::new().ok());
+        self
+    }
+
+    fn report_reading(&self, reading: Reading) {
+        #[cfg(feature = "progress")]
+        if let (Reading::Aborted, Some(bar)) = (reading, &self.progress) {
+            bar.finish();
+        }
+        if let Reading::Progress { done, total } = reading {
+            self.emit(&ModelEvent::Reading { done, total });
         }
     }
 
@@ -182,6 +247,8 @@ impl fmt::Debug for LocalModelBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = f.debug_struct("LocalModelBuilder");
         builder.field("prompt_profile", &self.profile);
+        builder.field("prefix_cache", &self.prefix_cache);
+        builder.field("conversation_memory", &self.conversation_memory);
         #[cfg(feature = "download")]
         builder.field("store", &self.store).field("downloader", &self.downloader);
         builder.finish_non_exhaustive()

@@ -4,6 +4,7 @@
 mod close_grammar;
 mod json_state;
 mod number_length;
+mod prefix_reuse;
 mod stray_space;
 
 use std::path::Path;
@@ -17,13 +18,17 @@ use crate::LoadError;
 use crate::constraint::{Constraint, GrammarCompiler};
 use crate::gguf::Gguf;
 use crate::network::Network;
+use crate::prefix_cache::{MemoryBlocks, PrefixCache, PrefixFolder};
 use crate::sampler::Sampler;
+use crate::store::fingerprint;
 use crate::template::{CallFormat, Template, Turn};
 use crate::tokenizer::Tokenizer;
 
 /// The maximum number of tokens in one forward pass of the network. A request can be cancelled
 /// between two passes.
 const MAX_EVALUATION_TOKENS: usize = 64;
+/// The minimum number of new prompt tokens for reports of the progress.
+const MIN_REPORTED_TOKENS: usize = 256;
 
 /// A loaded model with its tokenizer, chat template and key-value cache.
 pub(crate) struct Engine {
@@ -33,6 +38,35 @@ pub(crate) struct Engine {
     grammars: GrammarCompiler,
     /// The tokens whose keys and values are in the key-value cache of `network`, in order.
     cached_tokens: Vec<u32>,
+    /// The conversations that were removed from the key-value cache.
+    memory: MemoryBlocks,
+    /// The prefixes on disk, if the prefix cache is enabled.
+    folder: Option<PrefixFolder>,
+    /// The number of prompt tokens that were evaluated since the last call of
+    /// [`store_prefix`](Self::store_prefix).
+    evaluated_tokens: usize,
+    report_reading: ReadingObserver,
+}
+
+/// A callback for the progress in a long prompt.
+pub(crate) type ReadingObserver = Box<dyn Fn(Reading) + Send>;
+
+/// The progress in a prompt with at least [`MIN_REPORTED_TOKENS`] new tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// `done` of `total` new tokens were evaluated.
+    Progress { done: usize, total: usize },
+    /// The request was cancelled or failed before all tokens were evaluated.
+    Aborted,
+}
+
+/// The options of an [`Engine`].
+pub(crate) struct EngineOptions {
+    /// The prefix cache on disk. `None` disables it.
+    pub(crate) prefix_cache: Option<PrefixCache>,
+    /// The maximum size of the conversations in memory, in bytes.
+    pub(crate) memory_bytes: usize,
+    pub(crate) report_reading: ReadingObserver,
 }
 
 /// The parameters of [`Engine::generate`]: constraint, sampling and limits.
@@ -111,7 +145,11 @@ pub(crate) enum EngineError {
 impl Engine {
     /// Loads the model from the GGUF file at `path`. Calls `progress` with the fraction of the
     /// weights loaded so far, from 0 to 1.
-    pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
+    pub(crate) fn load(
+        path: &Path,
+        options: EngineOptions,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
         let tokenizer = Tokenizer::read(&mut gguf)?;
@@ -119,7 +157,23 @@ impl Engine {
         let grammars =
             GrammarCompiler::new(&tokenizer).map_err(|reason| LoadError::InvalidTokenizer { reason })?;
         let network = Network::load(&mut gguf, tokenizer.vocabulary_size(), progress)?;
-        Ok(Self { network, tokenizer, template, grammars, cached_tokens: Vec::new() })
+        // Without a fingerprint, the file has just become unreadable, and nothing is stored.
+        let model = fingerprint(path).ok();
+        let folder = options
+            .prefix_cache
+            .zip(model)
+            .and_then(|(cache, model)| PrefixFolder::new(cache, model, network.cache_bytes_per_token()));
+        Ok(Self {
+            network,
+            tokenizer,
+            template,
+            grammars,
+            cached_tokens: Vec::new(),
+            memory: MemoryBlocks::new(options.memory_bytes),
+            folder,
+            evaluated_tokens: 0,
+            report_reading: options.report_reading,
+        })
     }
 
     /// Returns the size of the context window in tokens.
@@ -165,7 +219,7 @@ impl Engine {
             return Err(EngineError::PromptTooLong { needed: prompt.len(), context });
         }
         let limit = job.max_tokens.min(context - prompt.len());
-        let cached = self.truncate_to_common_prefix(prompt);
+        let cached = self.reuse_prefix(prompt);
         let _span = debug_span!("write", prompt = prompt.len(), cached).entered();
         let mut pending = prompt.get(cached..).unwrap_or_default().to_vec();
         let mut written = GeneratedTokens { cached_tokens: cached, ..GeneratedTokens::default() };
@@ -206,23 +260,6 @@ impl Engine {
         Ok(written)
     }
 
-    /// Clears the key-value cache, which may be inconsistent after a panic.
-    pub(crate) fn clear_cache(&mut self) {
-        self.cached_tokens.clear();
-        self.network.truncate_cache(0);
-    }
-
-    /// Truncates the key-value cache to the prefix that it shares with `prompt`. Returns the number
-    /// of tokens in this prefix. The prefix never includes the last token of `prompt`, because its
-    /// logits are needed and are not cached.
-    fn truncate_to_common_prefix(&mut self, prompt: &[u32]) -> usize {
-        let common = self.cached_tokens.iter().zip(prompt).take_while(|(cached, new)| cached == new).count();
-        let length = common.min(prompt.len().saturating_sub(1));
-        self.cached_tokens.truncate(length);
-        self.network.truncate_cache(length);
-        length
-    }
-
     /// Evaluates the tokens in `pending` and clears `pending`. Returns the logits that follow the
     /// last token.
     fn evaluate(
@@ -230,16 +267,39 @@ impl Engine {
         pending: &mut Vec<u32>,
         listener: TokenListener<'_>,
     ) -> Result<Vec<f32>, EngineError> {
+        let total = pending.len();
+        let evaluated = self.evaluate_pieces(pending, listener);
+        if evaluated.is_err() && total >= MIN_REPORTED_TOKENS {
+            (self.report_reading)(Reading::Aborted);
+        }
+        pending.clear();
+        evaluated
+    }
+
+    fn evaluate_pieces(
+        &mut self,
+        tokens: &[u32],
+        listener: TokenListener<'_>,
+    ) -> Result<Vec<f32>, EngineError> {
+        let (mut done, total) = (0, tokens.len());
+        let report = |engine: &Self, done| {
+            if total >= MIN_REPORTED_TOKENS {
+                (engine.report_reading)(Reading::Progress { done, total });
+            }
+        };
         let mut logits = Vec::new();
-        for piece in pending.chunks(MAX_EVALUATION_TOKENS) {
+        report(self, 0);
+        for piece in tokens.chunks(MAX_EVALUATION_TOKENS) {
             if listener(&[]) == NextAction::Cancel {
                 return Err(EngineError::Dropped);
             }
             let _span = trace_span!("evaluate", tokens = piece.len()).entered();
             logits = self.network.forward(piece)?;
             self.cached_tokens.extend(piece);
+            self.evaluated_tokens += piece.len();
+            done += piece.len();
+            report(self, done);
         }
-        pending.clear();
         Ok(logits)
     }
 

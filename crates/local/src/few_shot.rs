@@ -40,16 +40,34 @@ pub(crate) fn respond(
     request: &ChatRequest,
     event_sender: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
+    let (dialogue, prompt) = render_prompt(engine, profile, request)?;
+    let stage = if dialogue.results.is_empty() { Stage::AfterQuestion } else { Stage::AfterResults };
+    let question = OpenQuestion::new(&dialogue.question);
+    let writer = ReplyWriter::new(engine, request, event_sender, prompt);
+    ExampleReply { writer, profile, results: dialogue.results }.write_reply(stage, question)
+}
+
+/// Encodes the prompt for `request`.
+pub(crate) fn encode_prompt(
+    engine: &Engine,
+    profile: &ExampleProfile,
+    request: &ChatRequest,
+) -> Result<Vec<u32>, EngineError> {
+    render_prompt(engine, profile, request).map(|(_, prompt)| prompt)
+}
+
+fn render_prompt(
+    engine: &Engine,
+    profile: &ExampleProfile,
+    request: &ChatRequest,
+) -> Result<(Dialogue, Vec<u32>), EngineError> {
     let mut dialogue = Dialogue::new(request, (profile.demonstration)());
     let mut prompt = engine.encode_prompt(&dialogue.turns)?;
     if prompt.len() + MIN_REPLY_TOKENS > engine.context_length() {
         dialogue.drop_demonstration();
         prompt = engine.encode_prompt(&dialogue.turns)?;
     }
-    let stage = if dialogue.results.is_empty() { Stage::AfterQuestion } else { Stage::AfterResults };
-    let question = OpenQuestion::new(&dialogue.question);
-    let writer = ReplyWriter::new(engine, request, event_sender, prompt);
-    ExampleReply { writer, profile, results: dialogue.results }.write_reply(stage, question)
+    Ok((dialogue, prompt))
 }
 
 struct ExampleReply<'a> {

@@ -10,6 +10,7 @@ mod gguf;
 mod grammar_schema;
 mod model;
 mod network;
+mod prefix_cache;
 mod profile;
 #[cfg(feature = "progress")]
 mod progress;
@@ -25,9 +26,15 @@ pub use error::LoadError;
 #[cfg(feature = "download")]
 pub use error::OpenError;
 pub use model::LocalModel;
+pub use prefix_cache::PrefixCache;
 pub use profile::PromptProfile;
 #[cfg(feature = "progress")]
 pub use progress::ModelProgressBar;
 #[cfg(feature = "download")]
 pub use store::{Downloader, PullError, PullEvent, PullSourceError};
 pub use store::{HubFile, KnownModel, ModelStore, NoHomeFolder, model_file_from_env};
+
+/// Returns the number of tokens at the beginning that `left` and `right` have in common.
+fn common_prefix_length(left: &[u32], right: &[u32]) -> usize {
+    left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}

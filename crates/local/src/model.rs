@@ -12,6 +12,9 @@ use haft_core::{
 
 #[cfg(feature = "download")]
 use crate::OpenError;
+#[cfg(doc)]
+use crate::PrefixCache;
+use crate::engine::EngineOptions;
 use crate::worker::{Worker, worker_stopped};
 use crate::{LoadError, LocalModelBuilder, PromptProfile};
 
@@ -20,9 +23,23 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// The model runs on its own thread and processes one request at a time. Clones of an
 /// `Arc<LocalModel>` share the thread. A tokio runtime is needed only for downloads.
 ///
+/// # Queue
+///
+/// Requests are processed in the order of arrival. A request does not name its caller, so this is
+/// the fair order: each step of an agent is a request of its own, and agents that share a model take
+/// turns after every step. At most 16 requests are queued. Further callers wait, in the order of
+/// arrival. Dropping a queued request removes it from the queue, and dropping the request in
+/// progress cancels it before its next token.
+///
+/// # Cached prefixes
+///
 /// The keys and values of evaluated tokens are cached. Tokens at the beginning of a request are not
-/// evaluated again if the previous request began with the same tokens. Each step of an agent
-/// therefore costs only its new tokens.
+/// evaluated again if an earlier request began with the same tokens. Each step of an agent therefore
+/// costs only its new tokens, also if several conversations take turns
+/// ([`conversation_memory`](LocalModelBuilder::conversation_memory)). A [`PrefixCache`] keeps the
+/// instructions and the tool list on disk for the next start of the program.
+/// [`Usage::cached_input_tokens`](haft_core::usage::Usage::cached_input_tokens) counts the tokens
+/// that were not evaluated.
 ///
 /// Tool calls and JSON replies are decoded under a grammar that is derived from their schema. The
 /// result is validated against the schema, so an invalid call is never returned. The
@@ -111,9 +128,10 @@ impl LocalModel {
     pub(crate) async fn start(
         path: &Path,
         profile: Option<PromptProfile>,
+        options: EngineOptions,
         progress: impl FnMut(f32) + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let worker = Worker::start(path.to_owned(), profile, progress).await?;
+        let worker = Worker::start(path.to_owned(), profile, options, progress).await?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let profile =
             ModelProfile { context_window: Some(worker.context() as u64), ..ModelProfile::new(name) };

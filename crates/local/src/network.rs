@@ -11,7 +11,9 @@ mod layer;
 mod rotary;
 mod weight;
 
-use candle_core::{Device, IndexOp, Result, Tensor};
+use std::ops::Range;
+
+use candle_core::{Device, IndexOp, Result, Tensor, bail};
 use tracing::debug;
 
 use self::config::Config;
@@ -88,6 +90,41 @@ impl Network {
     /// Removes all but the first `keep` tokens from the key-value cache.
     pub(crate) fn truncate_cache(&mut self, keep: usize) {
         self.cached = self.cached.min(keep);
+    }
+
+    /// Returns the keys and values of the cached tokens in `range` as bytes, for
+    /// [`import_cache`](Self::import_cache). The size is a multiple of
+    /// [`cache_bytes_per_token`](Self::cache_bytes_per_token).
+    pub(crate) fn export_cache(&self, range: Range<usize>) -> Result<Vec<u8>> {
+        if range.end > self.cached {
+            bail!("{} of {} tokens cannot be exported", range.end, self.cached);
+        }
+        let mut bytes = Vec::with_capacity(range.len() * self.cache_bytes_per_token());
+        self.caches.iter().try_for_each(|cache| cache.export(range.clone(), &mut bytes))?;
+        Ok(bytes)
+    }
+
+    /// Replaces the cached tokens from position `start` on by the tokens in `bytes`, which
+    /// [`export_cache`](Self::export_cache) of the same model returned. Fails without a change if
+    /// fewer than `start` tokens are cached or if the size of `bytes` is wrong.
+    pub(crate) fn import_cache(&mut self, start: usize, bytes: &[u8]) -> Result<()> {
+        let size = self.cache_bytes_per_token();
+        let tokens = bytes.len() / size;
+        if start > self.cached || !bytes.len().is_multiple_of(size) || start + tokens > self.context {
+            bail!("{} bytes cannot be imported at position {start}", bytes.len());
+        }
+        self.cached = start;
+        let layers = bytes.chunks(bytes.len().max(1) / self.caches.len().max(1));
+        for (cache, bytes) in self.caches.iter_mut().zip(layers) {
+            cache.import(start, tokens, bytes)?;
+        }
+        self.cached = start + tokens;
+        Ok(())
+    }
+
+    /// Returns the size of the keys and values of a token in bytes, for all layers.
+    pub(crate) fn cache_bytes_per_token(&self) -> usize {
+        self.caches.iter().map(KvCache::bytes_per_token).sum::<usize>().max(1)
     }
 
     /// Evaluates `tokens`, appends their keys and values to the cache, and returns the logits after

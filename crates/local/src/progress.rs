@@ -10,12 +10,14 @@ use crate::{ModelEvent, PullEvent};
 const FETCHING_TEMPLATE: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
+const READING: &str = "{msg} {wide_bar} {pos} of {len} tokens";
 
 /// A progress bar on standard error. If standard error is not a terminal, lines are printed
-/// instead: one line at the start of each phase, and one line per 10 % of the download.
+/// instead: one line at the start of each phase, one line per 10 % of the download, and one line per
+/// 20 % of a long prompt.
 ///
 /// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows
-/// this bar while a model is opened.
+/// this bar while a model is opened, and while it reads a prompt with at least 256 new tokens.
 ///
 /// # Examples
 ///
@@ -49,6 +51,7 @@ impl ModelProgressBar {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
             ModelEvent::Loading { fraction, .. } => self.on_load_progress(*fraction),
+            ModelEvent::Reading { done, total } => self.on_read_progress(*done, *total),
         }
     }
 
@@ -74,6 +77,24 @@ impl ModelProgressBar {
         self.0.set_position((fraction * 100.0) as u64);
     }
 
+    /// Sets the bar to `done` of `total` new tokens of a prompt. Removes the bar if all tokens were
+    /// evaluated.
+    pub fn on_read_progress(&self, done: usize, total: usize) {
+        let (done, total) = (done as u64, total as u64);
+        if done == 0 {
+            self.begin(READING, "reading the prompt".to_owned());
+        }
+        let before = tenths(self.0.position(), total);
+        self.0.set_length(total);
+        self.0.set_position(done);
+        if self.0.is_hidden() && tenths(done, total) / 2 > before / 2 {
+            self.print_line(&format!("  {done} of {total} tokens"));
+        }
+        if done >= total {
+            self.finish();
+        }
+    }
+
     /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
@@ -92,8 +113,7 @@ impl ModelProgressBar {
     }
 
     fn show_received(&self, bytes: u64, total: u64) {
-        let tenths = |bytes: u64| bytes.saturating_mul(10).checked_div(total).unwrap_or_default();
-        let (before, now) = (tenths(self.0.position()), tenths(bytes));
+        let (before, now) = (tenths(self.0.position(), total), tenths(bytes, total));
         self.0.set_length(total);
         self.0.set_position(bytes);
         if self.0.is_hidden() && now > before {
@@ -108,4 +128,9 @@ impl ModelProgressBar {
             let _ = writeln!(std::io::stderr(), "{line}");
         });
     }
+}
+
+/// Returns how many tenths of `total` are in `part`, rounded down.
+fn tenths(part: u64, total: u64) -> u64 {
+    part.saturating_mul(10).checked_div(total).unwrap_or_default()
 }

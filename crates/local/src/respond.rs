@@ -7,6 +7,7 @@
 mod constrained_json;
 mod event_sender;
 mod prose;
+mod repeated_prefix;
 mod template_calls;
 
 use haft_core::{
@@ -19,6 +20,7 @@ use tracing::info_span;
 
 pub(crate) use self::event_sender::{EventReceiver, EventSender, call_id};
 pub(crate) use self::prose::ProseDecoder;
+pub(crate) use self::repeated_prefix::encode_with_other_question;
 use crate::constraint::Constraint;
 use crate::engine::{Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
 use crate::profile::{PromptProfile, PromptStrategy};
@@ -48,6 +50,21 @@ pub(crate) fn respond(
     match &profile.0 {
         PromptStrategy::Template => template_calls::respond(engine, request, event_sender),
         PromptStrategy::Examples(profile) => few_shot::respond(engine, profile, request, event_sender),
+    }
+}
+
+/// Encodes the prompt of `request`, as [`respond`] does.
+fn encode_prompt(
+    engine: &Engine,
+    profile: &PromptProfile,
+    request: &ChatRequest,
+) -> Result<Vec<u32>, EngineError> {
+    if !conversation::has_tools_or_results(request) {
+        return engine.encode_prompt(&conversation::without_tools(request));
+    }
+    match &profile.0 {
+        PromptStrategy::Template => template_calls::encode_prompt(engine, request),
+        PromptStrategy::Examples(profile) => few_shot::encode_prompt(engine, profile, request),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod digest;
+mod fingerprint;
 #[cfg(feature = "download")]
 mod pull;
 mod stamp;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy as _;
 
 pub use self::catalogue::{HubFile, KnownModel};
+pub(crate) use self::fingerprint::fingerprint;
 #[cfg(feature = "download")]
 pub use self::pull::{Downloader, PullError, PullEvent, PullSourceError};
 use self::stamp::VerificationStamp;
@@ -36,7 +38,7 @@ pub struct ModelStore {
     folder: PathBuf,
 }
 
-/// The error for a missing model folder: neither `HAFT_CACHE` nor a home folder is set.
+/// The error for a missing cache folder: neither `HAFT_CACHE` nor a home folder is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no home folder for models: set HOME or HAFT_CACHE, or set HAFT_MODEL to an existing GGUF file"
@@ -52,11 +54,7 @@ impl ModelStore {
     ///
     /// Fails if the user has no home folder and `HAFT_CACHE` is unset or empty.
     pub fn new() -> Result<Self, NoHomeFolder> {
-        let cache = match env::var_os("HAFT_CACHE").filter(|folder| !folder.is_empty()) {
-            Some(folder) => PathBuf::from(folder),
-            None => etcetera::choose_base_strategy().map_err(|_| NoHomeFolder)?.cache_dir().join("haft"),
-        };
-        Ok(Self::in_folder(cache.join("models")))
+        Ok(Self::in_folder(cache_folder()?.join("models")))
     }
 
     /// Creates a store in `folder`. The first download creates the folder if it does not exist.
@@ -93,6 +91,14 @@ impl ModelStore {
         // An error is ignored. If the folder is read-only, a pull could not replace the model file
         // either.
         let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
+    }
+}
+
+/// Returns the cache folder of haft: `$HAFT_CACHE`, or `haft` in the user's cache folder.
+pub(crate) fn cache_folder() -> Result<PathBuf, NoHomeFolder> {
+    match env::var_os("HAFT_CACHE").filter(|folder| !folder.is_empty()) {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(etcetera::choose_base_strategy().map_err(|_| NoHomeFolder)?.cache_dir().join("haft")),
     }
 }
 

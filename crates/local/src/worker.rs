@@ -1,21 +1,24 @@
 //! The thread of a model.
 
+mod queue;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 
 use haft_core::model::{ChatRequest, ModelError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tracing::debug;
 
+pub(crate) use self::queue::PendingReply;
+use self::queue::Queue;
 use crate::LoadError;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineOptions};
 use crate::profile::PromptProfile;
-use crate::respond::{EventReceiver, EventSender, respond};
+use crate::respond::{EventSender, encode_with_other_question, respond};
 use crate::store::identify_model;
 
-/// The maximum number of queued requests. [`Worker::submit`] waits while the queue is full.
-const QUEUE_CAPACITY: usize = 16;
 /// The stack size of the model thread in bytes. The size is large because the grammar and schema
 /// libraries are recursive. Memory is allocated only for the used part of the stack.
 const STACK_BYTES: usize = 64 << 20;
@@ -23,11 +26,12 @@ const STACK_BYTES: usize = 64 << 20;
 /// A handle to the thread of a model. After the handle is dropped, the thread processes the queued
 /// requests and ends.
 pub(crate) struct Worker {
-    queue: mpsc::Sender<QueuedRequest>,
+    queue: Arc<Queue<QueuedRequest>>,
     context: usize,
 }
 
-struct QueuedRequest {
+/// A request that waits for the thread of the model.
+pub(crate) struct QueuedRequest {
     request: ChatRequest,
     events: EventSender,
 }
@@ -40,11 +44,13 @@ impl Worker {
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,
+        options: EngineOptions,
         mut progress: impl FnMut(f32) + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let queue = Arc::new(Queue::new());
+        let requests = queue.receiver();
         let (loaded, loading) = oneshot::channel();
-        let run = move || match Engine::load(&path, &mut progress) {
+        let run = move || match Engine::load(&path, options, &mut progress) {
             Ok(engine) => {
                 let profile = profile.unwrap_or_else(|| {
                     identify_model(&path).map_or(PromptProfile::template(), PromptProfile::for_model)
@@ -52,7 +58,7 @@ impl Worker {
                 debug!(?profile, "loaded");
                 drop(progress);
                 if loaded.send(Ok(engine.context_length())).is_ok() {
-                    serve(engine, &profile, queue);
+                    serve(engine, &profile, &requests);
                 }
             }
             Err(error) => drop(loaded.send(Err(error))),
@@ -60,7 +66,7 @@ impl Worker {
         let thread = thread::Builder::new().name("haft-local".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(run).map_err(|source| LoadError::ThreadNotSpawned { source })?;
         let context = loading.await.unwrap_or(Err(LoadError::Crashed))?;
-        Ok(Self { queue: sender, context })
+        Ok(Self { queue, context })
     }
 
     /// Returns the size of the context window in tokens.
@@ -68,13 +74,19 @@ impl Worker {
         self.context
     }
 
-    /// Queues `request` and returns the receiver of its events. Dropping the receiver cancels the
-    /// request.
-    pub(crate) async fn submit(&self, request: ChatRequest) -> Result<EventReceiver, ModelError> {
+    /// Queues `request` and returns its pending reply. Waits while the queue is full. Dropping the
+    /// pending reply cancels the request.
+    pub(crate) async fn submit(&self, request: ChatRequest) -> Result<PendingReply, ModelError> {
         let (sender, events) = EventSender::new(self.context);
         let request = QueuedRequest { request, events: sender };
-        self.queue.send(request).await.map_err(|_| worker_stopped())?;
-        Ok(events)
+        let ticket = self.queue.push(request).await.ok_or_else(worker_stopped)?;
+        Ok(PendingReply::new(events, ticket))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
@@ -84,15 +96,29 @@ pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
-fn serve(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
-    while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
+fn serve(mut engine: Engine, profile: &PromptProfile, requests: &queue::Receiver<QueuedRequest>) {
+    while let Some(QueuedRequest { request, events }) = requests.pop() {
         // A panic in a dependency fails only this request. The key-value cache is cleared, because
         // the panic may have left it inconsistent.
-        let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
+        let reply = catch_unwind(AssertUnwindSafe(|| {
+            let reply = respond(&mut engine, profile, &request, &events);
+            store_prefix(&mut engine, profile, &request);
+            reply
+        }));
         let reply = reply.unwrap_or_else(|_| {
             engine.clear_cache();
             Err(ModelError::Failed { message: "the model crashed on this request".to_owned(), source: None })
         });
         events.finish(reply);
+    }
+}
+
+/// Stores the instructions and tools of `request` in the prefix cache, if many of their tokens were
+/// evaluated. All text of the reply has been sent. The end of the reply is sent afterwards, because
+/// a program may exit when it receives the end.
+fn store_prefix(engine: &mut Engine, profile: &PromptProfile, request: &ChatRequest) {
+    if engine.has_prefix_to_store() {
+        let prompt = encode_with_other_question(engine, profile, request);
+        engine.store_prefix(prompt.as_deref());
     }
 }

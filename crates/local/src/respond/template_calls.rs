@@ -36,10 +36,7 @@ pub(super) fn respond(
     request: &ChatRequest,
     event_sender: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
-    let (format, is_native, prompt) = match native_prompt(engine, request)? {
-        Some((format, prompt)) => (format, true, prompt),
-        None => (CallFormat::hermes(), false, text_prompt(engine, request)?),
-    };
+    let (format, is_native, prompt) = render_prompt(engine, request)?;
     let writer = ReplyWriter::new(engine, request, event_sender, prompt);
     let first_call = conversation::call_count(request);
     let mut reply = TemplateReply { writer, format, is_native, first_call_index: first_call };
@@ -51,6 +48,23 @@ pub(super) fn respond(
             let opening = reply.call_opening();
             reply.writer.write_text(opening.tokens)
         }
+    }
+}
+
+/// Encodes the prompt for `request`.
+pub(super) fn encode_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
+    render_prompt(engine, request).map(|(_, _, prompt)| prompt)
+}
+
+/// Encodes the prompt for `request`. Returns the call format, `true` if the format is the one of the
+/// chat template, and the prompt.
+fn render_prompt(
+    engine: &Engine,
+    request: &ChatRequest,
+) -> Result<(CallFormat, bool, Vec<u32>), EngineError> {
+    match native_prompt(engine, request)? {
+        Some((format, prompt)) => Ok((format, true, prompt)),
+        None => Ok((CallFormat::hermes(), false, text_prompt(engine, request)?)),
     }
 }
 

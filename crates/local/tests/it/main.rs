@@ -5,6 +5,8 @@ mod calls;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod prefixes;
+#[cfg(test)]
 mod replies;
 #[cfg(test)]
 mod tiny;
