@@ -6,7 +6,7 @@ use clap::Args;
 use haft_core::ChatModel;
 use haft_openai::ChatCompletions;
 
-use crate::error::CliError;
+use crate::{error::CliError, spinner::Spinner};
 
 /// Options that select the language model.
 #[derive(Args)]
@@ -49,13 +49,24 @@ impl FromStr for ModelSpec {
 
 impl ModelOptions {
     /// Loads the selected local model, or creates a client for the selected API model.
-    pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, CliError> {
+    /// Shows the progress in `spinner`.
+    pub(crate) async fn open(&self, spinner: &Spinner) -> Result<Arc<dyn ChatModel>, CliError> {
         match (&self.model, &self.base_url) {
-            (ModelSpec::Local(known), None) => local::open(*known).await,
+            (ModelSpec::Local(known), None) => local::open(*known, spinner).await,
             (ModelSpec::Local(_), Some(_)) => {
                 Err(CliError::usage("--base-url requires a model of an API: use --model openai:NAME"))
             }
             (ModelSpec::OpenAi(name), base_url) => open_openai(name, base_url.as_deref()),
+        }
+    }
+}
+
+impl ModelOptions {
+    /// Returns `true` if the selected model is a local model whose file is missing or not verified.
+    pub(crate) fn needs_download(&self) -> bool {
+        match &self.model {
+            ModelSpec::Local(known) => local::needs_download(*known),
+            ModelSpec::OpenAi(_) => false,
         }
     }
 }
@@ -76,9 +87,9 @@ fn open_openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>,
 
 #[cfg(feature = "local")]
 mod local {
-    use haft_local::{KnownModel, LocalModel};
+    use haft_local::{KnownModel, LocalModel, ModelEvent, ModelProgressBar, ModelStore, model_file_from_env};
 
-    use super::{Arc, ChatModel, CliError};
+    use super::{Arc, ChatModel, CliError, Spinner};
 
     pub(super) type Known = &'static KnownModel;
 
@@ -89,12 +100,34 @@ mod local {
         })
     }
 
-    pub(super) async fn open(known: Option<Known>) -> Result<Arc<dyn ChatModel>, CliError> {
-        let builder = LocalModel::builder().progress_bar();
+    pub(super) fn needs_download(known: Option<Known>) -> bool {
+        let model = match known {
+            None if model_file_from_env().is_some() => return false,
+            known => known.unwrap_or_else(KnownModel::default_model),
+        };
+        ModelStore::new().is_ok_and(|store| store.verified_path(model).is_none())
+    }
+
+    pub(super) async fn open(
+        known: Option<Known>,
+        spinner: &Spinner,
+    ) -> Result<Arc<dyn ChatModel>, CliError> {
+        let (bar, progress) = (ModelProgressBar::new(), spinner.model_progress());
+        let download = bar.clone();
+        let builder = LocalModel::builder().on_event(move |event| match event {
+            ModelEvent::Pull(event) => download.on_pull_event(event),
+            ModelEvent::Loading { fraction, .. } => {
+                download.finish();
+                progress.show_loading(*fraction);
+            }
+            ModelEvent::Reading { done, total } => progress.show_reading(*done, *total),
+            _ => {}
+        });
         let model = match known {
             Some(model) => builder.download(model.name).await,
             None => builder.open_default().await,
         };
+        bar.finish();
         Ok(Arc::new(model.map_err(|error| CliError::from_error(&error))?))
     }
 }
@@ -103,7 +136,7 @@ mod local {
 mod local {
     use std::convert::Infallible;
 
-    use super::{Arc, ChatModel, CliError};
+    use super::{Arc, ChatModel, CliError, Spinner};
 
     const MISSING: &str =
         "this build of haft has no local model: use --model openai:NAME, or build with the feature `local`";
@@ -114,7 +147,14 @@ mod local {
         Err(MISSING.to_owned())
     }
 
-    pub(super) async fn open(_known: Option<Known>) -> Result<Arc<dyn ChatModel>, CliError> {
+    pub(super) fn needs_download(_known: Option<Known>) -> bool {
+        false
+    }
+
+    pub(super) async fn open(
+        _known: Option<Known>,
+        _spinner: &Spinner,
+    ) -> Result<Arc<dyn ChatModel>, CliError> {
         Err(CliError::new(MISSING))
     }
 }

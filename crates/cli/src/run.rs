@@ -21,6 +21,7 @@ use crate::{
     error::CliError,
     interrupt,
     model_options::ModelOptions,
+    spinner::Spinner,
     terminal,
     toolbox::{ToolOptions, Toolbox},
     trace::Trace,
@@ -68,9 +69,13 @@ enum DialectName {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let agent = interrupt::cancel_on_interrupt(arguments.build_agent()).await?;
-    let trace = (!arguments.json).then(|| Trace::new(arguments.prices.is_some()));
-    let output = run_agent(&agent, arguments.prompt, trace).await?;
+    let spinner = Spinner::new();
+    let agent = interrupt::cancel_on_interrupt(arguments.build_agent(&spinner)).await?;
+    let writer = match arguments.json {
+        true => EventWriter::Json { _progress: spinner },
+        false => EventWriter::Text(Trace::new(spinner, arguments.prices.is_some())),
+    };
+    let output = run_agent(&agent, arguments.prompt, writer).await?;
     match output {
         RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
         RunOutput::Suspended(_) if arguments.json => Ok(ExitCode::FAILURE),
@@ -81,13 +86,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 }
 
 impl Arguments {
-    /// Starts the MCP servers, opens the model and builds the agent.
-    async fn build_agent(&self) -> Result<ReactAgent, CliError> {
+    /// Starts the MCP servers, opens the model and builds the agent. Shows the progress in `spinner`.
+    async fn build_agent(&self, spinner: &Spinner) -> Result<ReactAgent, CliError> {
         let prices = self.prices.as_deref().map(read_prices).transpose()?;
-        let toolbox = self.tools.open_toolbox().await?;
-        toolbox.require_any_server()?;
-        let tools = self.select_tools(&toolbox).await?;
-        let model = self.model.open().await?;
+        let tools = self.open_tools(spinner);
+        let model = self.model.open(spinner);
+        let (tools, model) = match self.model.needs_download() {
+            // A mistake in the options is reported before the download.
+            true => (tools.await?, model.await?),
+            // The model loads while the servers start.
+            false => tokio::try_join!(tools, model)?,
+        };
         let limits =
             RunLimits { requests: self.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
         let profile = model.profile().clone();
@@ -107,6 +116,13 @@ impl Arguments {
             DialectName::Text => builder.dialect(TextReact),
         };
         builder.build().map_err(|error| CliError::from_error(&error))
+    }
+
+    /// Starts the MCP servers and returns the tools of the run.
+    async fn open_tools(&self, spinner: &Spinner) -> Result<Toolset, CliError> {
+        let toolbox = self.tools.open_toolbox_with(spinner).await?;
+        toolbox.require_any_server()?;
+        self.select_tools(&toolbox).await
     }
 
     /// Returns the tools in `toolbox` that are listed in `--tools`, or all tools if the option is
@@ -129,12 +145,20 @@ fn read_prices(path: &Path) -> Result<Prices, CliError> {
     serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
 }
 
-/// Runs the agent and returns its output. Writes each event to `trace` or, if `trace` is `None`, to
-/// standard output as a line of JSON. An interrupt (Ctrl-C) cancels the run.
+/// The form in which the events of a run are written.
+enum EventWriter {
+    /// Blocks of text.
+    Text(Trace),
+    /// Lines of JSON on standard output. The progress line is removed at the end of the run.
+    Json { _progress: Spinner },
+}
+
+/// Runs the agent and returns its output. Writes each event with `writer`. An interrupt (Ctrl-C)
+/// cancels the run.
 async fn run_agent(
     agent: &ReactAgent,
     prompt: String,
-    mut trace: Option<Trace>,
+    mut writer: EventWriter,
 ) -> Result<RunOutput, CliError> {
     let context = RunContext::default();
     let cancellation = context.cancellation.clone();
@@ -146,9 +170,9 @@ async fn run_agent(
     let mut final_output = None;
     while let Some(event) = events.next().await {
         let event = event.map_err(|error| run_error(&error))?;
-        match &mut trace {
-            Some(trace) => trace.write(&event)?,
-            None => terminal::write_json(&event_json(&event)?)?,
+        match &mut writer {
+            EventWriter::Text(trace) => trace.write(&event)?,
+            EventWriter::Json { .. } => terminal::write_json(&event_json(&event)?)?,
         }
         if let RunEvent::Done { output } = event {
             final_output = Some(output);

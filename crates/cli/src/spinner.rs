@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+#[cfg(feature = "local")]
+use indicatif::HumanCount;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
@@ -10,19 +12,28 @@ use crate::terminal;
 /// longer text is shown.
 const TAIL_CHARS: usize = 60;
 
-/// A progress line on standard error. It is hidden if standard error is not a terminal.
+/// The time between two frames of the spinner.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A progress line on standard error. It appears with the first message. It is hidden if standard
+/// error is not a terminal.
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
     pub(crate) fn new() -> Self {
-        let bar = ProgressBar::new_spinner().with_style(ProgressStyle::default_spinner());
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self(bar)
+        Self(ProgressBar::new_spinner().with_style(ProgressStyle::default_spinner()))
     }
 
     /// Sets the message in the progress line.
     pub(crate) fn set_message(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
+        self.0.enable_steady_tick(TICK);
+    }
+
+    /// Returns a handle that shows the progress of a local model in this line.
+    #[cfg(feature = "local")]
+    pub(crate) fn model_progress(&self) -> ModelProgress {
+        ModelProgress(self.0.clone())
     }
 
     /// Shows the end of `text` in the progress line, for example the end of an answer that is being
@@ -41,6 +52,59 @@ impl Drop for Spinner {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
+}
+
+/// The progress of a local model in the line of a [`Spinner`]. If standard error is not a terminal, a
+/// few lines are printed instead.
+#[cfg(feature = "local")]
+#[derive(Clone)]
+pub(crate) struct ModelProgress(ProgressBar);
+
+#[cfg(feature = "local")]
+impl ModelProgress {
+    /// Shows that `fraction` of the weights are loaded, from 0 to 1.
+    pub(crate) fn show_loading(&self, fraction: f32) {
+        if self.0.is_hidden() && fraction == 0.0 {
+            print_line("loading the model");
+        }
+        self.0.set_message(format!("loading the model, {:.0} %", fraction * 100.0));
+        self.0.enable_steady_tick(TICK);
+    }
+
+    /// Shows that the model has evaluated `done` of `total` new tokens of a prompt.
+    pub(crate) fn show_reading(&self, done: usize, total: usize) {
+        let line =
+            format!("reading the prompt: {} of {} tokens", HumanCount(done as u64), HumanCount(total as u64));
+        if self.0.is_hidden() {
+            if is_milestone(self.0.position(), done as u64, total as u64) {
+                print_line(&line);
+            }
+            self.0.set_position(done as u64);
+            return;
+        }
+        let template = if done < total { "{spinner} {msg} {wide_bar}" } else { "{spinner} {msg}" };
+        let message = if done < total { line } else { "waiting for the model".to_owned() };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.0.set_style(style);
+        }
+        self.0.set_length(total as u64);
+        self.0.set_position(done as u64);
+        self.0.set_message(message);
+        self.0.enable_steady_tick(TICK);
+    }
+}
+
+/// Returns `true` at the start and at the first position after each fifth of `total`.
+#[cfg(feature = "local")]
+fn is_milestone(before: u64, done: u64, total: u64) -> bool {
+    let fifths = |position: u64| position.saturating_mul(5).checked_div(total).unwrap_or_default();
+    done == 0 || fifths(done) > fifths(before)
+}
+
+#[cfg(feature = "local")]
+fn print_line(line: &str) {
+    // An error means that standard error is closed. In this case, the line is lost.
+    let _ = terminal::write_error(&format!("{line}\n"));
 }
 
 /// Returns the last [`TAIL_CHARS`] characters of `text` on one line. If `text` is longer, the

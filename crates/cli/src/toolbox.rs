@@ -39,6 +39,12 @@ impl ToolOptions {
     /// Starts the MCP servers in the file given by `--mcp`, and waits until each of them is ready
     /// or has failed. Returns their tools together with the built-in tools.
     pub(crate) async fn open_toolbox(&self) -> Result<Toolbox, CliError> {
+        self.open_toolbox_with(&Spinner::new()).await
+    }
+
+    /// Opens the toolbox like [`open_toolbox`](Self::open_toolbox), and shows the progress in
+    /// `spinner`.
+    pub(crate) async fn open_toolbox_with(&self, spinner: &Spinner) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
         let Some(path) = &self.mcp else {
             return Ok(Toolbox { tools, started_servers: 0, server_errors: Vec::new() });
@@ -51,7 +57,7 @@ impl ToolOptions {
             .into_iter()
             .map(Arc::new)
             .collect();
-        let server_errors = wait_until_ready(&servers).await;
+        let server_errors = wait_until_ready(&servers, spinner).await;
         let started_servers = servers.len() - server_errors.len();
         for server in servers {
             tools = tools.with_source(server);
@@ -61,8 +67,7 @@ impl ToolOptions {
 }
 
 /// Waits until each MCP server is ready or has failed. Returns the errors of the failed servers.
-async fn wait_until_ready(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
-    let spinner = Spinner::new();
+async fn wait_until_ready(servers: &[Arc<McpSource>], spinner: &Spinner) -> Vec<SourceError> {
     spinner.set_message("starting the MCP servers");
     join_all(servers.iter().map(|server| server.wait_until_ready()))
         .await

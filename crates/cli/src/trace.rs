@@ -46,14 +46,9 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(has_prices: bool) -> Self {
-        Self {
-            spinner: Spinner::new(),
-            thought: String::new(),
-            text: String::new(),
-            started: Instant::now(),
-            has_prices,
-        }
+    /// Creates the trace of a run, with the progress in `spinner`.
+    pub(crate) fn new(spinner: Spinner, has_prices: bool) -> Self {
+        Self { spinner, thought: String::new(), text: String::new(), started: Instant::now(), has_prices }
     }
 
     /// Writes `event` as a block of text or shows it in the progress line, depending on its type.

@@ -7,7 +7,9 @@ mod number_length;
 mod prefix_reuse;
 mod stray_space;
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
@@ -148,15 +150,17 @@ impl Engine {
     pub(crate) fn load(
         path: &Path,
         options: EngineOptions,
-        progress: &mut dyn FnMut(f32),
+        progress: &mut (dyn FnMut(f32) + Send),
     ) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
-        let mut gguf = Gguf::open(path)?;
-        let tokenizer = Tokenizer::read(&mut gguf)?;
-        let template = Template::read(&gguf, &tokenizer)?;
-        let grammars =
-            GrammarCompiler::new(&tokenizer).map_err(|reason| LoadError::InvalidTokenizer { reason })?;
-        let network = Network::load(&mut gguf, tokenizer.vocabulary_size(), progress)?;
+        let gguf = Gguf::open(path)?;
+        // Both halves take about the same time, so they run at the same time.
+        let (language, network) = thread::scope(|scope| {
+            let network = scope.spawn(|| load_network(path, progress));
+            (Language::read(gguf), network.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let Language { tokenizer, template, grammars } = language?;
+        let network = network?;
         // Without a fingerprint, the file has just become unreadable, and nothing is stored.
         let model = fingerprint(path).ok();
         let folder = options
@@ -373,6 +377,29 @@ impl Engine {
         }
         Ok(NextAction::Continue)
     }
+}
+
+/// The parts of a model other than the network.
+struct Language {
+    tokenizer: Tokenizer,
+    template: Template,
+    grammars: GrammarCompiler,
+}
+
+impl Language {
+    fn read(mut gguf: Gguf) -> Result<Self, LoadError> {
+        let tokenizer = Tokenizer::read(&mut gguf)?;
+        let template = Template::read(&gguf, &tokenizer)?;
+        let grammars =
+            GrammarCompiler::new(&tokenizer).map_err(|reason| LoadError::InvalidTokenizer { reason })?;
+        Ok(Self { tokenizer, template, grammars })
+    }
+}
+
+fn load_network(path: &Path, progress: &mut (dyn FnMut(f32) + Send)) -> Result<Network, LoadError> {
+    let mut gguf = Gguf::open(path)?;
+    let vocabulary = gguf.array("tokenizer.ggml.tokens").map_or(0, <[_]>::len);
+    Network::load(&mut gguf, vocabulary, progress)
 }
 
 fn add_bias(logits: &mut [f32], token: u32, bias: f32) {

@@ -47,11 +47,16 @@ impl Network {
     ) -> std::result::Result<Self, LoadError> {
         let config = Config::read(gguf)?;
         debug!(?config, "reading weights");
-        let embedding = QuantizedWeight::read(gguf, "token_embd.weight")?;
         // In a file without an output matrix, the embedding matrix is also the output matrix.
-        let output = match gguf.has_tensor("output.weight") {
-            true => QuantizedWeight::read(gguf, "output.weight")?,
-            false => embedding.clone(),
+        let (embedding, output) = match gguf.has_tensor("output.weight") {
+            true => (
+                QuantizedWeight::read_for_lookup(gguf, "token_embd.weight")?,
+                QuantizedWeight::read(gguf, "output.weight")?,
+            ),
+            false => {
+                let embedding = QuantizedWeight::read(gguf, "token_embd.weight")?;
+                (embedding.clone(), embedding)
+            }
         };
         let mut layers = Vec::new();
         for index in 0..config.layers {

@@ -145,11 +145,6 @@ impl Tokenizer {
         self.markup_tokenizer.id_to_token(token)
     }
 
-    /// Returns the number of tokens in the vocabulary.
-    pub(crate) fn vocabulary_size(&self) -> usize {
-        self.vocabulary.trie.vocab_size()
-    }
-
     /// Returns the vocabulary as an environment for the grammar engine.
     pub(crate) fn token_environment(&self) -> TokEnv {
         self.vocabulary.clone()

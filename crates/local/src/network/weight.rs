@@ -19,11 +19,19 @@ pub(super) struct QuantizedWeight {
 impl QuantizedWeight {
     pub(super) fn read(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
         let tensor = gguf.read_quantized(name)?;
+        let tensor = widen_five_bit_blocks(tensor).map_err(|error| gguf.invalid_entry(name, &error))?;
+        Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
+    }
+
+    /// Reads a matrix that is used for row lookup only. It keeps the form of the file, which needs
+    /// less memory and less time to load.
+    pub(super) fn read_for_lookup(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
+        let tensor = gguf.read_quantized(name)?;
         Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
     }
 
     fn new(tensor: QTensor) -> Result<Self> {
-        let tensor = Arc::new(widen_five_bit_blocks(tensor)?);
+        let tensor = Arc::new(tensor);
         let product = QMatMul::from_arc(tensor.clone())?;
         Ok(Self { tensor, product })
     }
