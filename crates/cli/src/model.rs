@@ -1,10 +1,13 @@
 //! The command `haft model`: downloads and lists local models.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, str::FromStr};
 
-use clap::{Args, Subcommand, builder::PossibleValuesParser};
-use haft_local::{Downloader, KnownModel, ModelProgressBar, ModelStore, model_file_from_env};
-use serde_json::json;
+use clap::{Args, Subcommand};
+use haft_local::{
+    Downloader, HubFile, InvalidHubFile, KnownModel, ModelProgressBar, ModelStore, PullEvent,
+    model_file_from_env,
+};
+use serde_json::{Value, json};
 
 use crate::{error::CliError, terminal};
 
@@ -18,88 +21,196 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Download a model, unless it is in the cache. A damaged file is downloaded again.
-    Pull(ModelName),
-    /// List the available models, with the paths of downloaded files.
+    Pull(ModelArgument),
+    /// List the downloaded models and the default model.
     List {
+        /// List all models of the catalogue, with sizes and licences.
+        #[arg(long)]
+        known: bool,
         /// Write one line of JSON per model.
         #[arg(long)]
         json: bool,
     },
     /// Write the path of a model file. Default: the model of `haft run`.
-    Path(ModelName),
+    Path(ModelArgument),
 }
 
 #[derive(Args)]
-struct ModelName {
-    /// A name from `haft model list`.
-    #[arg(value_parser = PossibleValuesParser::new(KnownModel::all().iter().map(|model| model.name)))]
-    name: Option<String>,
+struct ModelArgument {
+    /// A name from `haft model list --known`, or a file of the Hugging Face hub:
+    /// `hub:OWNER/REPOSITORY/FILE.gguf`, with `@REVISION` if needed.
+    #[arg(value_name = "MODEL")]
+    model: Option<ModelRef>,
+}
+
+/// A model of the catalogue, or a file of the Hugging Face hub.
+#[derive(Clone, Debug)]
+pub(crate) enum ModelRef {
+    Known(&'static KnownModel),
+    Hub(HubFile),
+}
+
+impl FromStr for ModelRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("hub:") {
+            return text.parse().map(Self::Hub).map_err(|error: InvalidHubFile| error.to_string());
+        }
+        KnownModel::find(text).map(Self::Known).ok_or_else(|| {
+            let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
+            format!("unknown local model `{text}`: available are {}", names.join(", "))
+        })
+    }
+}
+
+impl ModelRef {
+    /// Returns the path of the file in `store`, if it was downloaded and verified.
+    pub(crate) fn verified_path(&self, store: &ModelStore) -> Option<PathBuf> {
+        match self {
+            Self::Known(model) => store.verified_path(model),
+            Self::Hub(file) => store.verified_hub_path(file),
+        }
+    }
+
+    fn path(&self, store: &ModelStore) -> PathBuf {
+        match self {
+            Self::Known(model) => store.path(model),
+            Self::Hub(file) => store.hub_path(file),
+        }
+    }
+
+    /// Returns the text that [`from_str`](FromStr::from_str) parses.
+    fn name(&self) -> String {
+        match self {
+            Self::Known(model) => model.name.to_owned(),
+            Self::Hub(file) => file.to_string(),
+        }
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     match arguments.action {
-        Action::Pull(name) => pull(name.model()).await?,
-        Action::List { json } => list(json)?,
-        Action::Path(name) => write_path(&name)?,
+        Action::Pull(argument) => pull(&argument.model_or_default()).await?,
+        Action::List { known: true, json } => list_known(json)?,
+        Action::List { known: false, json } => list_downloaded(json)?,
+        Action::Path(argument) => write_path(&argument)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl ModelName {
-    fn model(&self) -> &'static KnownModel {
-        self.name.as_deref().and_then(KnownModel::find).unwrap_or_else(KnownModel::default_model)
+impl ModelArgument {
+    fn model_or_default(&self) -> ModelRef {
+        self.model.clone().unwrap_or_else(|| ModelRef::Known(KnownModel::default_model()))
     }
 }
 
-async fn pull(model: &KnownModel) -> Result<(), CliError> {
+async fn pull(model: &ModelRef) -> Result<(), CliError> {
     let progress = ModelProgressBar::new();
-    let pulled = Downloader::new().pull(&open_store()?, model, &|event| progress.on_pull_event(&event)).await;
+    let (downloader, store) = (Downloader::new(), open_store()?);
+    let observer = |event: PullEvent<'_>| progress.on_pull_event(&event);
+    let pulled = match model {
+        ModelRef::Known(model) => downloader.pull(&store, model, &observer).await,
+        ModelRef::Hub(file) => downloader.pull_hub_file(&store, file, &observer).await,
+    };
     progress.finish();
     let file = pulled.map_err(|error| CliError::from_error(&error))?;
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
-fn list(json: bool) -> Result<(), CliError> {
+/// Writes the models of the catalogue.
+fn list_known(json: bool) -> Result<(), CliError> {
     let store = open_store()?;
     for model in KnownModel::all() {
-        let file = store.verified_path(model);
-        let is_default = model == KnownModel::default_model();
         if json {
-            let line =
-                json!({ "name": model.name, "bytes": model.size, "default": is_default, "path": file });
-            terminal::write_json(&line.to_string())?;
+            terminal::write_json(&known_json(model, &store).to_string())?;
             continue;
         }
-        let path = file.map_or_else(|| "not downloaded".to_owned(), |file| file.display().to_string());
-        let note = if is_default { " (default)" } else { "" };
-        let size = model.size / 1_000_000;
-        terminal::write(&format!("{:20} {size:>5} MB  {path}{note}\n", model.name))?;
+        let state = if store.verified_path(model).is_some() { "  downloaded" } else { "" };
+        let row = format!(
+            "{:20} {:>6}  {:27}  {}{state}",
+            model.name,
+            megabytes(model.size),
+            model.license,
+            model.hub
+        );
+        terminal::write(&format!("{row}\n"))?;
     }
     Ok(())
 }
 
-fn write_path(name: &ModelName) -> Result<(), CliError> {
-    let file = match (model_file_from_env(), &name.name) {
+/// Writes the models of the catalogue that were downloaded, the default model, and the downloaded
+/// files of the hub.
+fn list_downloaded(json: bool) -> Result<(), CliError> {
+    let store = open_store()?;
+    let is_default = |model: &KnownModel| model == KnownModel::default_model();
+    for model in KnownModel::all() {
+        let file = store.verified_path(model);
+        if file.is_none() && !is_default(model) {
+            continue;
+        }
+        if json {
+            terminal::write_json(&known_json(model, &store).to_string())?;
+            continue;
+        }
+        let path = file.map_or_else(|| "not downloaded".to_owned(), |file| file.display().to_string());
+        let note = if is_default(model) { " (default)" } else { "" };
+        terminal::write(&format!("{:20} {:>6}  {path}{note}\n", model.name, megabytes(model.size)))?;
+    }
+    for file in store.hub_files() {
+        let path = store.hub_path(&file);
+        let bytes = path.metadata().map_or(0, |file| file.len());
+        if json {
+            let line = json!({
+                "name": file.to_string(), "bytes": bytes, "default": false, "path": path, "license": null,
+                "hub": file.to_string(), "sha256": null,
+            });
+            terminal::write_json(&line.to_string())?;
+            continue;
+        }
+        terminal::write(&format!("{:20} {:>6}  {}\n", file.to_string(), megabytes(bytes), path.display()))?;
+    }
+    Ok(())
+}
+
+fn known_json(model: &KnownModel, store: &ModelStore) -> Value {
+    json!({
+        "name": model.name,
+        "bytes": model.size,
+        "default": model == KnownModel::default_model(),
+        "path": store.verified_path(model),
+        "license": model.license,
+        "hub": model.hub.to_string(),
+        "sha256": model.sha256,
+    })
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes / 1_000_000)
+}
+
+fn write_path(argument: &ModelArgument) -> Result<(), CliError> {
+    let file = match (model_file_from_env(), &argument.model) {
         (Some(chosen), None) if chosen.is_file() => chosen,
         (Some(chosen), None) => {
             let path = chosen.display();
             let remedy = "correct it, or unset it to use the default model";
             return Err(CliError::new(format!("HAFT_MODEL is {path}, which is not a file: {remedy}")));
         }
-        _ => verified_path(name.model())?,
+        _ => verified_path(&argument.model_or_default())?,
     };
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
 /// Returns the path of the file of `model` if the file was downloaded and verified. Otherwise
 /// returns an error that suggests `haft model pull`.
-fn verified_path(model: &KnownModel) -> Result<PathBuf, CliError> {
+fn verified_path(model: &ModelRef) -> Result<PathBuf, CliError> {
     let store = open_store()?;
-    store.verified_path(model).ok_or_else(|| {
-        let path = store.path(model);
+    model.verified_path(&store).ok_or_else(|| {
+        let path = model.path(&store);
         let (state, action) =
             if path.exists() { ("not verified", "verify") } else { ("not downloaded", "download") };
-        let (path, name) = (path.display(), model.name);
+        let (path, name) = (path.display(), model.name());
         CliError::new(format!("{path} is {state}: {action} it with `haft model pull {name}`"))
     })
 }

@@ -11,11 +11,12 @@ use crate::{error::CliError, spinner::Spinner};
 /// Options that select the language model.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// The model: `local` or `local:NAME` for a model in this process, `openai:NAME` for a model of
-    /// an OpenAI-compatible API.
+    /// The model: `local`, `local:NAME` or `hub:OWNER/REPOSITORY/FILE.gguf` for a model in this
+    /// process, `openai:NAME` for a model of an OpenAI-compatible API.
     ///
     /// `local` is the file in HAFT_MODEL, or the default model. `local:NAME` is a model of
-    /// `haft model list`. Missing models are downloaded. The API key is read from OPENAI_API_KEY.
+    /// `haft model list --known`. Missing models are downloaded. The API key is read from
+    /// OPENAI_API_KEY.
     #[arg(long, value_name = "MODEL", default_value = "local")]
     model: ModelSpec,
     /// The base URL of the API, such as `http://127.0.0.1:8080/v1`.
@@ -41,8 +42,9 @@ impl FromStr for ModelSpec {
         match text.split_once(':') {
             None if text == "local" => Ok(Self::Local(None)),
             Some(("local", name)) => Ok(Self::Local(Some(local::find(name)?))),
+            Some(("hub", _)) => Ok(Self::Local(Some(local::find(text)?))),
             Some(("openai", name)) if !name.is_empty() => Ok(Self::OpenAi(name.to_owned())),
-            _ => Err("use `local`, `local:NAME` or `openai:NAME`, such as `openai:gpt-5`".to_owned()),
+            _ => Err("use `local`, `local:NAME`, `hub:OWNER/REPOSITORY/FILE.gguf` or `openai:NAME`, such as `openai:gpt-5`".to_owned()),
         }
     }
 }
@@ -52,7 +54,7 @@ impl ModelOptions {
     /// Shows the progress in `spinner`.
     pub(crate) async fn open(&self, spinner: &Spinner) -> Result<Arc<dyn ChatModel>, CliError> {
         match (&self.model, &self.base_url) {
-            (ModelSpec::Local(known), None) => local::open(*known, spinner).await,
+            (ModelSpec::Local(known), None) => local::open(known.as_ref(), spinner).await,
             (ModelSpec::Local(_), Some(_)) => {
                 Err(CliError::usage("--base-url requires a model of an API: use --model openai:NAME"))
             }
@@ -65,7 +67,7 @@ impl ModelOptions {
     /// Returns `true` if the selected model is a local model whose file is missing or not verified.
     pub(crate) fn needs_download(&self) -> bool {
         match &self.model {
-            ModelSpec::Local(known) => local::needs_download(*known),
+            ModelSpec::Local(known) => local::needs_download(known.as_ref()),
             ModelSpec::OpenAi(_) => false,
         }
     }
@@ -90,26 +92,25 @@ mod local {
     use haft_local::{KnownModel, LocalModel, ModelEvent, ModelProgressBar, ModelStore, model_file_from_env};
 
     use super::{Arc, ChatModel, CliError, Spinner};
+    use crate::model::ModelRef;
 
-    pub(super) type Known = &'static KnownModel;
+    pub(super) type Known = ModelRef;
 
     pub(super) fn find(name: &str) -> Result<Known, String> {
-        KnownModel::find(name).ok_or_else(|| {
-            let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
-            format!("unknown local model `{name}`: available are {}", names.join(", "))
-        })
+        name.parse()
     }
 
-    pub(super) fn needs_download(known: Option<Known>) -> bool {
-        let model = match known {
-            None if model_file_from_env().is_some() => return false,
-            known => known.unwrap_or_else(KnownModel::default_model),
-        };
-        ModelStore::new().is_ok_and(|store| store.verified_path(model).is_none())
+    pub(super) fn needs_download(known: Option<&Known>) -> bool {
+        let Ok(store) = ModelStore::new() else { return false };
+        match (known, model_file_from_env()) {
+            (Some(model), _) => model.verified_path(&store).is_none(),
+            (None, Some(file)) => file.starts_with(store.folder()) && !file.exists(),
+            (None, None) => store.verified_path(KnownModel::default_model()).is_none(),
+        }
     }
 
     pub(super) async fn open(
-        known: Option<Known>,
+        known: Option<&Known>,
         spinner: &Spinner,
     ) -> Result<Arc<dyn ChatModel>, CliError> {
         let (bar, progress) = (ModelProgressBar::new(), spinner.model_progress());
@@ -124,7 +125,8 @@ mod local {
             _ => {}
         });
         let model = match known {
-            Some(model) => builder.download(model.name).await,
+            Some(ModelRef::Known(model)) => builder.download(model.name).await,
+            Some(ModelRef::Hub(file)) => builder.download_hub_file(file).await,
             None => builder.open_default().await,
         };
         bar.finish();
@@ -147,12 +149,12 @@ mod local {
         Err(MISSING.to_owned())
     }
 
-    pub(super) fn needs_download(_known: Option<Known>) -> bool {
+    pub(super) fn needs_download(_known: Option<&Known>) -> bool {
         false
     }
 
     pub(super) async fn open(
-        _known: Option<Known>,
+        _known: Option<&Known>,
         _spinner: &Spinner,
     ) -> Result<Arc<dyn ChatModel>, CliError> {
         Err(CliError::new(MISSING))

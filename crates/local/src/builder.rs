@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::path::Path;
+#[cfg(feature = "download")]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 #[cfg(feature = "progress")]
@@ -10,7 +12,9 @@ use crate::ModelProgressBar;
 use crate::OpenError;
 use crate::engine::{EngineOptions, Reading};
 #[cfg(feature = "download")]
-use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, model_file_from_env};
+use crate::store::{
+    Downloader, HubFile, KnownModel, ModelStore, PullEvent, hub_file_from_env, model_file_from_env,
+};
 use crate::{LoadError, LocalModel, PrefixCache, PromptProfile};
 
 /// A builder that opens a [`LocalModel`] with options, such as a progress observer or a prompt
@@ -188,17 +192,42 @@ impl LocalModelBuilder {
             bar.finish();
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::for_model(model));
-        self.prompt_profile(profile).with_default_prefix_cache().open(pulled?).await.map_err(|error| {
+        self.prompt_profile(profile).open_downloaded(pulled?).await
+    }
+
+    /// Opens `file` of the Hugging Face hub. If it is not in the store, it is downloaded first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be downloaded or loaded. Also fails if no store is set, and neither
+    /// `HAFT_CACHE` nor a home folder is set.
+    #[cfg(feature = "download")]
+    pub async fn download_hub_file(self, file: &HubFile) -> Result<LocalModel, OpenError> {
+        let store = self.store.clone().map_or_else(ModelStore::new, Ok)?;
+        let downloader = self.downloader.clone().unwrap_or_default();
+        let pulled =
+            downloader.pull_hub_file(&store, file, &|event| self.emit(&ModelEvent::Pull(event))).await;
+        #[cfg(feature = "progress")]
+        if let (Err(_), Some(bar)) = (&pulled, &self.progress) {
+            bar.finish();
+        }
+        self.open_downloaded(pulled?).await
+    }
+
+    #[cfg(feature = "download")]
+    async fn open_downloaded(self, file: PathBuf) -> Result<LocalModel, OpenError> {
+        self.with_default_prefix_cache().open(&file).await.map_err(|error| {
             // The file was verified after its download. A disk error may have damaged it since then
             // without changing its modification time, so the next pull must verify it again.
-            store.invalidate(model);
+            ModelStore::invalidate(&file);
             OpenError::DownloadedFile(error)
         })
     }
 
-    /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
-    /// is unset or empty, opens the [default model](KnownModel::default_model). The file of the
-    /// default model is downloaded if it is not in the store.
+    /// Opens the model file at the path in the environment variable `HAFT_MODEL`, or downloads the
+    /// file at a location such as `hub:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf` in it. If the
+    /// variable is unset or empty, opens the [default model](KnownModel::default_model). Downloads
+    /// are skipped if the file is in the store.
     ///
     /// # Errors
     ///
@@ -206,6 +235,9 @@ impl LocalModelBuilder {
     /// no store is set, and neither `HAFT_CACHE` nor a home folder is set.
     #[cfg(feature = "download")]
     pub async fn open_default(self) -> Result<LocalModel, OpenError> {
+        if let Some(file) = hub_file_from_env() {
+            return self.download_hub_file(&file).await;
+        }
         match model_file_from_env() {
             Some(file) => {
                 self.with_default_prefix_cache().open(file).await.map_err(OpenError::ConfiguredFile)

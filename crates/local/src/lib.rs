@@ -32,7 +32,7 @@ pub use profile::PromptProfile;
 pub use progress::ModelProgressBar;
 #[cfg(feature = "download")]
 pub use store::{Downloader, PullError, PullEvent, PullSourceError};
-pub use store::{HubFile, KnownModel, ModelStore, NoHomeFolder, model_file_from_env};
+pub use store::{HubFile, InvalidHubFile, KnownModel, ModelStore, NoHomeFolder, model_file_from_env};
 
 /// Returns the number of tokens at the beginning that `left` and `right` have in common.
 fn common_prefix_length(left: &[u32], right: &[u32]) -> usize {

@@ -51,7 +51,7 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// |---|---|---|
 /// | [`open`](Self::open) | a path | |
 /// | [`download`](Self::download) | a model of the catalogue | `download` |
-/// | [`open_default`](Self::open_default) | `$HAFT_MODEL`, or the default model | `download` |
+/// | [`open_default`](Self::open_default) | `$HAFT_MODEL` (a path or `hub:…`), or the default model | `download` |
 /// | [`builder`](Self::builder) | any of these, with options | |
 ///
 /// # Settings

