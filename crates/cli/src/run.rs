@@ -86,7 +86,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 }
 
 impl Arguments {
-    /// Starts the MCP servers, opens the model and builds the agent. Shows the progress in `spinner`.
+    /// Starts the MCP servers, opens the model and builds the agent. Shows the progress in
+    /// `spinner`.
     async fn build_agent(&self, spinner: &Spinner) -> Result<ReactAgent, CliError> {
         let prices = self.prices.as_deref().map(read_prices).transpose()?;
         let tools = self.open_tools(spinner);

@@ -54,8 +54,8 @@ impl Drop for Spinner {
     }
 }
 
-/// The progress of a local model in the line of a [`Spinner`]. If standard error is not a terminal, a
-/// few lines are printed instead.
+/// The progress of a local model in the line of a [`Spinner`]. If standard error is not a terminal,
+/// a few lines are printed instead.
 #[cfg(feature = "local")]
 #[derive(Clone)]
 pub(crate) struct ModelProgress(ProgressBar);

@@ -72,8 +72,9 @@ pub enum ModelEvent<'a> {
     },
     /// A long prompt is being evaluated.
     ///
-    /// This event is emitted only if at least 256 tokens of the prompt are new, before the first and
-    /// after each forward pass. If the request is cancelled, no event with `done == total` follows.
+    /// This event is emitted only if at least 256 tokens of the prompt are new, before the first
+    /// and after each forward pass. If the request is cancelled, no event with `done == total`
+    /// follows.
     Reading {
         /// The number of new tokens evaluated so far.
         done: usize,

@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     memory: MemoryBlocks,
     /// The prefixes on disk, if the prefix cache is enabled.
     folder: Option<PrefixFolder>,
-    /// The number of prompt tokens that were evaluated since the last call of
+    /// The number of tokens that were evaluated since the last call of
     /// [`store_prefix`](Self::store_prefix).
     evaluated_tokens: usize,
     report_reading: ReadingObserver,
@@ -166,7 +166,7 @@ impl Engine {
         let folder = options
             .prefix_cache
             .zip(model)
-            .and_then(|(cache, model)| PrefixFolder::new(cache, model, network.cache_bytes_per_token()));
+            .and_then(|(cache, model)| PrefixFolder::new(cache, &model, network.cache_bytes_per_token()));
         Ok(Self {
             network,
             tokenizer,

@@ -26,16 +26,16 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// # Queue
 ///
 /// Requests are processed in the order of arrival. A request does not name its caller, so this is
-/// the fair order: each step of an agent is a request of its own, and agents that share a model take
-/// turns after every step. At most 16 requests are queued. Further callers wait, in the order of
-/// arrival. Dropping a queued request removes it from the queue, and dropping the request in
+/// the fair order: each step of an agent is a request of its own, and agents that share a model
+/// take turns after every step. At most 16 requests are queued. Further callers wait, in the order
+/// of arrival. Dropping a queued request removes it from the queue, and dropping the request in
 /// progress cancels it before its next token.
 ///
 /// # Cached prefixes
 ///
 /// The keys and values of evaluated tokens are cached. Tokens at the beginning of a request are not
-/// evaluated again if an earlier request began with the same tokens. Each step of an agent therefore
-/// costs only its new tokens, also if several conversations take turns
+/// evaluated again if an earlier request began with the same tokens. Each step of an agent
+/// therefore costs only its new tokens, also if several conversations take turns
 /// ([`conversation_memory`](LocalModelBuilder::conversation_memory)). A [`PrefixCache`] keeps the
 /// instructions and the tool list on disk for the next start of the program.
 /// [`Usage::cached_input_tokens`](haft_core::usage::Usage::cached_input_tokens) counts the tokens
@@ -51,7 +51,7 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// |---|---|---|
 /// | [`open`](Self::open) | a path | |
 /// | [`download`](Self::download) | a model of the catalogue | `download` |
-/// | [`open_default`](Self::open_default) | `$HAFT_MODEL` (a path or `hub:…`), or the default model | `download` |
+/// | [`open_default`](Self::open_default) | `$HAFT_MODEL`, or the default model | `download` |
 /// | [`builder`](Self::builder) | any of these, with options | |
 ///
 /// # Settings

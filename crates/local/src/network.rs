@@ -119,9 +119,11 @@ impl Network {
             bail!("{} bytes cannot be imported at position {start}", bytes.len());
         }
         self.cached = start;
-        let layers = bytes.chunks(bytes.len().max(1) / self.caches.len().max(1));
-        for (cache, bytes) in self.caches.iter_mut().zip(layers) {
-            cache.import(start, tokens, bytes)?;
+        let mut rest = bytes;
+        for cache in &mut self.caches {
+            let (layer, next) = rest.split_at(tokens * cache.bytes_per_token());
+            cache.import(start, tokens, layer)?;
+            rest = next;
         }
         self.cached = start + tokens;
         Ok(())

@@ -38,9 +38,9 @@ const MAX_ENTRIES: usize = 16;
 ///
 /// A file belongs to one model file (its size, modification time and samples of its content) and to
 /// one version of this crate. The folder has at most 16 files and [`max_bytes`](Self::max_bytes)
-/// bytes; the least recently used files are removed. Instructions can be confidential: on Unix, only
-/// the user can read the folder (mode 0700) and the files (mode 0600). A damaged file is removed.
-/// An error of the file system is logged at the level `debug` and has no other effect.
+/// bytes; the least recently used files are removed. Instructions can be confidential: on Unix,
+/// only the user can read the folder (mode 0700) and the files (mode 0600). A damaged file is
+/// removed. An error of the file system is logged at the level `debug` and has no other effect.
 ///
 /// # Examples
 ///
@@ -76,8 +76,8 @@ impl PrefixCache {
         Ok(Self::in_folder(cache_folder()?.join("prefixes")).max_bytes(max_bytes))
     }
 
-    /// Creates a cache in `folder`, with the default size. The first write creates the folder. Use a
-    /// folder without other files.
+    /// Creates a cache in `folder`, with the default size. The first write creates the folder. Use
+    /// a folder without other files.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), max_bytes: DEFAULT_MAX_BYTES }
     }

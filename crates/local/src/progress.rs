@@ -13,8 +13,8 @@ const LOADING: &str = "{msg} {wide_bar} {percent} %";
 const READING: &str = "{msg} {wide_bar} {pos} of {len} tokens";
 
 /// A progress bar on standard error. If standard error is not a terminal, lines are printed
-/// instead: one line at the start of each phase, one line per 10 % of the download, and one line per
-/// 20 % of a long prompt.
+/// instead: one line at the start of each phase, one line per 10 % of the download, and one line
+/// per 20 % of a long prompt.
 ///
 /// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows
 /// this bar while a model is opened, and while it reads a prompt with at least 256 new tokens.

@@ -57,7 +57,9 @@ const SERVER_WAYS: [(&str, Dialect); 4] = [
 impl Comparison {
     pub(crate) async fn run(&self) -> Result<(), Box<dyn Error>> {
         println!("{}", table::comparison_head());
-        for known in KnownModel::all() {
+        // The other models of the catalogue have no tuned profile.
+        let is_tuned = |known: &&KnownModel| known.name.starts_with("qwen2.5-coder");
+        for known in KnownModel::all().iter().filter(is_tuned) {
             {
                 let model = LocalModel::builder().progress_bar().download(known.name).await?;
                 let model: Arc<dyn ChatModel> = Arc::new(model);

@@ -10,7 +10,7 @@ use super::Engine;
 use crate::common_prefix_length;
 use crate::prefix_cache::{BLOCK_TOKENS, TakenBlocks};
 
-/// The minimum number of new prompt tokens after which [`Engine::store_prefix`] is useful.
+/// The minimum number of evaluated tokens after which [`Engine::store_prefix`] is useful.
 const MIN_EVALUATED_TOKENS: usize = 128;
 
 impl Engine {
@@ -42,7 +42,7 @@ impl Engine {
         self.cached_tokens.len()
     }
 
-    /// Returns `true` if many prompt tokens were evaluated since the last call of
+    /// Returns `true` if many tokens were evaluated since the last call of
     /// [`store_prefix`](Self::store_prefix), and the prefix cache on disk is enabled.
     pub(crate) fn has_prefix_to_store(&self) -> bool {
         self.folder.is_some() && self.evaluated_tokens >= MIN_EVALUATED_TOKENS

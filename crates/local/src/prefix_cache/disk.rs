@@ -13,8 +13,11 @@ use tracing::debug;
 use super::{BLOCK_TOKENS, MAX_ENTRIES, PrefixCache};
 use crate::common_prefix_length;
 
-/// The first bytes of a file, with the version of the format.
-const MAGIC: [u8; 16] = *b"haft prefix v1\r\n";
+/// The first bytes of a file.
+const MAGIC: [u8; 16] = *b"haft prefix\r\n\x1A\0\0";
+/// The version of the file format and of the network. Increase it if the network computes other
+/// keys and values for the same tokens.
+const VERSION: u8 = 1;
 /// The extension of complete files.
 const EXTENSION: &str = "prefix";
 /// The extension of files that are being written.
@@ -29,10 +32,10 @@ const MIN_STORED_TOKENS: usize = 256;
 
 /// The prefixes of one model in the folder of a [`PrefixCache`].
 ///
-/// A file has a header and blocks. The header has the magic bytes, the model (32 bytes), the number
-/// of bytes per token and the number of tokens (32 bits each), the tokens (32 bits each), and the
-/// CRC-32 of all these. A block has the keys and values of at most [`BLOCK_TOKENS`] tokens and their
-/// CRC-32. Numbers are in little-endian order.
+/// A file has a header and blocks. The header has the magic bytes, the hash of model and versions
+/// (32 bytes), the number of bytes per token and the number of tokens (32 bits each), the tokens
+/// (32 bits each), and the CRC-32 of all these. A block has the keys and values of at most
+/// [`BLOCK_TOKENS`] tokens and their CRC-32. Numbers are in little-endian order.
 pub(crate) struct PrefixFolder {
     cache: PrefixCache,
     model: [u8; 32],
@@ -61,16 +64,18 @@ enum Unusable {
 }
 
 impl PrefixFolder {
-    /// Creates the folder of `cache` for the model with the identity `model`, whose keys and values
-    /// have `bytes_per_token` bytes per token. Returns `None` if the maximum size is 0.
-    pub(crate) fn new(cache: PrefixCache, model: [u8; 32], bytes_per_token: usize) -> Option<Self> {
+    /// Creates the folder of `cache` for the model with the fingerprint `model`, whose keys and
+    /// values have `bytes_per_token` bytes per token. Returns `None` if the maximum size is 0.
+    pub(crate) fn new(cache: PrefixCache, model: &[u8; 32], bytes_per_token: usize) -> Option<Self> {
+        let crate_version = env!("CARGO_PKG_VERSION").as_bytes();
+        let model = Sha256::digest([model.as_slice(), crate_version, &[VERSION]].concat()).into();
         (cache.max_bytes > 0).then_some(Self { cache, model, bytes_per_token })
     }
 
     /// Loads the longest stored prefix of `prompt`, if it is longer than `length` by at least
-    /// [`MIN_ADDED_TOKENS`]. Calls `import` with the position and the keys and values of each block.
-    /// A block may contain tokens that are not in `prompt`. Returns the new length, which is less
-    /// than the length of `prompt`.
+    /// [`MIN_ADDED_TOKENS`]. Calls `import` with the position and the keys and values of each
+    /// block. A block may contain tokens that are not in `prompt`. Returns the new length, which is
+    /// less than the length of `prompt`.
     pub(crate) fn load<E: std::fmt::Display>(
         &self,
         prompt: &[u32],
@@ -190,8 +195,8 @@ impl PrefixFolder {
         (header + tokens * self.bytes_per_token + 4 * tokens.div_ceil(BLOCK_TOKENS)) as u64
     }
 
-    /// Returns the file that shares the longest prefix with `tokens`, and the length of this prefix.
-    /// Removes damaged files.
+    /// Returns the file that shares the longest prefix with `tokens`, and the length of this
+    /// prefix. Removes damaged files.
     fn longest_prefix(&self, tokens: &[u32]) -> Option<(StoredPrefix, usize)> {
         let files = files_in(&self.cache.folder, EXTENSION).ok()?;
         let stored = files.into_iter().filter_map(|file| match self.open(&file.path) {

@@ -94,8 +94,8 @@ impl MemoryBlocks {
 
     /// Returns the blocks that extend a prefix of `prompt` with `length` tokens.
     ///
-    /// A block is removed if all its tokens are in the prompt. They will be in the key-value cache of
-    /// the network, and [`save`](Self::save) stores them again before they are removed there.
+    /// A block is removed if all its tokens are in the prompt. They will be in the key-value cache
+    /// of the network, and [`save`](Self::save) stores them again before they are removed there.
     pub(crate) fn take(&mut self, prompt: &[u32], length: usize) -> TakenBlocks {
         self.clock += 1;
         let first = length / BLOCK_TOKENS;

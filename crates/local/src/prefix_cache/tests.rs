@@ -23,7 +23,7 @@ fn open(folder: &TempDir, model: u8) -> PrefixFolder {
 }
 
 fn open_with(cache: PrefixCache, model: u8) -> PrefixFolder {
-    PrefixFolder::new(cache, [model; 32], BYTES_PER_TOKEN).unwrap()
+    PrefixFolder::new(cache, &[model; 32], BYTES_PER_TOKEN).unwrap()
 }
 
 fn store(folder: &PrefixFolder, tokens: &[u32]) {
@@ -237,7 +237,7 @@ fn only_the_user_can_read_the_files() {
 
 #[test]
 fn size_0_disables_the_folder() {
-    assert!(PrefixFolder::new(PrefixCache::in_folder("prefixes").max_bytes(0), [0; 32], 2).is_none());
+    assert!(PrefixFolder::new(PrefixCache::in_folder("prefixes").max_bytes(0), &[0; 32], 2).is_none());
 }
 
 fn save(memory: &mut MemoryBlocks, tokens: &[u32], start: usize) -> usize {

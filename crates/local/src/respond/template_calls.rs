@@ -56,8 +56,8 @@ pub(super) fn encode_prompt(engine: &Engine, request: &ChatRequest) -> Result<Ve
     render_prompt(engine, request).map(|(_, _, prompt)| prompt)
 }
 
-/// Encodes the prompt for `request`. Returns the call format, `true` if the format is the one of the
-/// chat template, and the prompt.
+/// Encodes the prompt for `request`. Returns the call format, `true` if the format is the one of
+/// the chat template, and the prompt.
 fn render_prompt(
     engine: &Engine,
     request: &ChatRequest,

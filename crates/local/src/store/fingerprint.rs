@@ -13,7 +13,7 @@ const SAMPLES: u64 = 64;
 const SAMPLE_BYTES: u64 = 4096;
 
 /// Returns a hash of the size, the modification time and 64 samples of the content of the file at
-/// `path`. Files with the same fingerprint have the same content, unless somebody forged one.
+/// `path`. Two files with the same fingerprint have the same content, unless a program forged it.
 pub(crate) fn fingerprint(path: &Path) -> io::Result<[u8; 32]> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;

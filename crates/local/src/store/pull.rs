@@ -164,9 +164,9 @@ impl Downloader {
             .await
     }
 
-    /// Returns the path of the verified `file`. If `store` does not contain it, it is downloaded from
-    /// the hub first. Calls `observer` with each event. A file that is in the store is not compared
-    /// with the hub, even if its revision is a branch.
+    /// Returns the path of the verified `file`. If `store` does not contain it, it is downloaded
+    /// from the hub first. Calls `observer` with each event. A file that is in the store is not
+    /// compared with the hub, even if its revision is a branch.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     /// Notified of each new item and of the end of the queue.
     changed: Condvar,
-    /// One permit for each free place. Waiting callers get a permit in the order of arrival.
+    /// The free places, as permits. Waiting callers get a permit in the order of arrival.
     places: Semaphore,
 }
 
@@ -92,8 +92,8 @@ impl<T> Queue<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Removes the first item. Blocks while the queue is empty. Returns `None` if the queue is empty
-    /// and closed.
+    /// Removes the first item. Blocks while the queue is empty. Returns `None` if the queue is
+    /// empty and closed.
     pub(super) fn pop(&self) -> Option<T> {
         let mut state = self.0.lock();
         loop {
@@ -113,7 +113,7 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.0.close();
-        // Nobody will process the remaining items. Their callers get an error.
+        // The remaining items are never processed. Their callers get an error.
         self.0.lock().items.clear();
     }
 }

@@ -12,7 +12,8 @@ use reqwest::header::HeaderValue;
 pub(super) struct Token(String);
 
 impl Token {
-    /// Returns `text` without surrounding white space as a token. Returns `None` if nothing is left.
+    /// Returns `text` without surrounding white space as a token. Returns `None` if nothing is
+    /// left.
     pub(super) fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))

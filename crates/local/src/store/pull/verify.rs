@@ -15,9 +15,9 @@ pub(super) struct ExpectedFile {
     pub(super) sha256: Option<String>,
 }
 
-/// Verifies the size and SHA-256 of the file `downloaded`. If they match `expected`, moves the file to
-/// `final_path` and returns `final_path`. `lock` is held until these file operations end, even if
-/// the future is dropped.
+/// Verifies the size and SHA-256 of the file `downloaded`. If they match `expected`, moves the file
+/// to `final_path` and returns `final_path`. `lock` is held until these file operations end, even
+/// if the future is dropped.
 ///
 /// # Errors
 ///
@@ -57,8 +57,8 @@ pub(super) async fn verify_in_place(
     wrong.await?.map_err(|reason| PullSourceError::WrongFile { reason })
 }
 
-/// Returns the stamp of the file at `path` if the size and SHA-256 match `expected`. Otherwise returns
-/// a description of the mismatch.
+/// Returns the stamp of the file at `path` if the size and SHA-256 match `expected`. Otherwise
+/// returns a description of the mismatch.
 fn verify(path: &Path, expected: &ExpectedFile) -> io::Result<Result<VerificationStamp, String>> {
     let found = path.metadata()?.len();
     if let Some(size) = expected.size.filter(|size| *size != found) {

@@ -102,8 +102,8 @@ async fn interrupted_hub_file_is_resumed() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// A branch can get a new version of the file between two attempts. The bytes of the earlier version
-/// must not be used.
+/// A branch can get a new version of the file between two attempts. The bytes of the earlier
+/// version must not be used.
 #[tokio::test]
 async fn changed_file_is_not_resumed() {
     let (_folder, store) = store();
