@@ -1,6 +1,7 @@
 //! Text generation with a loaded model. The engine evaluates prompts and decodes under grammar
 //! constraints. Its key-value cache is reused for the common prefix of consecutive prompts.
 
+mod choice;
 mod close_grammar;
 mod json_state;
 mod number_length;
@@ -14,6 +15,7 @@ use std::thread;
 use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
 
+pub(crate) use self::choice::Candidate;
 use self::close_grammar::GrammarCloser;
 use self::json_state::JsonState;
 use crate::LoadError;
@@ -262,6 +264,16 @@ impl Engine {
         };
         debug!(tokens = written.tokens.len(), complete = written.is_complete, "wrote");
         Ok(written)
+    }
+
+    /// Returns the logits of the token that follows `prompt`.
+    fn logits_after(&mut self, prompt: &[u32], listener: TokenListener<'_>) -> Result<Vec<f32>, EngineError> {
+        let context = self.context_length();
+        if prompt.len() > context {
+            return Err(EngineError::PromptTooLong { needed: prompt.len(), context });
+        }
+        let cached = self.reuse_prefix(prompt);
+        self.evaluate(&mut prompt.get(cached..).unwrap_or_default().to_vec(), listener)
     }
 
     /// Evaluates the tokens in `pending` and clears `pending`. Returns the logits that follow the

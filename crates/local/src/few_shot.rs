@@ -14,15 +14,15 @@ mod signature;
 
 use haft_core::{
     message::AssistantMessage,
-    model::{ChatRequest, ChatResponse, ModelError},
+    model::{ChatRequest, ChatResponse, ModelError, ToolChoice},
 };
 
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
 use self::mention::mentions_all;
-use self::next_step::{NextStep, Stage};
+use self::next_step::{NextStep, Plan, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion};
-use crate::engine::{Engine, EngineError, GeneratedTokens};
+use crate::engine::{Candidate, Engine, EngineError, GeneratedTokens};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, ProseDecoder, ReplyWriter};
 
@@ -126,8 +126,8 @@ impl ExampleReply<'_> {
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
 
-    /// Generates and parses the model's next decision at `stage`. Returns `None` if the token limit
-    /// was reached.
+    /// Generates the model's next decision at `stage`. Returns `None` if the token limit was
+    /// reached.
     fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
         let start = self.writer.prompt.len();
         let quotes = self.profile.quotes_question && stage != Stage::AfterResults;
@@ -142,11 +142,47 @@ impl ExampleReply<'_> {
         // text that follows it as a single text, because separate tokenization could give different
         // tokens.
         self.writer.prompt.truncate(start);
-        Ok(written.is_complete.then(|| next_step::parse_decision(&written.bytes)))
+        if !written.is_complete {
+            return Ok(None);
+        }
+        Ok(Some(match next_step::parse_plan(&written.bytes) {
+            Plan::Answer => NextStep::Answer { need: None },
+            Plan::End => NextStep::NoMoreCalls,
+            Plan::Need(need) => match self.choose_tool(&need)? {
+                Some(tool) => NextStep::Call { need, tool },
+                None => NextStep::Answer { need: Some(need) },
+            },
+        }))
     }
 
-    fn write_plan(&mut self, stage: Stage, terminals: &str) -> Result<GeneratedTokens, EngineError> {
-        let grammar = next_step::decision_grammar(self.writer.request, stage, terminals);
+    /// Chooses the tool for `need`. Returns `None` if no tool fits.
+    fn choose_tool(&mut self, need: &str) -> Result<Option<String>, ModelError> {
+        let request = self.writer.request;
+        let tools = next_step::callable_tools(request);
+        let encode = |text: &str| self.writer.engine.tokenizer().encode_content(text);
+        let mut candidates: Vec<_> = tools
+            .iter()
+            .map(|name| Candidate { tokens: encode(&next_step::call_beginning(request, name)), bias: 0.0 })
+            .collect();
+        if !self.must_call() {
+            candidates.push(Candidate {
+                tokens: encode(&format!(" {NO_TOOL}\n")),
+                bias: self.profile.no_tool_bias,
+            });
+        }
+        let start = self.writer.prompt.len();
+        self.writer.prefill(&format!("{NEED_LABEL}{need}\n{}", TOOL.trim_end()));
+        let chosen = self.writer.choose_candidate(&candidates)?;
+        self.writer.prompt.truncate(start);
+        Ok(chosen.and_then(|index| tools.into_iter().nth(index)))
+    }
+
+    fn must_call(&self) -> bool {
+        !matches!(self.writer.request.tool_choice, ToolChoice::Auto)
+    }
+
+    fn write_plan(&mut self, stage: Stage, need_rules: &str) -> Result<GeneratedTokens, EngineError> {
+        let grammar = next_step::plan_grammar(stage, self.must_call(), need_rules);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let eos_bias = if stage == Stage::Call { self.profile.end_of_calls_bias } else { 0.0 };
         let job = self.writer.constrained_job(constraint, eos_bias);

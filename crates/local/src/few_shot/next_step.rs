@@ -3,7 +3,7 @@
 use haft_core::model::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
-use super::dialogue::{ANSWER, NEED_LABEL, NO_TOOL, TOOL};
+use super::dialogue::{ANSWER, NEED_LABEL, TOOL};
 
 /// The model's decision on the next step of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,42 +29,57 @@ pub(super) enum Stage {
     Call,
 }
 
-/// Creates the grammar for the model's decision at `stage`. `terminals` contains the rules that
+/// The model's decision before it chooses a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// The model states a need, for which it then chooses a tool.
+    Need(String),
+    /// The model answers, which is possible only after tool results.
+    Answer,
+    /// The model ends the reply after its calls.
+    End,
+}
+
+/// Creates the grammar for the model's [`Plan`] at `stage`. `need_rules` contains the rules that
 /// define the terminal `NEED`.
-pub(super) fn decision_grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
-    let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
-    let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
+pub(super) fn plan_grammar(stage: Stage, must_call: bool, need_rules: &str) -> TopLevelGrammar {
     let start = match (stage, must_call) {
         (Stage::Call, _) => "need?".to_owned(),
         (Stage::AfterResults, false) => format!("\"{}\" | need", ANSWER.trim_end()),
         _ => "need".to_owned(),
     };
-    let names: Vec<_> = match &request.tool_choice {
-        ToolChoice::Tool(name) => vec![format!("\"{name}(\"")],
-        _ => request.tools.names().map(|name| format!("\"{name}(\"")).collect(),
-    };
     TopLevelGrammar::from_lark(format!(
         "start: {start}\n\
-         need: \"{NEED_LABEL}\" NEED \"\\n{TOOL}\" (tool{none})\n\
-         tool: {}\n\
-         {terminals}\n",
-        names.join(" | "),
+         need: \"{NEED_LABEL}\" NEED \"\\n{}\"\n\
+         {need_rules}\n",
+        TOOL.trim_end(),
     ))
 }
 
-/// Parses the decision from `written`, the text that the model generated under
-/// [`decision_grammar`].
-pub(super) fn parse_decision(written: &[u8]) -> NextStep {
+/// Parses the plan from `written`, the text that the model generated under [`plan_grammar`].
+pub(super) fn parse_plan(written: &[u8]) -> Plan {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {
-        return NextStep::Answer { need: None };
+        return Plan::Answer;
     }
-    let Some((need, tool)) = written.trim_start_matches(NEED_LABEL.trim_end()).split_once('\n') else {
-        return NextStep::NoMoreCalls;
-    };
-    let need = need.trim().to_owned();
-    match tool.trim_start_matches(TOOL.trim_end()).trim().strip_suffix('(') {
-        Some(name) => NextStep::Call { need, tool: name.to_owned() },
-        None => NextStep::Answer { need: Some(need) },
+    match written.trim_start_matches(NEED_LABEL.trim_end()).split_once('\n') {
+        Some((need, _)) => Plan::Need(need.trim().to_owned()),
+        None => Plan::End,
     }
+}
+
+/// Returns the names of the tools that the model may call.
+pub(super) fn callable_tools(request: &ChatRequest) -> Vec<String> {
+    match &request.tool_choice {
+        ToolChoice::Tool(name) => vec![name.to_string()],
+        _ => request.tools.names().map(ToString::to_string).collect(),
+    }
+}
+
+/// Returns the text that follows `Tool:` in a call of `name`, up to a token after which the name
+/// cannot continue.
+pub(super) fn call_beginning(request: &ChatRequest, name: &str) -> String {
+    let schema = request.tools.get(name).map(|tool| tool.definition().input_schema().clone());
+    let has_parameters = schema.is_some_and(|schema| schema.properties().next().is_some());
+    if has_parameters { format!(" {name}({{\"") } else { format!(" {name}({{}})") }
 }
