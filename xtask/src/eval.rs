@@ -32,12 +32,13 @@ pub(crate) fn fetch_models() -> Result<(), Failure> {
 
 /// Returns `true` if a run with `arguments` may need the llama.cpp server for the comparison with
 /// the plain loop. The server is not needed with `--help`, or with `--python`, which specifies an
-/// interpreter. `--model` and `--dialect` omit the comparison, unless `--comparison` requests it.
+/// interpreter. `--model`, `--dialect` and `--development` omit the comparison, unless
+/// `--comparison` requests it.
 fn needs_python(arguments: &[String]) -> bool {
     let names: Vec<_> = arguments.iter().filter_map(|argument| argument.split('=').next()).collect();
     let has_any = |options: &[&str]| options.iter().any(|option| names.contains(option));
     !has_any(&["--help", "-h", "--python"])
-        && (has_any(&["--comparison"]) || !has_any(&["--model", "--dialect"]))
+        && (has_any(&["--comparison"]) || !has_any(&["--model", "--dialect", "--development"]))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 mod case;
 mod compare;
+mod development;
 mod model;
 mod plain;
 mod score;
@@ -21,11 +22,15 @@ use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Insta
 
 use clap::{Parser, ValueEnum};
 use haft_core::{ChatModel, model::ChatSettings, text::ErrorChain};
-use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
+use haft_local::{KnownModel, LocalModel};
+use haft_react::{
+    AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, ReactAgentBuilder, TextReact,
+};
 
 use crate::{
     case::{CASES, Case},
     compare::Comparison,
+    development::CaseSelection,
     score::Score,
 };
 
@@ -46,6 +51,11 @@ struct Options {
     /// Run the comparison only.
     #[arg(long, conflicts_with = "dialect")]
     comparison: bool,
+    /// Run the development set only.
+    #[arg(long, conflicts_with = "comparison")]
+    development: bool,
+    #[command(flatten)]
+    cases: CaseSelection,
     /// A Python interpreter with xllamacpp for the plain loop. Without it, the plain loop is
     /// omitted.
     #[arg(long, value_name = "PATH")]
@@ -72,14 +82,34 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
-    let compares = options.comparison || options.dialect.is_none() && options.model.is_default();
-    let passes = options.comparison || passes_questions(&options).await?;
-    if compares {
+    let is_default = options.dialect.is_none() && options.model.is_default();
+    let runs_one_part = options.comparison || options.development;
+    let passes = runs_one_part || passes_questions(&options).await?;
+    if options.comparison || is_default && !options.development {
         println!("\n{}\n", compare::ABOUT);
-        let comparison = Comparison { all: options.all, python: options.python };
+        let comparison = Comparison { all: options.all, python: options.python.clone() };
         comparison.run().await?;
     }
+    if options.development || is_default && !options.comparison {
+        println!("\n{}\n\n{}", development::ABOUT, development::head());
+        run_development(&options).await?;
+    }
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the development set with the selected model, or with each model of the catalogue.
+async fn run_development(options: &Options) -> Result<(), Box<dyn Error>> {
+    let dialect = options.dialect.unwrap_or(Dialect::Auto);
+    if !options.model.is_default() {
+        let model = options.model.open().await?;
+        return development::run(&model.profile().name, &model, dialect, &options.cases).await;
+    }
+    for known in KnownModel::all() {
+        let model = LocalModel::builder().progress_bar().download(known.name).await?;
+        let model: Arc<dyn ChatModel> = Arc::new(model);
+        development::run(known.name, &model, dialect, &options.cases).await?;
+    }
+    Ok(())
 }
 
 /// Runs the agent with the nine questions and prints the scores. Returns `true` if the model
@@ -99,18 +129,21 @@ async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
 }
 
 fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<dyn Error>> {
+    Ok(builder(model, dialect).tools(tools::all()).limit_action(LimitAction::Answer).build()?)
+}
+
+/// Returns a builder of an agent with `model` and `dialect`, at temperature 0.
+fn builder(model: Arc<dyn ChatModel>, dialect: Dialect) -> ReactAgentBuilder {
     let settings =
         ChatSettings { temperature: Some(0.0), max_tokens: Some(MAX_TOKENS), ..ChatSettings::default() };
     let auto = AutoDialect::for_profile(model.profile());
-    let builder =
-        ReactAgent::builder(model).tools(tools::all()).settings(settings).limit_action(LimitAction::Answer);
-    let builder = match dialect {
+    let builder = ReactAgent::builder(model).settings(settings);
+    match dialect {
         Dialect::Auto => builder.dialect(auto),
         Dialect::Native => builder.dialect(NativeCalls),
         Dialect::Json => builder.dialect(JsonReact::new()),
         Dialect::Text => builder.dialect(TextReact),
-    };
-    Ok(builder.build()?)
+    }
 }
 
 /// Runs the agent with the question in `case`. Returns the score of the run.

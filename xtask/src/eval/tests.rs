@@ -9,7 +9,9 @@ fn every_comparison_without_an_interpreter_needs_python() {
     for line in ["", "--all", "--comparison", "--comparison --model=a.gguf", "--dialect json --comparison"] {
         assert!(needs(line), "{line}");
     }
-    for line in ["--help", "-h", "--model a.gguf", "--dialect=json", "--comparison --python=python3"] {
+    for line in
+        ["--help", "-h", "--model a.gguf", "--dialect=json", "--comparison --python=python3", "--development"]
+    {
         assert!(!needs(line), "{line}");
     }
 }
