@@ -54,10 +54,12 @@ pub enum LoadError {
     },
     /// The model architecture is supported, but the file uses an unsupported variant of it, such as
     /// a mixture of experts.
-    #[error("the model uses {feature}, which is not supported: choose another file")]
+    #[error("the model uses {feature}, which is not supported: choose a file with {supported}")]
     UnsupportedFeature {
         /// A description of the unsupported feature, such as `a mixture of experts`.
         feature: String,
+        /// A description of what is supported instead, such as `a dense model`.
+        supported: &'static str,
     },
     /// The tokenizer of the model is invalid or not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]

@@ -94,6 +94,11 @@ impl Gguf {
         self.content.tensor_infos.contains_key(name)
     }
 
+    /// Returns the number of rows of the matrix `name`.
+    pub(crate) fn tensor_rows(&self, name: &str) -> Option<usize> {
+        self.content.tensor_infos.get(name)?.shape.dims().first().copied()
+    }
+
     /// Reads the tensor `name` in its quantized form.
     pub(crate) fn read_quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {

@@ -8,6 +8,8 @@
 mod config;
 mod kv_cache;
 mod layer;
+mod mask;
+mod rope_config;
 mod rotary;
 mod weight;
 
@@ -16,10 +18,11 @@ use std::ops::Range;
 use candle_core::{Device, IndexOp, Result, Tensor, bail};
 use tracing::debug;
 
-use self::config::Config;
+use self::config::{Config, LayerRotary};
 use self::kv_cache::KvCache;
-use self::layer::Layer;
-use self::rotary::{Rotary, causal_mask};
+use self::layer::{Layer, LayerPositions};
+use self::mask::causal_mask;
+use self::rotary::Rotary;
 use self::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;
 use crate::gguf::Gguf;
@@ -27,11 +30,16 @@ use crate::gguf::Gguf;
 /// The weights of a model and its key-value cache.
 pub(crate) struct Network {
     embedding: QuantizedWeight,
+    embedding_scale: Option<f64>,
     layers: Vec<Layer>,
     caches: Vec<KvCache>,
     norm: RmsNorm,
     output: QuantizedWeight,
     rotary: Rotary,
+    /// The rotary embedding of the layers with a sliding window.
+    local_rotary: Option<Rotary>,
+    /// The size of the sliding window. The attention of some layers is limited to it.
+    window: Option<usize>,
     context: usize,
     cached: usize,
 }
@@ -64,10 +72,22 @@ impl Network {
             layers.push(Layer::read(gguf, &config, index)?);
         }
         let norm = RmsNorm::read(gguf, "output_norm.weight", config.epsilon)?;
-        let rotary = Rotary::new(gguf, &config)?;
+        let rotary = Rotary::read(gguf, &config.rope)?;
+        let local_rotary = config.local_rope.as_ref().map(|rope| Rotary::read(gguf, rope)).transpose()?;
         let caches = layers.iter().map(|_| KvCache::new(&config)).collect();
-        let context = config.context;
-        let mut network = Self { embedding, layers, caches, norm, output, rotary, context, cached: 0 };
+        let mut network = Self {
+            embedding,
+            embedding_scale: config.embedding_scale,
+            window: layers.iter().find_map(|layer| layer.config.window),
+            layers,
+            caches,
+            norm,
+            output,
+            rotary,
+            local_rotary,
+            context: config.context,
+            cached: 0,
+        };
         network.check_shapes(gguf, vocabulary)?;
         progress(1.0);
         Ok(network)
@@ -139,11 +159,26 @@ impl Network {
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;
-        let mask = causal_mask(tokens.len(), start)?;
+        let mask = causal_mask(tokens.len(), start, None)?;
+        let window_mask = match self.window {
+            None => None,
+            window => causal_mask(tokens.len(), start, window)?,
+        };
         let rotation = self.rotary.rotation(start, tokens.len())?;
+        let local_rotary = self.local_rotary.as_ref();
+        let local_rotation = local_rotary.map(|rotary| rotary.rotation(start, tokens.len())).transpose()?;
         let mut hidden = self.embedding.embed(&ids)?;
+        if let Some(scale) = self.embedding_scale {
+            hidden = (hidden * scale)?;
+        }
         for (layer, cache) in self.layers.iter().zip(&mut self.caches) {
-            hidden = layer.forward(&hidden, cache, &rotation, mask.as_ref(), start)?;
+            let rotation = match layer.config.rotary {
+                LayerRotary::None => None,
+                LayerRotary::Global => Some(&rotation),
+                LayerRotary::Local => local_rotation.as_ref(),
+            };
+            let mask = layer.config.window.map_or(mask.as_ref(), |_| window_mask.as_ref());
+            hidden = layer.forward(&hidden, cache, &LayerPositions { start, rotation, mask })?;
         }
         let last = hidden.i(tokens.len().saturating_sub(1)..)?.contiguous()?;
         let logits = self.output.forward(&self.norm.forward(&last)?)?;

@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::config::Config;
+use super::config::{Activation, Config, LayerConfig};
 use super::kv_cache::KvCache;
 use super::rotary::Rotation;
 use super::weight::{QuantizedWeight, RmsNorm};
@@ -10,18 +10,32 @@ use crate::LoadError;
 use crate::gguf::Gguf;
 
 /// A transformer layer: attention and a feed-forward network, each preceded by a norm and followed
-/// by a residual connection.
+/// by a residual connection. A layer of Gemma 3 also has a norm before each residual connection.
 pub(super) struct Layer {
+    pub(super) config: LayerConfig,
     attention_norm: RmsNorm,
     query: Projection,
     key: Projection,
     value: Projection,
     attention_output: QuantizedWeight,
+    attention_scale: f64,
+    post_attention_norm: Option<RmsNorm>,
     ffn_norm: RmsNorm,
     gate: QuantizedWeight,
     up: QuantizedWeight,
     down: QuantizedWeight,
+    activation: Activation,
+    post_ffn_norm: Option<RmsNorm>,
     heads_per_kv_head: usize,
+}
+
+/// The position-dependent inputs of a layer for new tokens.
+pub(super) struct LayerPositions<'a> {
+    /// The position of the first new token.
+    pub(super) start: usize,
+    /// `None` in layers without a rotary embedding.
+    pub(super) rotation: Option<&'a Rotation>,
+    pub(super) mask: Option<&'a Tensor>,
 }
 
 impl Layer {
@@ -31,57 +45,61 @@ impl Layer {
         index: usize,
     ) -> std::result::Result<Self, LoadError> {
         let name = |part: &str| format!("blk.{index}.{part}");
+        let epsilon = config.epsilon;
+        let [query, key, value] = read_query_key_value(gguf, config, &name)?;
+        let [gate, up] = read_gate_and_up(gguf, &name)?;
         Ok(Self {
-            attention_norm: RmsNorm::read(gguf, &name("attn_norm.weight"), config.epsilon)?,
-            query: Projection::read(gguf, config, &name("attn_q"), config.heads)?,
-            key: Projection::read(gguf, config, &name("attn_k"), config.kv_heads)?,
-            value: Projection::read(gguf, config, &name("attn_v"), config.kv_heads)?,
+            config: config.layer(index),
+            attention_norm: RmsNorm::read(gguf, &name("attn_norm.weight"), epsilon)?,
+            query: Projection::read(gguf, config, query, &name("attn_q"), config.heads)?,
+            key: Projection::read(gguf, config, key, &name("attn_k"), config.kv_heads)?,
+            value: Projection::read(gguf, config, value, &name("attn_v"), config.kv_heads)?,
             attention_output: QuantizedWeight::read(gguf, &name("attn_output.weight"))?,
-            ffn_norm: RmsNorm::read(gguf, &name("ffn_norm.weight"), config.epsilon)?,
-            gate: QuantizedWeight::read(gguf, &name("ffn_gate.weight"))?,
-            up: QuantizedWeight::read(gguf, &name("ffn_up.weight"))?,
+            attention_scale: config.attention_scale,
+            post_attention_norm: RmsNorm::read_optional(gguf, &name("post_attention_norm.weight"), epsilon)?,
+            ffn_norm: RmsNorm::read(gguf, &name("ffn_norm.weight"), epsilon)?,
+            gate,
+            up,
             down: QuantizedWeight::read(gguf, &name("ffn_down.weight"))?,
+            activation: config.activation,
+            post_ffn_norm: RmsNorm::read_optional(gguf, &name("post_ffw_norm.weight"), epsilon)?,
             heads_per_kv_head: config.heads / config.kv_heads,
         })
     }
 
-    /// Computes the hidden states of new tokens, the first of which is at position `start`. `input`
-    /// and the result have the shape `[tokens, width]`.
+    /// Computes the hidden states of new tokens. `input` and the result have the shape
+    /// `[tokens, width]`.
     pub(super) fn forward(
         &self,
         input: &Tensor,
         cache: &mut KvCache,
-        rotation: &Rotation,
-        mask: Option<&Tensor>,
-        start: usize,
+        positions: &LayerPositions<'_>,
     ) -> Result<Tensor> {
         let normed = self.attention_norm.forward(input)?;
-        let attended = (input + self.attend(&normed, cache, rotation, mask, start)?)?;
+        let attention = self.attend(&normed, cache, positions)?;
+        let attended = (input + RmsNorm::forward_optional(self.post_attention_norm.as_ref(), attention)?)?;
         let normed = self.ffn_norm.forward(&attended)?;
-        let gated = (candle_nn::ops::silu(&self.gate.forward(&normed)?)? * self.up.forward(&normed)?)?;
-        attended + self.down.forward(&gated)?
+        let gate = self.activation.apply(&self.gate.forward(&normed)?)?;
+        let output = self.down.forward(&(gate * self.up.forward(&normed)?)?)?;
+        attended + RmsNorm::forward_optional(self.post_ffn_norm.as_ref(), output)?
     }
 
-    fn attend(
-        &self,
-        input: &Tensor,
-        cache: &mut KvCache,
-        rotation: &Rotation,
-        mask: Option<&Tensor>,
-        start: usize,
-    ) -> Result<Tensor> {
-        let query = rotation.apply(&self.query.forward(input)?)?;
-        let key = rotation.apply(&self.key.forward(input)?)?;
-        let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
+    fn attend(&self, input: &Tensor, cache: &mut KvCache, positions: &LayerPositions<'_>) -> Result<Tensor> {
+        let (mut query, mut key) = (self.query.forward(input)?, self.key.forward(input)?);
+        if let Some(rotation) = positions.rotation {
+            query = rotation.apply_to_query(&query)?;
+            key = rotation.apply(&key)?;
+        }
+        let (keys, values) = cache.extend(&key, &self.value.forward(input)?, positions.start)?;
 
         // Query heads with the same key head are multiplied as the rows of one matrix. This avoids
         // a copy of the keys for each query head.
         let (heads, tokens, size) = query.dims3()?;
         let (kv_heads, seen) = (heads / self.heads_per_kv_head, keys.dim(1)?);
         let query =
-            (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.heads_per_kv_head * tokens, size))?;
+            (query * self.attention_scale)?.reshape((kv_heads, self.heads_per_kv_head * tokens, size))?;
         let mut scores = query.matmul(&keys.t()?)?.reshape((heads, tokens, seen))?;
-        if let Some(mask) = mask {
+        if let Some(mask) = positions.mask {
             scores = scores.broadcast_add(mask)?;
         }
         let weights = candle_nn::ops::softmax_last_dim(&scores)?;
@@ -91,8 +109,55 @@ impl Layer {
     }
 }
 
-/// A linear projection to attention heads. It includes the bias (qwen2) and the norm (qwen3) if the
-/// file contains them.
+impl Activation {
+    fn apply(self, input: &Tensor) -> Result<Tensor> {
+        match self {
+            Self::Silu => candle_nn::ops::silu(input),
+            Self::GeluTanh => input.gelu(),
+        }
+    }
+}
+
+/// Reads the projections of queries, keys and values. In the files of Phi-3 and Phi-4, they are the
+/// rows of one matrix, in this order.
+///
+/// Source: llama.cpp, `src/models/phi3.cpp` and `src/llama-graph.cpp`,
+/// `llm_graph_context::build_qkv`.
+fn read_query_key_value(
+    gguf: &mut Gguf,
+    config: &Config,
+    name: &dyn Fn(&str) -> String,
+) -> std::result::Result<[QuantizedWeight; 3], LoadError> {
+    let fused = name("attn_qkv.weight");
+    if !gguf.has_tensor(&fused) {
+        let mut read = |part: &str| QuantizedWeight::read(gguf, &name(part));
+        return Ok([read("attn_q.weight")?, read("attn_k.weight")?, read("attn_v.weight")?]);
+    }
+    let [query, key] = [config.heads, config.kv_heads].map(|heads| heads * config.head_size);
+    QuantizedWeight::read_parts(gguf, &fused, [query, key, key])
+}
+
+/// Reads the gate and the upward projection of the feed-forward network. In the files of Phi-3 and
+/// Phi-4, they are the halves of one matrix, in this order.
+///
+/// Source: llama.cpp, `src/llama-graph.cpp`, `llm_graph_context::build_ffn`, case `LLM_FFN_SWIGLU`.
+fn read_gate_and_up(
+    gguf: &mut Gguf,
+    name: &dyn Fn(&str) -> String,
+) -> std::result::Result<[QuantizedWeight; 2], LoadError> {
+    let up = name("ffn_up.weight");
+    if gguf.has_tensor(&name("ffn_gate.weight")) {
+        return Ok([
+            QuantizedWeight::read(gguf, &name("ffn_gate.weight"))?,
+            QuantizedWeight::read(gguf, &up)?,
+        ]);
+    }
+    let rows = gguf.tensor_rows(&up).unwrap_or_default();
+    QuantizedWeight::read_parts(gguf, &up, [rows / 2, rows / 2])
+}
+
+/// A linear projection to attention heads. It includes the bias (qwen2) and the norm (qwen3,
+/// gemma3) if the file contains them.
 struct Projection {
     weight: QuantizedWeight,
     bias: Option<Tensor>,
@@ -105,19 +170,16 @@ impl Projection {
     fn read(
         gguf: &mut Gguf,
         config: &Config,
+        weight: QuantizedWeight,
         name: &str,
         heads: usize,
     ) -> std::result::Result<Self, LoadError> {
         let bias = format!("{name}.bias");
         let norm = format!("{name}_norm.weight");
         Ok(Self {
-            weight: QuantizedWeight::read(gguf, &format!("{name}.weight"))?,
+            weight,
             bias: if gguf.has_tensor(&bias) { Some(gguf.read_dense(&bias)?) } else { None },
-            norm: if gguf.has_tensor(&norm) {
-                Some(RmsNorm::read(gguf, &norm, config.epsilon)?)
-            } else {
-                None
-            },
+            norm: RmsNorm::read_optional(gguf, &norm, config.epsilon)?,
             heads,
             size: config.head_size,
         })

@@ -30,6 +30,21 @@ impl QuantizedWeight {
         Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
     }
 
+    /// Reads the matrix `name`, whose rows are several matrices below each other. `rows` contains
+    /// the number of rows of each.
+    pub(super) fn read_parts<const N: usize>(
+        gguf: &mut Gguf,
+        name: &str,
+        rows: [usize; N],
+    ) -> std::result::Result<[Self; N], LoadError> {
+        let tensor = gguf.read_quantized(name)?;
+        let parts = split_rows(&tensor, &rows).and_then(|parts| {
+            let parts: Vec<_> = parts.into_iter().map(Self::new).collect::<Result<_>>()?;
+            parts.try_into().map_err(|_| candle_core::Error::msg("the number of parts differs"))
+        });
+        parts.map_err(|error| gguf.invalid_entry(name, &error))
+    }
+
     fn new(tensor: QTensor) -> Result<Self> {
         let tensor = Arc::new(tensor);
         let product = QMatMul::from_arc(tensor.clone())?;
@@ -57,9 +72,42 @@ impl RmsNorm {
         Ok(Self { weight: gguf.read_dense(name)?, epsilon })
     }
 
+    /// Reads the norm `name`. Returns `None` if the file does not contain it.
+    pub(super) fn read_optional(
+        gguf: &mut Gguf,
+        name: &str,
+        epsilon: f32,
+    ) -> std::result::Result<Option<Self>, LoadError> {
+        gguf.has_tensor(name).then(|| Self::read(gguf, name, epsilon)).transpose()
+    }
+
+    /// Applies `norm` to `input`. Returns `input` unchanged if `norm` is `None`.
+    pub(super) fn forward_optional(norm: Option<&Self>, input: Tensor) -> Result<Tensor> {
+        norm.map_or(Ok(input.clone()), |norm| norm.forward(&input))
+    }
+
     pub(super) fn forward(&self, input: &Tensor) -> Result<Tensor> {
         candle_nn::ops::rms_norm(input, &self.weight, self.epsilon)
     }
+}
+
+/// Splits the matrix `tensor` into matrices with the numbers of rows in `rows`. Rows consist of whole
+/// blocks, so the quantized numbers are unchanged.
+fn split_rows(tensor: &QTensor, rows: &[usize]) -> Result<Vec<QTensor>> {
+    let (all, columns) = tensor.shape().dims2()?;
+    if rows.iter().sum::<usize>() != all {
+        candle_core::bail!("it has {all} rows, and its parts have {rows:?}");
+    }
+    let data = tensor.data()?;
+    let row_bytes = data.len() / all.max(1);
+    let mut rest = data.as_ref();
+    let part = |rows: &usize| {
+        let (part, behind) = rest.split_at_checked(rows * row_bytes).unwrap_or_default();
+        rest = behind;
+        let storage = QStorage::from_data(Cow::Borrowed(part), &Device::Cpu, tensor.dtype())?;
+        QTensor::new(storage, (*rows, columns))
+    };
+    rows.iter().map(part).collect()
 }
 
 /// Converts a tensor of five-bit blocks (`Q5_0`) to eight-bit blocks (`Q8_0`) with the same scale,
