@@ -62,7 +62,9 @@ pub enum LoadError {
         supported: &'static str,
     },
     /// The tokenizer of the model is invalid or not supported.
-    #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
+    #[error(
+        "the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE or SentencePiece tokenizer"
+    )]
     InvalidTokenizer {
         /// A description of the problem, such as the error of the tokenizer library.
         reason: String,

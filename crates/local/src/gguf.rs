@@ -46,7 +46,12 @@ impl Gguf {
     /// the tokenizer replaces the name of a pre-tokenizer with an equivalent name that the
     /// tokenizer library supports.
     pub(crate) fn set_text(&mut self, key: &str, text: &str) {
-        self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
+        self.set_value(key, Value::String(text.to_owned()));
+    }
+
+    /// Sets the metadata entry `key` to `value` in memory, without changing the file.
+    pub(crate) fn set_value(&mut self, key: &str, value: Value) {
+        self.content.metadata.insert(key.to_owned(), value);
     }
 
     pub(crate) fn metadata_text(&self, key: &str) -> Option<&str> {
@@ -68,6 +73,21 @@ impl Gguf {
             other => i64::try_from(other.to_u64().ok()?).ok()?,
         };
         usize::try_from(wide).ok()
+    }
+
+    pub(crate) fn bool(&self, key: &str) -> Option<bool> {
+        self.content.metadata.get(key)?.to_bool().ok()
+    }
+
+    /// Returns the text of the token whose id is in the metadata entry `key`, such as
+    /// `tokenizer.ggml.bos_token_id`.
+    pub(crate) fn token_text(&self, key: &str) -> Option<&str> {
+        self.token_text_of(self.integer(key)?)
+    }
+
+    /// Returns the text of the token with the id `token`.
+    pub(crate) fn token_text_of(&self, token: usize) -> Option<&str> {
+        self.array("tokenizer.ggml.tokens")?.get(token)?.to_string().ok().map(String::as_str)
     }
 
     pub(crate) fn float(&self, key: &str) -> Option<f64> {

@@ -11,6 +11,8 @@ mod layer;
 mod mask;
 mod rope_config;
 mod rotary;
+#[cfg(test)]
+mod tests;
 mod weight;
 
 use std::ops::Range;

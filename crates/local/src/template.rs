@@ -86,14 +86,15 @@ pub(crate) struct Template {
 impl Template {
     pub(crate) fn read(gguf: &Gguf, tokenizer: &Tokenizer) -> Result<Self, LoadError> {
         let source = gguf.metadata_text("tokenizer.chat_template").unwrap_or(CHATML_TEMPLATE);
-        let named = |key: &str| {
-            let token = u32::try_from(gguf.integer(key)?).ok()?;
-            tokenizer.spelling(token)
-        };
-        let bos_token = named("tokenizer.ggml.bos_token_id").unwrap_or_default();
-        let eos_token = named("tokenizer.ggml.eos_token_id").unwrap_or_default();
+        let named = |key: &str| gguf.token_text(key).unwrap_or_default().to_owned();
+        let bos_token = named("tokenizer.ggml.bos_token_id");
+        let eos_token = named("tokenizer.ggml.eos_token_id");
         let mut template = Self::new(source, bos_token, eos_token)?;
-        let ends: Vec<_> = tokenizer.end_tokens().filter_map(|token| tokenizer.spelling(token)).collect();
+        let ends: Vec<_> = tokenizer
+            .end_tokens()
+            .filter_map(|token| gguf.token_text_of(token as usize))
+            .map(str::to_owned)
+            .collect();
         template.call_format = CallFormat::detect(&template, &ends);
         Ok(template)
     }

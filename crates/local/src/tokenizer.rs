@@ -1,36 +1,56 @@
 //! The tokenizer of a GGUF file, and the vocabulary that it provides for the grammar engine.
 
-use std::collections::{HashMap, HashSet};
+mod byte_level;
+mod prompt;
+mod sentence_piece;
+mod special_tokens;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use candle_core::quantized::gguf_file::Value;
-use candle_core::quantized::tokenizer::TokenizerFromGguf;
 use llguidance::toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 use tokenizers::NormalizerWrapper;
-use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
+pub(crate) use self::prompt::PromptEncoder;
+use self::special_tokens::TokenSpellings;
 use crate::LoadError;
 use crate::gguf::Gguf;
-
-/// The type of special tokens, such as `<|im_end|>`, in the metadata array
-/// `tokenizer.ggml.token_type`.
-const CONTROL_TOKEN: usize = 3;
-/// The type of added tokens, such as `<tool_call>`, in `tokenizer.ggml.token_type`.
-const USER_DEFINED: usize = 4;
-/// The type of unused token ids in `tokenizer.ggml.token_type`.
-const UNUSED: usize = 5;
 
 /// The maximum length of a token in bytes. A longer token has no bytes in the vocabulary, because
 /// the trie of the grammar engine would reject it.
 const MAX_TOKEN_BYTES: usize = 512;
 
+/// The spellings of the end-of-turn tokens of the supported families. Not all files declare them.
+///
+/// Source: llama.cpp, `src/llama-vocab.cpp`, `llama_vocab::impl::load` (`special_eog_ids`).
+const END_SPELLINGS: [&str; 7] = [
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+];
+
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
-    /// The tokenizer for template markup. It encodes the text `<|im_end|>` as the special token.
-    markup_tokenizer: tokenizers::Tokenizer,
-    /// The tokenizer for untrusted text. It encodes the text `<|im_end|>` as ordinary tokens.
-    content_tokenizer: tokenizers::Tokenizer,
+    /// The tokenizer for text, with the Unicode normalizer of the model.
+    text_tokenizer: tokenizers::Tokenizer,
+    /// The special tokens, such as `<|im_end|>`, and the tokens in `text_tokens`.
+    markup_tokens: TokenSpellings,
+    /// The tokens that are recognized in any text before it is tokenized, such as two newlines in
+    /// the vocabulary of Gemma.
+    text_tokens: TokenSpellings,
+    /// The token to insert at the beginning of each prompt.
+    begin_token: Option<u32>,
+    /// `true` if a space is inserted before text at the beginning of the prompt or behind a special
+    /// token.
+    adds_space: bool,
     end_tokens: Vec<u32>,
     markup_edges: HashSet<char>,
     spaced_tokens: Vec<u32>,
@@ -38,43 +58,68 @@ pub(crate) struct Tokenizer {
     empty_tokens: Vec<u32>,
 }
 
+/// The kind of a vocabulary, the entry `tokenizer.ggml.model` of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VocabularyKind {
+    /// `gpt2`
+    ByteLevel,
+    /// `llama`
+    SentencePiece,
+}
+
+/// The type of a token, an entry of the array `tokenizer.ggml.token_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenType {
+    Normal,
+    Unknown,
+    /// A special token, such as `<|im_end|>`.
+    Control,
+    /// An added token. In a byte-level vocabulary, this is markup such as `<tool_call>`. In a
+    /// SentencePiece vocabulary, this is text such as two newlines.
+    UserDefined,
+    Unused,
+    /// A token of a SentencePiece vocabulary for one byte, such as `<0x0A>`.
+    Byte,
+}
+
 impl Tokenizer {
     pub(crate) fn read(gguf: &mut Gguf) -> Result<Self, LoadError> {
         let unusable =
             |error: &dyn std::fmt::Display| LoadError::InvalidTokenizer { reason: error.to_string() };
-        let has_pre_tokenizer = set_pre_tokenizer(gguf);
-        let mut markup_tokenizer = tokenizers::Tokenizer::from_gguf(gguf.content())
-            .map_err(|error| LoadError::InvalidTokenizer { reason: first_line(&error) })?;
-        if !has_pre_tokenizer {
-            markup_tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
-        }
-        let mut content_tokenizer = markup_tokenizer.clone();
-        content_tokenizer.set_encode_special_tokens(true);
-        let mut exact = content_tokenizer.clone();
+        let kind = VocabularyKind::read(gguf)?;
+        let types = token_types(gguf)?;
+        let text_tokenizer = match kind {
+            VocabularyKind::ByteLevel => byte_level::read(gguf)?,
+            VocabularyKind::SentencePiece => sentence_piece::read(gguf, &token_texts(gguf)?, &types)?,
+        };
+        let mut exact = text_tokenizer.clone();
         exact.with_normalizer(None::<NormalizerWrapper>).map_err(|error| unusable(&error))?;
 
+        let tokens = token_texts(gguf)?;
+        let words = token_bytes(&tokens, &types, kind);
         let end_of_turn = gguf.required_integer("tokenizer.ggml.eos_token_id")?;
-        let words = token_bytes(gguf)?;
         let end_of_turn = u32::try_from(end_of_turn).ok().filter(|id| (*id as usize) < words.len());
         let end_of_turn = end_of_turn.ok_or_else(|| unusable(&"its end token is not in its vocabulary"))?;
-        let end_tokens = end_tokens(gguf, end_of_turn);
+        let end_tokens = end_tokens(gguf, end_of_turn, &tokens, &types);
         let info = TokRxInfo::new(words.len() as u32, end_of_turn);
         let trie = TokTrie::from(&info, &words).with_eos_tokens(&end_tokens);
         let quotes_space = |word: &[u8]| word.windows(2).any(|pair| pair == b"\" ");
-        let spaced_tokens = tokens_where(&words, |word| word.starts_with(b" ") || quotes_space(word));
-        let tokens_with_quoted_space = tokens_where(&words, quotes_space);
         let mut empty_tokens = tokens_where(&words, <[u8]>::is_empty);
         empty_tokens.retain(|token| !end_tokens.contains(token));
-        let markup_edges = markup_edges(gguf);
-        let vocabulary = Arc::new(Vocabulary { trie, exact });
         Ok(Self {
-            vocabulary,
-            markup_tokenizer,
-            content_tokenizer,
+            markup_tokens: spellings(&tokens, &types, |token| {
+                token.is_special(kind) || token.is_added_text(kind)
+            })?,
+            text_tokens: spellings(&tokens, &types, |token| token.is_added_text(kind))?,
+            begin_token: begin_token(gguf, kind),
+            adds_space: kind == VocabularyKind::SentencePiece
+                && gguf.bool("tokenizer.ggml.add_space_prefix").unwrap_or(true),
+            markup_edges: markup_edges(&tokens, &types, kind),
+            spaced_tokens: tokens_where(&words, |word| word.starts_with(b" ") || quotes_space(word)),
+            tokens_with_quoted_space: tokens_where(&words, quotes_space),
+            vocabulary: Arc::new(Vocabulary { trie, exact, kind }),
+            text_tokenizer,
             end_tokens,
-            markup_edges,
-            spaced_tokens,
-            tokens_with_quoted_space,
             empty_tokens,
         })
     }
@@ -82,12 +127,16 @@ impl Tokenizer {
     /// Encodes `text`, which is markup of the chat template. Spellings of special tokens, such as
     /// `<|im_end|>`, become special tokens.
     pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
-        encode(&self.markup_tokenizer, text)
+        let mut prompt = PromptEncoder::continued(self);
+        prompt.push_markup(text);
+        prompt.finish()
     }
 
     /// Encodes `text`, which is untrusted. The result contains no special tokens.
     pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
-        encode(&self.content_tokenizer, text)
+        let mut prompt = PromptEncoder::continued(self);
+        prompt.push_content(text);
+        prompt.finish()
     }
 
     /// Returns `true` if `token` is an end-of-turn token.
@@ -139,32 +188,10 @@ impl Tokenizer {
         &self.markup_edges
     }
 
-    /// Returns the text of `token`, or `None` if the vocabulary does not contain `token`. Chat
-    /// templates need the text of two tokens, as `bos_token` and `eos_token`.
-    pub(crate) fn spelling(&self, token: u32) -> Option<String> {
-        self.markup_tokenizer.id_to_token(token)
-    }
-
     /// Returns the vocabulary as an environment for the grammar engine.
     pub(crate) fn token_environment(&self) -> TokEnv {
         self.vocabulary.clone()
     }
-}
-
-/// Replaces the name of the pre-tokenizer in the metadata with a name that the tokenizer library
-/// supports.
-///
-/// Returns `false` if the name is missing or unknown. The caller must then use GPT-2's
-/// pre-tokenizer, because the default of the library would insert a space before each text.
-fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
-    const KEY: &str = "tokenizer.ggml.pre";
-    let known = match gguf.metadata_text(KEY).unwrap_or_default() {
-        "qwen2" | "deepseek-r1-qwen" | "megrez" => "qwen2",
-        "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "smaug-bpe" | "lfm2" => "llama3",
-        _ => return false,
-    };
-    gguf.set_text(KEY, known);
-    true
 }
 
 /// The vocabulary of a model. It implements [`TokenizerEnv`], which the grammar engine requires.
@@ -173,6 +200,7 @@ struct Vocabulary {
     /// The tokenizer without its Unicode normalizer. The normalizer could replace characters from a
     /// schema or a question with equivalent characters.
     exact: tokenizers::Tokenizer,
+    kind: VocabularyKind,
 }
 
 impl TokenizerEnv for Vocabulary {
@@ -181,7 +209,8 @@ impl TokenizerEnv for Vocabulary {
     }
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
-        let tokens = self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.exact, text));
+        let encode = |text: &str| encode(&self.exact, text, self.kind);
+        let tokens = self.trie.tokenize_with_greedy_fallback(bytes, encode);
         // The tokens must decode to exactly `bytes`. Some vocabularies do not round-trip every
         // text. In this case, the bytes are tokenized greedily.
         match self.trie.decode_raw(&tokens) == bytes {
@@ -191,18 +220,71 @@ impl TokenizerEnv for Vocabulary {
     }
 }
 
-fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
-    // Byte-level BPE has a token for every byte, so encoding does not fail.
-    tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+impl VocabularyKind {
+    fn read(gguf: &Gguf) -> Result<Self, LoadError> {
+        match gguf.required_text("tokenizer.ggml.model")? {
+            "gpt2" => Ok(Self::ByteLevel),
+            "llama" => Ok(Self::SentencePiece),
+            other => {
+                Err(LoadError::InvalidTokenizer { reason: format!("unsupported tokenizer model `{other}`") })
+            }
+        }
+    }
 }
 
-/// Returns the end-of-turn tokens: `declared`, which is the end-of-sequence token of the file, and
-/// the end-of-turn and end-of-message tokens, if the file has them.
-fn end_tokens(gguf: &Gguf, declared: u32) -> Vec<u32> {
+impl TokenType {
+    /// Returns `true` for tokens that are markup and not text.
+    fn is_special(self, kind: VocabularyKind) -> bool {
+        match self {
+            Self::Control | Self::Unknown => true,
+            Self::UserDefined => kind == VocabularyKind::ByteLevel,
+            Self::Normal | Self::Unused | Self::Byte => false,
+        }
+    }
+
+    /// Returns `true` for tokens that are recognized in any text before it is tokenized.
+    fn is_added_text(self, kind: VocabularyKind) -> bool {
+        self == Self::UserDefined && kind == VocabularyKind::SentencePiece
+    }
+}
+
+fn encode(tokenizer: &tokenizers::Tokenizer, text: &str, kind: VocabularyKind) -> Vec<u32> {
+    let spaced = match kind {
+        VocabularyKind::ByteLevel => None,
+        VocabularyKind::SentencePiece => {
+            Some(text.replace(' ', sentence_piece::SPACE.encode_utf8(&mut [0; 4])))
+        }
+    };
+    // Both kinds have a token for every byte, so encoding does not fail.
+    let encoding = tokenizer.encode_fast(spaced.as_deref().unwrap_or(text), false);
+    encoding.map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+}
+
+/// Returns the token to insert at the beginning of each prompt, or `None`.
+///
+/// Source of the defaults: llama.cpp, `src/llama-vocab.cpp`, `llama_vocab::impl::load`.
+fn begin_token(gguf: &Gguf, kind: VocabularyKind) -> Option<u32> {
+    let default = kind == VocabularyKind::SentencePiece || byte_level::adds_begin_by_default(gguf);
+    let is_added = gguf.bool("tokenizer.ggml.add_bos_token").unwrap_or(default);
+    let token = gguf.integer("tokenizer.ggml.bos_token_id").filter(|_| is_added)?;
+    u32::try_from(token).ok()
+}
+
+/// Returns the end-of-turn tokens: `declared`, which is the end-of-sequence token of the file, the
+/// end-of-turn and end-of-message tokens, if the file has them, and special tokens with a spelling
+/// in [`END_SPELLINGS`].
+fn end_tokens(gguf: &Gguf, declared: u32, tokens: &[&str], types: &[TokenType]) -> Vec<u32> {
     let mut ends = vec![declared];
-    let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
-    let others = others.iter().filter_map(|key| gguf.integer(key));
-    ends.extend(others.filter_map(|id| u32::try_from(id).ok()).filter(|id| *id != declared));
+    let keys = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
+    let named = keys.iter().filter_map(|key| gguf.integer(key)).filter_map(|id| u32::try_from(id).ok());
+    let spelled = (0u32..).zip(tokens.iter().zip(types)).filter(|(_, (token, kind))| {
+        matches!(kind, TokenType::Control | TokenType::UserDefined) && END_SPELLINGS.contains(token)
+    });
+    for id in named.chain(spelled.map(|(id, _)| id)) {
+        if !ends.contains(&id) && (id as usize) < tokens.len() {
+            ends.push(id);
+        }
+    }
     ends
 }
 
@@ -210,15 +292,53 @@ fn tokens_where(words: &[Vec<u8>], test: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     (0u32..).zip(words).filter(|(_, word)| test(word)).map(|(token, _)| token).collect()
 }
 
-fn markup_edges(gguf: &Gguf) -> HashSet<char> {
-    let tokens = gguf.array("tokenizer.ggml.tokens").unwrap_or_default();
+fn spellings(
+    tokens: &[&str],
+    types: &[TokenType],
+    test: impl Fn(TokenType) -> bool,
+) -> Result<TokenSpellings, LoadError> {
+    let matching = (0u32..).zip(tokens.iter().zip(types)).filter(|(_, (_, kind))| test(**kind));
+    TokenSpellings::new(matching.map(|(id, (token, _))| (id, *token)))
+}
+
+fn markup_edges(tokens: &[&str], types: &[TokenType], kind: VocabularyKind) -> HashSet<char> {
+    let special = tokens.iter().zip(types).filter(|(_, token)| token.is_special(kind));
+    special.flat_map(|(text, _)| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
+}
+
+fn token_texts(gguf: &Gguf) -> Result<Vec<&str>, LoadError> {
+    const KEY: &str = "tokenizer.ggml.tokens";
+    let tokens = gguf.array(KEY).ok_or_else(|| gguf.missing_entry_error(KEY))?;
+    let mut texts = Vec::with_capacity(tokens.len());
+    for (index, token) in tokens.iter().enumerate() {
+        let Value::String(text) = token else {
+            return Err(gguf.invalid_entry(KEY, &format!("entry {index} is not text")));
+        };
+        texts.push(text.as_str());
+    }
+    Ok(texts)
+}
+
+/// Returns the type of each token. Without the array of types, all tokens are normal.
+fn token_types(gguf: &Gguf) -> Result<Vec<TokenType>, LoadError> {
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
-    let special = tokens
-        .iter()
-        .zip(kinds)
-        .filter(|(_, value)| matches!(token_type(value), CONTROL_TOKEN | USER_DEFINED));
-    let spellings = special.filter_map(|(token, _)| token.to_string().ok());
-    spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
+    let count = token_texts(gguf)?.len();
+    Ok((0..count).map(|index| kinds.get(index).map_or(TokenType::Normal, token_type)).collect())
+}
+
+fn token_type(value: &Value) -> TokenType {
+    let number = match value {
+        Value::I32(kind) => u64::try_from(*kind).unwrap_or_default(),
+        other => other.to_u64().unwrap_or_default(),
+    };
+    match number {
+        2 => TokenType::Unknown,
+        3 => TokenType::Control,
+        4 => TokenType::UserDefined,
+        5 => TokenType::Unused,
+        6 => TokenType::Byte,
+        _ => TokenType::Normal,
+    }
 }
 
 /// Returns the bytes of each token, by token id. The bytes of a special token begin with
@@ -226,51 +346,22 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
 ///
 /// A token has no bytes if it is unused, longer than [`MAX_TOKEN_BYTES`], or contains a character
 /// that byte-level BPE does not use.
-fn token_bytes(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
-    let tokens = gguf
-        .array("tokenizer.ggml.tokens")
-        .ok_or_else(|| gguf.missing_entry_error("tokenizer.ggml.tokens"))?;
-    let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
-    let alphabet = byte_alphabet();
-    let word = |(index, token): (usize, &Value)| {
-        let Ok(token) = token.to_string() else {
-            return Err(gguf.invalid_entry("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
-        };
-        Ok(match kinds.get(index).map_or(1, token_type) {
-            UNUSED => Vec::new(),
-            CONTROL_TOKEN | USER_DEFINED => [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat(),
-            _ => token
-                .chars()
-                .map(|letter| alphabet.get(&letter).copied())
-                .collect::<Option<_>>()
-                .unwrap_or_default(),
-        })
+fn token_bytes(tokens: &[&str], types: &[TokenType], kind: VocabularyKind) -> Vec<Vec<u8>> {
+    let alphabet = byte_level::byte_alphabet();
+    let word = |(token, token_type): (&&str, &TokenType)| match (token_type, kind) {
+        (TokenType::Unused, _) => Vec::new(),
+        (special, _) if special.is_special(kind) => {
+            [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat()
+        }
+        (TokenType::Byte, _) => sentence_piece::byte_of(token).into_iter().collect(),
+        (_, VocabularyKind::SentencePiece) => token.replace(sentence_piece::SPACE, " ").into_bytes(),
+        (_, VocabularyKind::ByteLevel) => token
+            .chars()
+            .map(|letter| alphabet.get(&letter).copied())
+            .collect::<Option<_>>()
+            .unwrap_or_default(),
     };
-    let mut words: Vec<Vec<u8>> = tokens.iter().enumerate().map(word).collect::<Result<_, _>>()?;
+    let mut words: Vec<Vec<u8>> = tokens.iter().zip(types).map(word).collect();
     words.iter_mut().filter(|word| word.len() > MAX_TOKEN_BYTES).for_each(Vec::clear);
-    Ok(words)
-}
-
-fn token_type(value: &Value) -> usize {
-    match value {
-        Value::I32(kind) => usize::try_from(*kind).unwrap_or_default(),
-        other => other.to_u64().ok().and_then(|kind| usize::try_from(kind).ok()).unwrap_or_default(),
-    }
-}
-
-/// Returns a map from the characters of byte-level BPE to the bytes that they represent. A
-/// printable byte is represented by its own character, and any other byte by a character from
-/// U+0100 onwards.
-fn byte_alphabet() -> HashMap<char, u8> {
-    let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
-    let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
-    let own = own.into_iter().map(|byte| (char::from(byte), byte));
-    let foreign = ('\u{100}'..).zip(foreign);
-    own.chain(foreign).collect()
-}
-
-/// Returns the first line of `error`, an error of the tensor library. Further lines contain a
-/// backtrace.
-fn first_line(error: &dyn std::fmt::Display) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
+    words
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use minijinja::Value;
 
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{PromptEncoder, Tokenizer};
 
 /// The character that opens a marker. A marker consists of [`MARKER_OPEN`], the index of an
 /// untrusted text, and [`MARKER_CLOSE`]. The template renders the marker in place of the text.
@@ -72,25 +72,25 @@ impl<'a> OutsideText<'a> {
     /// Encodes `rendered`, the output of the template, as tokens. Markup of the template may become
     /// special tokens. Untrusted texts replace their markers and never become special tokens.
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
-        let mut tokens = Vec::new();
+        let mut prompt = PromptEncoder::new(tokenizer);
         let mut rest = rendered;
         while let Some(start) = rest.find([MARKER_OPEN, MARKER_OPEN_JSON]) {
             let (markup, marker) = rest.split_at(start);
-            tokens.extend(tokenizer.encode_markup(markup));
+            prompt.push_markup(markup);
             let Some((index, behind)) = marker.split_once(MARKER_CLOSE) else {
                 // The template has cut off the end of a marker. The rest of the output is dropped.
-                return tokens;
+                return prompt.finish();
             };
             rest = behind;
             let is_json = index.starts_with(MARKER_OPEN_JSON);
             let index = index.trim_start_matches([MARKER_OPEN, MARKER_OPEN_JSON]).parse::<usize>().ok();
             if let Some(text) = index.and_then(|index| self.texts.get(index)) {
                 let escaped = if is_json { Some(json_escaped(text)) } else { None };
-                tokens.extend(tokenizer.encode_content(escaped.as_deref().unwrap_or(text)));
+                prompt.push_content(escaped.as_deref().unwrap_or(text));
             }
         }
-        tokens.extend(tokenizer.encode_markup(rest));
-        tokens
+        prompt.push_markup(rest);
+        prompt.finish()
     }
 
     /// Returns `rendered` with each marker replaced by its untrusted text.

@@ -1,0 +1,68 @@
+use tempfile::TempDir;
+
+use self::family_files::{FAMILIES, write_family};
+use super::Network;
+use crate::gguf::Gguf;
+use crate::tokenizer::Tokenizer;
+
+#[path = "../../tests/it/family_files.rs"]
+mod family_files;
+
+fn load(folder: &TempDir, family: &str) -> Network {
+    let path = folder.path().join(format!("{family}.gguf"));
+    write_family(&path, family, 1);
+    let mut gguf = Gguf::open(&path).unwrap();
+    let tokenizer = Tokenizer::read(&mut gguf).unwrap();
+    Network::load(&mut gguf, tokenizer.vocabulary_size(), &mut |_| {}).unwrap()
+}
+
+/// A prompt longer than the sliding window and the original context of the files.
+fn prompt() -> Vec<u32> {
+    (0..150).map(|index| 3 + index * 37 % 250).collect()
+}
+
+fn assert_close(actual: &[f32], expected: &[f32], what: &str) {
+    let difference = actual.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(difference < 1e-3, "{what}: {difference}");
+}
+
+#[test]
+fn batched_prompt_equals_single_tokens_in_each_family() {
+    let folder = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let mut network = load(&folder, family);
+        let batched = network.forward(&prompt()).unwrap();
+        network.truncate_cache(0);
+        let single = prompt().iter().map(|token| network.forward(&[*token]).unwrap()).last().unwrap();
+        assert_close(&single, &batched, family);
+        network.truncate_cache(70);
+        let continued = network.forward(&prompt()[70..]).unwrap();
+        assert_close(&continued, &batched, family);
+    }
+}
+
+#[test]
+#[ignore]
+fn dump() {
+    let dir = std::env::var("TINY_DIR").unwrap();
+    for family in FAMILIES {
+        let path = std::path::Path::new(&dir).join(format!("{family}.gguf"));
+        write_family(&path, family, 1);
+        let mut gguf = Gguf::open(&path).unwrap();
+        let tokenizer = Tokenizer::read(&mut gguf).unwrap();
+        let mut network = Network::load(&mut gguf, tokenizer.vocabulary_size(), &mut |_| {}).unwrap();
+        let mut pending = prompt();
+        let mut out = Vec::new();
+        for _ in 0..12 {
+            let logits = network.forward(&pending).unwrap();
+            let max = logits.iter().copied().fold(f32::MIN, f32::max);
+            let sum: f32 = logits.iter().map(|l| (l - max).exp()).sum();
+            let best = logits.iter().position(|l| *l == max).unwrap() as u32;
+            out.push((best, -sum.ln()));
+            pending = vec![best];
+        }
+        println!("OURS {family} {out:?}");
+        let text = "Hello the  man <s>in\n\n the é there ▁x";
+        println!("TOKS {family} {:?}", tokenizer.encode_content(text));
+    }
+}
