@@ -5,6 +5,9 @@ mod constraint;
 mod conversation;
 mod engine;
 mod error;
+#[cfg(test)]
+#[path = "../tests/it/family_files.rs"]
+mod family_files;
 mod few_shot;
 mod gguf;
 mod grammar_schema;

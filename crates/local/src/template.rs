@@ -107,8 +107,9 @@ impl Template {
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_fuel(Some(TEMPLATE_FUEL));
         environment.add_function("raise_exception", raise_exception);
+        environment.add_function("strftime_now", strftime_now);
         environment.add_filter("tojson", json_filter::to_json);
-        environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;
+        environment.add_template_owned("chat", without_generation_tags(source)).map_err(unusable)?;
         Ok(Self { environment, bos_token, eos_token, call_format: None })
     }
 
@@ -149,6 +150,9 @@ impl Template {
             messages,
             tools,
             add_generation_prompt,
+            // Qwen3 and SmolLM3 then reply without a reasoning block, which would take minutes on a
+            // CPU.
+            enable_thinking => false,
             bos_token => &self.bos_token,
             eos_token => &self.eos_token,
         })
@@ -188,4 +192,27 @@ fn to_template_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
 /// conversation, for example because of the order of roles.
 fn raise_exception(reason: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, reason))
+}
+
+/// Implements the function `strftime_now` of chat templates: the current local time in the format
+/// `format`. The templates of SmolLM3 and Mistral write the date.
+fn strftime_now(format: &str) -> Result<String, Error> {
+    let now = jiff::Zoned::now();
+    let text = jiff::fmt::strtime::format(format, &now);
+    text.map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+}
+
+/// Replaces the tags `generation` and `endgeneration` in the template `source` with a condition that
+/// is always true. The tags are an extension of `transformers` that marks the assistant's text for
+/// training. The template of SmolLM3 has them.
+fn without_generation_tags(source: &str) -> String {
+    let mut source = source.to_owned();
+    for open in ["{%", "{%-"] {
+        for close in ["%}", "-%}"] {
+            source = source
+                .replace(&format!("{open} generation {close}"), &format!("{open} if true {close}"))
+                .replace(&format!("{open} endgeneration {close}"), &format!("{open} endif {close}"));
+        }
+    }
+    source
 }

@@ -124,7 +124,7 @@ impl Rotation {
         }
         let rotated = self.rotate(&input.narrow(D::Minus1, 0, self.size)?.contiguous()?)?;
         let rest = input.narrow(D::Minus1, self.size, head_size - self.size)?;
-        Tensor::cat(&[&rotated, &rest], D::Minus1)
+        Tensor::cat(&[&rotated, &rest], D::Minus1)?.contiguous()
     }
 
     fn rotate(&self, input: &Tensor) -> Result<Tensor> {

@@ -1,12 +1,9 @@
 use tempfile::TempDir;
 
-use self::family_files::{FAMILIES, write_family};
 use super::Network;
+use crate::family_files::{FAMILIES, write_family};
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
-
-#[path = "../../tests/it/family_files.rs"]
-mod family_files;
 
 fn load(folder: &TempDir, family: &str) -> Network {
     let path = folder.path().join(format!("{family}.gguf"));
@@ -38,31 +35,5 @@ fn batched_prompt_equals_single_tokens_in_each_family() {
         network.truncate_cache(70);
         let continued = network.forward(&prompt()[70..]).unwrap();
         assert_close(&continued, &batched, family);
-    }
-}
-
-#[test]
-#[ignore]
-fn dump() {
-    let dir = std::env::var("TINY_DIR").unwrap();
-    for family in FAMILIES {
-        let path = std::path::Path::new(&dir).join(format!("{family}.gguf"));
-        write_family(&path, family, 1);
-        let mut gguf = Gguf::open(&path).unwrap();
-        let tokenizer = Tokenizer::read(&mut gguf).unwrap();
-        let mut network = Network::load(&mut gguf, tokenizer.vocabulary_size(), &mut |_| {}).unwrap();
-        let mut pending = prompt();
-        let mut out = Vec::new();
-        for _ in 0..12 {
-            let logits = network.forward(&pending).unwrap();
-            let max = logits.iter().copied().fold(f32::MIN, f32::max);
-            let sum: f32 = logits.iter().map(|l| (l - max).exp()).sum();
-            let best = logits.iter().position(|l| *l == max).unwrap() as u32;
-            out.push((best, -sum.ln()));
-            pending = vec![best];
-        }
-        println!("OURS {family} {out:?}");
-        let text = "Hello the  man <s>in\n\n the é there ▁x";
-        println!("TOKS {family} {:?}", tokenizer.encode_content(text));
     }
 }

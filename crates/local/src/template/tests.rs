@@ -231,3 +231,13 @@ fn json_filter_matches_python() {
         }"#]]
     .assert_eq(&text);
 }
+
+#[test]
+fn generation_tags_and_the_current_date_are_rendered() {
+    let source = "{% for message in messages %}{%- generation -%}{{ message.role }}{%- endgeneration -%}\
+        {% endfor %} {{ strftime_now('%Y') | length }}";
+    let no_edges = HashSet::new();
+    let mut outside = OutsideText::new(&no_edges);
+    let text = template(source).render(&[Turn::new(Role::User, "x")], &[], true, &mut outside).unwrap();
+    assert_eq!(text, "user 4");
+}

@@ -147,7 +147,7 @@ fn chain(links: usize) -> Value {
     json!({"type": "object", "$defs": definitions, "properties": {"a": {"$ref": "#/$defs/0", "type": "array", "maxItems": 1}}, "required": ["a"]})
 }
 
-fn object(properties: Value) -> Value {
+pub(crate) fn object(properties: Value) -> Value {
     let names: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
@@ -220,7 +220,7 @@ async fn check_calls(model: &LocalModel, schemas: &[(&str, Value)]) {
     assert!(with_calls * 4 >= replies * 3, "only {with_calls} of {replies} replies have calls");
 }
 
-fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
+pub(crate) fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
     for call in &reply.message.tool_calls {
         let tool = request.tools.get(&call.name).expect(what);
         let arguments: Value = serde_json::from_str(&call.arguments).expect(what);

@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod families;
+#[cfg(test)]
+mod family_files;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod prefixes;
