@@ -3,14 +3,13 @@ use tempfile::TempDir;
 use super::Network;
 use crate::family_files::{FAMILIES, write_family};
 use crate::gguf::Gguf;
-use crate::tokenizer::Tokenizer;
 
 fn load(folder: &TempDir, family: &str) -> Network {
     let path = folder.path().join(format!("{family}.gguf"));
     write_family(&path, family, 1);
     let mut gguf = Gguf::open(&path).unwrap();
-    let tokenizer = Tokenizer::read(&mut gguf).unwrap();
-    Network::load(&mut gguf, tokenizer.vocabulary_size(), &mut |_| {}).unwrap()
+    let vocabulary = gguf.array("tokenizer.ggml.tokens").unwrap().len();
+    Network::load(&mut gguf, vocabulary, &mut |_| {}).unwrap()
 }
 
 /// A prompt longer than the sliding window and the original context of the files.
