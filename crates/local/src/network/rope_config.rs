@@ -1,8 +1,8 @@
 //! The parameters of the rotary position embedding, read from the metadata of a file.
 //!
 //! The rules are those of llama.cpp: `src/llama-model.cpp`, `llama_model::load_hparams` (keys and
-//! defaults), `src/llama-context.cpp`, `llama_context::llama_context` (factor of the magnitude), and
-//! `ggml/src/ggml-cpu/ops.cpp`, `rope_yarn` (interpolation).
+//! defaults), `src/llama-context.cpp`, `llama_context::llama_context` (factor of the magnitude),
+//! and `ggml/src/ggml-cpu/ops.cpp`, `rope_yarn` (interpolation).
 
 use crate::LoadError;
 use crate::gguf::Gguf;

@@ -91,8 +91,8 @@ impl RmsNorm {
     }
 }
 
-/// Splits the matrix `tensor` into matrices with the numbers of rows in `rows`. Rows consist of whole
-/// blocks, so the quantized numbers are unchanged.
+/// Splits the matrix `tensor` into matrices with the numbers of rows in `rows`. Rows consist of
+/// whole blocks, so the quantized numbers are unchanged.
 fn split_rows(tensor: &QTensor, rows: &[usize]) -> Result<Vec<QTensor>> {
     let (all, columns) = tensor.shape().dims2()?;
     if rows.iter().sum::<usize>() != all {

@@ -50,8 +50,8 @@ impl<'a> PromptEncoder<'a> {
         }
     }
 
-    /// Source of the inserted space: llama.cpp, `src/llama-vocab.cpp`, `llama_vocab::impl::tokenize`,
-    /// case `LLAMA_VOCAB_TYPE_SPM`.
+    /// Source of the inserted space: llama.cpp, `src/llama-vocab.cpp`,
+    /// `llama_vocab::impl::tokenize`, case `LLAMA_VOCAB_TYPE_SPM`.
     fn encode_text(&mut self) {
         if self.text.is_empty() {
             return;

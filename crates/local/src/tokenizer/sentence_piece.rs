@@ -18,8 +18,8 @@ use crate::gguf::Gguf;
 /// The character that represents a space in the pieces.
 pub(super) const SPACE: char = '\u{2581}';
 
-/// Reads the tokenizer from the file, whose tokens have the types `types`. A space in its input must
-/// be replaced by [`SPACE`].
+/// Reads the tokenizer from the file, whose tokens have the types `types`. A space in its input
+/// must be replaced by [`SPACE`].
 pub(super) fn read(gguf: &Gguf, tokens: &[&str], types: &[TokenType]) -> Result<Tokenizer, LoadError> {
     const SCORES: &str = "tokenizer.ggml.scores";
     let scores = gguf.array(SCORES).ok_or_else(|| gguf.missing_entry_error(SCORES))?;

@@ -13,9 +13,8 @@ fn read(family: &str) -> Tokenizer {
 
 const BEGIN: u32 = 1;
 
-/// The expected tokens are those of llama.cpp for the same file. The text contains a special token's
-/// spelling, which must remain text, a double newline, which is an added token, and a letter without
-/// a token, which becomes byte tokens.
+/// The expected tokens are those of llama.cpp for the same file. The text contains the spelling of a
+/// special token, which must remain text, and a letter without a token, which becomes byte tokens.
 #[test]
 fn sentence_piece_text_has_the_tokens_of_llama_cpp() {
     let tokens = read("mistral3").encode_content("Hello the  man <s>in the \u{e9} there");
