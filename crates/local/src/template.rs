@@ -203,8 +203,8 @@ fn strftime_now(format: &str) -> Result<String, Error> {
 }
 
 /// Replaces the tags `generation` and `endgeneration` in the template `source` with a condition
-/// that is always true. The tags are an extension of `transformers` that marks the assistant's text for
-/// training. The template of SmolLM3 has them.
+/// that is always true. The tags are an extension of `transformers` that marks the assistant's text
+/// for training. The template of SmolLM3 has them.
 fn without_generation_tags(source: &str) -> String {
     let mut source = source.to_owned();
     for open in ["{%", "{%-"] {

@@ -13,7 +13,7 @@ fn read(family: &str) -> Tokenizer {
 
 const BEGIN: u32 = 1;
 
-/// The expected tokens are those of llama.cpp for the same file. The text contains the spelling of a
+/// The expected tokens are those of llama.cpp for the same file. The text has the spelling of a
 /// special token, which must remain text, and a letter without a token, which becomes byte tokens.
 #[test]
 fn sentence_piece_text_has_the_tokens_of_llama_cpp() {
