@@ -15,7 +15,7 @@ use std::thread;
 use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
 
-pub(crate) use self::choice::Candidate;
+pub(crate) use self::choice::{Candidate, Choice};
 use self::close_grammar::GrammarCloser;
 use self::json_state::JsonState;
 use crate::LoadError;

@@ -7,28 +7,44 @@
 
 mod demonstration;
 mod dialogue;
+mod grounding;
 mod mention;
 mod next_step;
 mod question;
+mod repetition;
+mod repository;
 mod signature;
+mod tool_words;
 
 use haft_core::{
+    Schema, ToolCall,
     message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ToolChoice},
 };
+use serde_json::Value;
+use tracing::debug;
 
 pub(crate) use self::demonstration::turns as demonstration;
-use self::dialogue::{ANSWER, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
+use self::dialogue::{ANSWER, DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
+use self::grounding::KnownFacts;
 use self::mention::mentions_all;
 use self::next_step::{NextStep, Plan, Stage};
-use self::question::{FREE_NEED_RULE, OpenQuestion};
+use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
+use self::repetition::repeats_known_result;
+use self::repository::split_repository;
+use self::tool_words::ToolWords;
 use crate::engine::{Candidate, Engine, EngineError, GeneratedTokens};
 use crate::profile::ExampleProfile;
-use crate::respond::{EventSender, ProseDecoder, ReplyWriter};
+use crate::respond::{EventSender, ProseDecoder, ReplyWriter, call_id};
 
 /// The minimum number of tokens that the prompt must leave in the context window for the reply. If
 /// it leaves fewer tokens, the demonstration is removed from the prompt.
 const MIN_REPLY_TOKENS: usize = 256;
+/// The maximum number of discarded calls for a need. Each of them costs the time of a call.
+const MAX_DISCARDED_CALLS: usize = 2;
+/// The maximum difference between the scores of the first and the second choice of a tool. If it is
+/// larger, only the first tool fits the need.
+const MAX_SCORE_DIFFERENCE: f32 = 3.5;
 /// A bias larger than any logit. Subtracting it from the logits of the end-of-sequence tokens keeps
 /// the model from ending the reply with the next token.
 const PREVENT_END_BIAS: f32 = 1e6;
@@ -43,8 +59,12 @@ pub(crate) fn respond(
     let (dialogue, prompt) = render_prompt(engine, profile, request)?;
     let stage = if dialogue.results.is_empty() { Stage::AfterQuestion } else { Stage::AfterResults };
     let question = OpenQuestion::new(&dialogue.question);
+    let facts = KnownFacts::new(request);
+    let tool_words = ToolWords::new(request);
     let writer = ReplyWriter::new(engine, request, event_sender, prompt);
-    ExampleReply { writer, profile, results: dialogue.results }.write_reply(stage, question)
+    let deferred_need = dialogue.deferred_need.filter(|_| stage == Stage::AfterResults);
+    let reply = ExampleReply { writer, profile, facts, tool_words, results: dialogue.results, deferred_need };
+    reply.write_reply(stage, question)
 }
 
 /// Encodes the prompt for `request`.
@@ -54,6 +74,19 @@ pub(crate) fn encode_prompt(
     request: &ChatRequest,
 ) -> Result<Vec<u32>, EngineError> {
     render_prompt(engine, profile, request).map(|(_, prompt)| prompt)
+}
+
+/// Returns the texts among the arguments of `call`, in lower case.
+fn texts_of(call: &ToolCall) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.to_lowercase()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let arguments = call.arguments.value_or_string();
+    let values = arguments.as_object().into_iter().flat_map(|arguments| arguments.values());
+    let items = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+    items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
 }
 
 fn render_prompt(
@@ -73,8 +106,13 @@ fn render_prompt(
 struct ExampleReply<'a> {
     writer: ReplyWriter<'a>,
     profile: &'static ExampleProfile,
+    facts: KnownFacts,
+    tool_words: ToolWords,
     /// The tool results at the end of the conversation, which the answer should mention.
     results: Vec<String>,
+    /// The need whose call waits for results: at first the results in the request, and then the
+    /// results of the calls in this reply.
+    deferred_need: Option<String>,
 }
 
 impl ExampleReply<'_> {
@@ -96,11 +134,17 @@ impl ExampleReply<'_> {
             if stage == Stage::Call && !question.is_open() {
                 break;
             }
-            let Some(decision) = self.decide(stage, &question)? else {
+            let waiting = if stage == Stage::AfterResults { self.deferred_need.take() } else { None };
+            let decision = match waiting {
+                Some(need) => self.write_call(need)?,
+                None => self.decide(stage, &question)?,
+            };
+            let Some(decision) = decision else {
                 return Ok(self.writer.truncated_response());
             };
-            let (need, tool) = match decision {
-                NextStep::Call { need, tool } => (need, tool),
+            let (need, call) = match decision {
+                NextStep::Call { need, call } => (need, call),
+                NextStep::Answer { .. } if stage == Stage::AfterResults => return self.write_answer(""),
                 NextStep::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
@@ -108,21 +152,18 @@ impl ExampleReply<'_> {
                 }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
-            self.writer.prefill(&format!("{NEED_LABEL}{need}\n{TOOL}{tool}"));
-            let Some(call) = self.writer.write_call(&tool, "(", ")\n")? else {
-                return Ok(self.writer.truncated_response());
-            };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here.
-            let is_same =
-                |made: &haft_core::ToolCall| made.name == call.name && made.arguments == call.arguments;
+            let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
             if tool_calls.iter().any(is_same) {
                 break;
             }
-            question.advance_past(&need);
+            question.advance_past(&need, &texts_of(&call));
             self.add_reasoning(Some(need));
             tool_calls.push(call);
             stage = Stage::Call;
         }
+        let deferred = self.deferred_need.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
+        self.add_reasoning(deferred);
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
 
@@ -148,21 +189,98 @@ impl ExampleReply<'_> {
         Ok(Some(match next_step::parse_plan(&written.bytes) {
             Plan::Answer => NextStep::Answer { need: None },
             Plan::End => NextStep::NoMoreCalls,
-            Plan::Need(need) => match self.choose_tool(&need)? {
-                Some(tool) => NextStep::Call { need, tool },
-                None => NextStep::Answer { need: Some(need) },
-            },
+            // The need is about a result that this reply does not have.
+            Plan::Need(need) if stage == Stage::Call && refers_to_result(&need) => {
+                self.deferred_need = Some(need);
+                NextStep::NoMoreCalls
+            }
+            Plan::Need(need) if stage == Stage::AfterQuestion => {
+                return self.write_call(question.with_sentence_start(&need));
+            }
+            Plan::Need(need) => return self.write_call(need),
         }))
     }
 
-    /// Chooses the tool for `need`. Returns `None` if no tool fits.
-    fn choose_tool(&mut self, need: &str) -> Result<Option<String>, ModelError> {
+    /// Chooses a tool for `need` and generates the call. Returns `None` if the token limit was
+    /// reached.
+    ///
+    /// If the model invents a required argument, or repeats a call whose result is known, the call
+    /// is discarded. Another tool may then fit, such as one that finds the missing identifier.
+    fn write_call(&mut self, need: String) -> Result<Option<NextStep>, ModelError> {
+        let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
+        let mut discarded = Vec::new();
+        let mut best_score = None;
+        while discarded.len() < MAX_DISCARDED_CALLS {
+            let Some((tool, score)) = self.choose_tool(&need, &discarded)? else { break };
+            if score < *best_score.get_or_insert(score) - MAX_SCORE_DIFFERENCE {
+                break;
+            }
+            let lead = format!("{NEED_LABEL}{need}\n{TOOL}{tool}");
+            self.writer.prefill(&lead);
+            let Some(definition) = self.writer.request.tools.get(&tool).map(|tool| tool.definition().clone())
+            else {
+                break;
+            };
+            let schema = definition.input_schema();
+            let Some(mut call) = self.write_arguments(&tool, schema)? else { return Ok(None) };
+            let mut invented = self.facts.first_invented(&call, schema);
+            if let Some(narrowed) =
+                invented.as_deref().and_then(|name| self.facts.with_known_ids(schema, name))
+            {
+                self.writer.prompt.truncate(start);
+                self.writer.prefill(&lead);
+                let Some(other) = self.write_arguments(&tool, &narrowed)? else { return Ok(None) };
+                call = other;
+                invented = self.facts.first_invented(&call, schema);
+            }
+            let repeats = repeats_known_result(self.writer.request, &call);
+            debug!(tool, ?invented, repeats, "wrote a call");
+            if self.must_call() || (invented.is_none() && !repeats) {
+                return Ok(Some(NextStep::Call { need, call }));
+            }
+            self.writer.prompt.truncate(start);
+            self.writer.tokens_left = tokens_left;
+            if repeats {
+                break;
+            }
+            self.deferred_need = Some(need.clone());
+            discarded.push(tool);
+        }
+        Ok(Some(NextStep::Answer { need: Some(need) }))
+    }
+
+    /// Generates the arguments of a call to `tool` that match `schema`. Corrects the call and the
+    /// prompt. Returns `None` if the token limit was reached.
+    fn write_arguments(&mut self, tool: &str, schema: &Schema) -> Result<Option<ToolCall>, ModelError> {
+        let end_of_lead = self.writer.prompt.len();
+        let Some(arguments) = self.writer.write_json(schema, "(", ")\n")? else { return Ok(None) };
+        let written = ToolCall::new(call_id(), tool, arguments);
+        let split = split_repository(&written);
+        let call = split.as_ref().unwrap_or(&written);
+        let known = self.facts.without_invented(call, schema);
+        if split.is_none() && known.is_none() {
+            return Ok(Some(written));
+        }
+        let call = known.unwrap_or_else(|| call.clone());
+        // A further call must follow the corrected arguments.
+        self.writer.prompt.truncate(end_of_lead);
+        self.writer.prefill(&format!("({})\n", &*call.arguments));
+        Ok(Some(call))
+    }
+
+    /// Chooses the tool for `need`, except the tools in `discarded`. Returns the tool and its
+    /// score. Returns `None` if no tool fits.
+    fn choose_tool(&mut self, need: &str, discarded: &[String]) -> Result<Option<(String, f32)>, ModelError> {
         let request = self.writer.request;
-        let tools = next_step::callable_tools(request);
+        let mut tools = next_step::callable_tools(request);
+        tools.retain(|tool| !discarded.contains(tool));
         let encode = |text: &str| self.writer.engine.tokenizer().encode_content(text);
         let mut candidates: Vec<_> = tools
             .iter()
-            .map(|name| Candidate { tokens: encode(&next_step::call_beginning(request, name)), bias: 0.0 })
+            .map(|name| Candidate {
+                tokens: encode(&next_step::call_beginning(request, name)),
+                bias: self.profile.word_bias * self.tool_words.score(need, name),
+            })
             .collect();
         if !self.must_call() {
             candidates.push(Candidate {
@@ -174,7 +292,7 @@ impl ExampleReply<'_> {
         self.writer.prefill(&format!("{NEED_LABEL}{need}\n{}", TOOL.trim_end()));
         let chosen = self.writer.choose_candidate(&candidates)?;
         self.writer.prompt.truncate(start);
-        Ok(chosen.and_then(|index| tools.into_iter().nth(index)))
+        Ok(chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score))))
     }
 
     fn must_call(&self) -> bool {

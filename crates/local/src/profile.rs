@@ -59,6 +59,8 @@ pub(crate) struct ExampleProfile {
     pub(crate) end_of_calls_bias: f32,
     /// A bias for the log-probability of the choice that no tool fits.
     pub(crate) no_tool_bias: f32,
+    /// The weight of the words that a need and the description of a tool have in common.
+    pub(crate) word_bias: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.
     /// After tool results, or if the question is too long or has no words left to quote, the model
     /// uses its own words.
@@ -93,7 +95,8 @@ pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder",
     demonstration: few_shot::demonstration,
     end_of_calls_bias: NO_CALL_BIAS,
-    no_tool_bias: 2.0,
+    no_tool_bias: 1.0,
+    word_bias: 1.0,
     quotes_question: true,
     continues_answers: true,
 };

@@ -22,7 +22,7 @@ pub(crate) use self::event_sender::{EventReceiver, EventSender, call_id};
 pub(crate) use self::prose::ProseDecoder;
 pub(crate) use self::repeated_prefix::encode_with_other_question;
 use crate::constraint::Constraint;
-use crate::engine::{Candidate, Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
+use crate::engine::{Candidate, Choice, Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
 use crate::profile::{PromptProfile, PromptStrategy};
 use crate::sampler::Sampler;
 use crate::{conversation, few_shot};
@@ -265,11 +265,11 @@ impl<'a> ReplyWriter<'a> {
         Ok(written)
     }
 
-    /// Returns the index of the most probable of `candidates` after the prompt.
+    /// Returns the most probable of `candidates` after the prompt.
     pub(crate) fn choose_candidate(
         &mut self,
         candidates: &[Candidate],
-    ) -> Result<Option<usize>, EngineError> {
+    ) -> Result<Option<Choice>, EngineError> {
         let event_sender = self.event_sender;
         self.engine.choose_candidate(&self.prompt, candidates, &mut |_| event_sender.continue_or_cancel())
     }

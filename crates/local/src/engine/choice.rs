@@ -9,6 +9,14 @@ pub(crate) struct Candidate {
     pub(crate) bias: f32,
 }
 
+/// The best of several candidates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) index: usize,
+    /// The log-probability of the candidate plus its bias.
+    pub(crate) score: f32,
+}
+
 /// The beginning of one or several candidates.
 struct Beginning {
     tokens: Vec<u32>,
@@ -19,8 +27,8 @@ struct Beginning {
 }
 
 impl Engine {
-    /// Returns the index of the candidate with the highest log-probability after `prompt`, plus its
-    /// bias. No candidate may be the beginning of another candidate. Returns `None` if
+    /// Returns the [`Choice`] of the candidate with the highest log-probability after `prompt`,
+    /// plus its bias. No candidate may be the beginning of another candidate. Returns `None` if
     /// `candidates` is empty.
     ///
     /// The probability of the whole text decides. A greedy choice of one token after another would
@@ -32,21 +40,21 @@ impl Engine {
         prompt: &[u32],
         candidates: &[Candidate],
         listener: TokenListener<'_>,
-    ) -> Result<Option<usize>, EngineError> {
+    ) -> Result<Option<Choice>, EngineError> {
         best_candidate(candidates, |beginning| self.logits_after(&[prompt, beginning].concat(), listener))
     }
 }
 
-/// Returns the index of the best of `candidates`; see [`Engine::choose_candidate`]. `logits_after`
+/// Returns the best of `candidates`; see [`Engine::choose_candidate`]. `logits_after`
 /// returns the logits of the token that follows a beginning.
 fn best_candidate<E>(
     candidates: &[Candidate],
     mut logits_after: impl FnMut(&[u32]) -> Result<Vec<f32>, E>,
-) -> Result<Option<usize>, E> {
+) -> Result<Option<Choice>, E> {
     let mut open = vec![Beginning { tokens: Vec::new(), log_probability: 0.0, score: 0.0 }];
     while let Some(best) = take_best(&mut open) {
         if let Some(index) = candidates.iter().position(|candidate| candidate.tokens == best.tokens) {
-            return Ok(Some(index));
+            return Ok(Some(Choice { index, score: best.score }));
         }
         let logits = logits_after(&best.tokens)?;
         open.extend(continuations(&best, candidates, &logits));

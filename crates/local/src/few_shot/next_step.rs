@@ -1,15 +1,18 @@
 //! The model's decision to call a tool, to answer, or to end the reply.
 
-use haft_core::model::{ChatRequest, ToolChoice};
+use haft_core::{
+    ToolCall,
+    model::{ChatRequest, ToolChoice},
+};
 use llguidance::api::TopLevelGrammar;
 
 use super::dialogue::{ANSWER, NEED_LABEL, TOOL};
 
 /// The model's decision on the next step of the conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum NextStep {
-    /// The model calls `tool` to satisfy `need`.
-    Call { need: String, tool: String },
+    /// The model makes `call` to satisfy `need`. The prompt contains the call.
+    Call { need: String, call: ToolCall },
     /// The model answers without a further call. `need` is the stated need, for which the model
     /// chose no tool. It is `None` if the model answers directly, which is possible only after tool
     /// results.

@@ -11,6 +11,8 @@ use serde_json::json;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
+    /// `true` if a call is planned for a part of the question.
+    is_continued: bool,
 }
 
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
@@ -22,24 +24,43 @@ const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
         // A need is stated on a single line, with single spaces between words.
-        Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
+        Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), is_continued: false }
     }
 
-    /// Returns `true` if at least two words of the question are left for further calls.
+    /// Returns `true` if a word of the question is left for further calls.
     pub(super) fn is_open(&self) -> bool {
-        self.word_count() > 1
+        self.word_count() > 0
     }
 
     /// Removes the text up to the end of `part`, the need for a call that is now planned. Does
     /// nothing if the rest of the question does not contain `part`.
-    pub(super) fn advance_past(&mut self, part: &str) {
-        if let Some((_, behind)) = self.text.split_once(part) {
-            self.text = behind.to_owned();
-        }
+    ///
+    /// `values` are the texts among the arguments of the call. If one of them is an item of a list
+    /// in `part`, and it is not the last item, the rest of the list is kept: "the lights in the
+    /// kitchen and the hallway" needs two calls. If all of them are in the last item, the text
+    /// before this item is kept.
+    pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
+        self.is_continued = true;
+        let Some(start) = self.text.find(part) else { return };
+        let end = start + part.len();
+        let rest = end_of_first_item(part, values).map_or(end, |length| start + length);
+        let before =
+            start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
+        self.text = format!("{before}{}", self.text.get(rest..).unwrap_or_default());
+    }
+
+    /// Returns `need`, a quotation from the question, with the words before it in its sentence. A
+    /// small model quotes too little: "the second one" of "Which album is the second one on?".
+    pub(super) fn with_sentence_start(&self, need: &str) -> String {
+        let Some((before, _)) = self.text.split_once(need) else { return need.to_owned() };
+        let sentence = [". ", "! ", "? "].iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
+        let before = before.get(sentence.max().unwrap_or(0)..).unwrap_or_default();
+        format!("{}{need}", before.trim_start())
     }
 
     /// Returns the grammar rules that define the terminal `NEED` as two or more consecutive words
-    /// of the question. If only one word is left, `NEED` is this word.
+    /// of the question. After the first call, and if only one word is left, a single word is
+    /// sufficient: the need for the second call of "the weather in Hanoi and Lahore" is "Lahore".
     ///
     /// Returns `None` if no words are left, or if the question is too long.
     pub(super) fn need_rules(&self) -> Option<String> {
@@ -47,6 +68,7 @@ impl OpenQuestion {
             0 => None,
             _ if self.text.len() > MAX_QUESTION_BYTES => None,
             1 => Some(self.quoting_rules(r"/\S+/")),
+            _ if self.is_continued => Some(self.quoting_rules(r"/\S+( [^\n]*\S)?/")),
             _ => Some(self.quoting_rules(r"/\S+ [^\n]*\S/")),
         }
     }
@@ -76,3 +98,40 @@ impl OpenQuestion {
 /// braces, `_` and `=` are excluded, because the model would otherwise begin a call with invented
 /// arguments.
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";
+
+/// The texts between the items of a list.
+const SEPARATORS: [&str; 6] = [", ", " and ", " or ", " & ", " und ", " y "];
+
+/// Returns the length of the beginning of `part` that ends with the last of `values`, if an item of
+/// a list follows it.
+fn end_of_first_item(part: &str, values: &[String]) -> Option<usize> {
+    let part = part.to_lowercase();
+    let ends = values.iter().filter_map(|value| part.find(value.as_str()).map(|start| start + value.len()));
+    let end = ends.max()?;
+    let rest = part.get(end..)?.trim_start_matches(['"', '\'']);
+    SEPARATORS.iter().any(|separator| rest.starts_with(separator)).then_some(end)
+}
+
+/// Returns the start of the list item in `part` that has all of `values` that `part` contains, if
+/// other items precede it.
+fn start_of_last_item(part: &str, values: &[String]) -> Option<usize> {
+    let part = part.to_lowercase();
+    let long = values.iter().filter(|value| value.chars().count() > 1);
+    let first = long.filter_map(|value| part.rfind(value.as_str())).min()?;
+    let before = part.get(..first)?;
+    [" and ", " or "].iter().filter_map(|separator| before.rfind(separator)).max()
+}
+
+/// Words for the result of an earlier call.
+const RESULT_WORDS: [&str; 8] =
+    ["result", "results", "sum", "product", "total", "outcome", "what you get", "first hit"];
+
+/// Returns `true` if `need` is about the result of an earlier call, such as "multiply the result by
+/// 6". Such a call must wait for the result.
+pub(super) fn refers_to_result(need: &str) -> bool {
+    let need = format!(" {} ", need.to_lowercase());
+    RESULT_WORDS.iter().any(|words| need.contains(&format!(" {words} ")))
+}
+
+#[cfg(test)]
+mod tests;

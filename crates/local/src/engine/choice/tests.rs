@@ -21,7 +21,7 @@ fn candidate(tokens: &[u32], bias: f32) -> Candidate {
 
 fn best(candidates: &[Candidate]) -> Option<usize> {
     let Ok(index) = best_candidate(candidates, logits_after);
-    index
+    index.map(|choice| choice.index)
 }
 
 #[test]

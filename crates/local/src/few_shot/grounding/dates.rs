@@ -1,0 +1,79 @@
+//! Dates and times of a conversation.
+
+use super::{Strictness, numbers::KnownNumbers, words::KnownWords};
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+/// Words that give a date relative to another date.
+const RELATIVE_WORDS: [&str; 18] = [
+    "today",
+    "tonight",
+    "tomorrow",
+    "yesterday",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "weekend",
+    "week",
+    "day",
+    "days",
+    "next",
+    "last",
+    "now",
+];
+const TIME_WORDS: [&str; 8] =
+    ["noon", "midnight", "midday", "morning", "afternoon", "evening", "night", "now"];
+
+/// Returns `true` if the conversation contains the date `text` in the form `2025-03-14`, or a
+/// relative date together with a year. The year is sufficient for a required argument, such as the
+/// last day of a quarter. Returns `None` if `text` is not a date.
+///
+/// Without a year, the model cannot compute a relative date.
+pub(super) fn is_known_date(
+    text: &str,
+    words: &KnownWords,
+    numbers: &KnownNumbers,
+    strictness: Strictness,
+) -> Option<bool> {
+    let date = text.split_once('t').map_or(text, |(date, _time)| date);
+    let [year, month, day] = parse_parts(date, '-')?;
+    let month_name = MONTHS.get((month as usize).checked_sub(1)?)?;
+    let has_month =
+        words.has_word(month_name) || month_name.get(..3).is_some_and(|name| words.has_word(name));
+    let is_relative = RELATIVE_WORDS.iter().any(|word| words.has_word(word)) && numbers.has_year();
+    let has_numbers = numbers.has_value(year) && numbers.has_value(month) && numbers.has_value(day);
+    let is_in_known_year = strictness == Strictness::Required && numbers.has_value(year);
+    Some((has_month && numbers.has_value(day)) || is_in_known_year || is_relative || has_numbers)
+}
+
+/// Returns `true` if the conversation contains the hour of the time `text` in the form `09:15`.
+/// Returns `None` if `text` is not a time.
+pub(super) fn is_known_time(text: &str, words: &KnownWords, numbers: &KnownNumbers) -> Option<bool> {
+    let [hour, _minute] = parse_parts(text, ':')?;
+    let has_hour = numbers.has_value(hour) || numbers.has_value((hour + 12.0) % 24.0);
+    Some(has_hour || numbers.has_number_word() || TIME_WORDS.iter().any(|word| words.has_word(word)))
+}
+
+fn parse_parts<const N: usize>(text: &str, separator: char) -> Option<[f64; N]> {
+    let parts: Option<Vec<f64>> = text
+        .split(separator)
+        .map(|part| part.parse().ok().filter(|_| part.chars().all(|letter| letter.is_ascii_digit())))
+        .collect();
+    parts?.try_into().ok()
+}

@@ -1,0 +1,123 @@
+//! The numbers of a conversation.
+
+use super::words::KnownWords;
+
+/// Number words of which the value is not computed. If the conversation has one of them, every
+/// number counts as known.
+const NUMBER_WORDS: [&str; 44] = [
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+    "thirty",
+    "forty",
+    "fifty",
+    "sixty",
+    "seventy",
+    "eighty",
+    "ninety",
+    "hundred",
+    "thousand",
+    "million",
+    "half",
+    "quarter",
+    "quarters",
+    "third",
+    "thirds",
+    "dozen",
+    "couple",
+    "pair",
+    "double",
+    "twice",
+    "zero",
+    "binary",
+    "octal",
+    "decimal",
+    "hexadecimal",
+];
+/// Words for the number before or after a known number.
+const NEIGHBOUR_WORDS: [&str; 7] = ["after", "before", "earlier", "following", "later", "next", "previous"];
+/// Conversions between units: percent, minutes, hours, thousandths.
+const FACTORS: [f64; 5] = [1.0, 60.0, 100.0, 1000.0, 3600.0];
+
+pub(super) struct KnownNumbers {
+    numbers: Vec<f64>,
+    has_number_word: bool,
+    has_neighbour_word: bool,
+}
+
+impl KnownNumbers {
+    pub(super) fn new(text: &str, words: &KnownWords) -> Self {
+        let mut numbers = parse_numbers(text);
+        if words.has_word("one") || words.has_word("first") {
+            numbers.push(1.0);
+        }
+        let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
+        Self {
+            numbers,
+            has_number_word: has_any(&NUMBER_WORDS),
+            has_neighbour_word: has_any(&NEIGHBOUR_WORDS),
+        }
+    }
+
+    /// Returns `true` if the conversation contains `number`, or a number from which a change of the
+    /// unit or of the sign gives `number`.
+    pub(super) fn contains(&self, number: f64) -> bool {
+        let is_neighbour = |known: &f64| (known - number).abs() == 1.0;
+        self.has_number_word
+            || self.has_digits_of(number)
+            || (self.has_neighbour_word && self.numbers.iter().any(is_neighbour))
+    }
+
+    /// Returns `true` if the conversation contains `number` in digits, possibly in another unit.
+    pub(super) fn has_digits_of(&self, number: f64) -> bool {
+        let is_equal = |one: f64, other: f64| (one - other).abs() <= 1e-6 * other.abs().max(1e-3);
+        self.numbers.iter().any(|known| {
+            FACTORS.iter().any(|factor| {
+                is_equal(known * factor, number.abs()) || is_equal(known / factor, number.abs())
+            })
+        })
+    }
+
+    pub(super) fn has_value(&self, number: f64) -> bool {
+        self.numbers.contains(&number)
+    }
+
+    pub(super) fn has_number_word(&self) -> bool {
+        self.has_number_word
+    }
+
+    /// Returns `true` if the conversation contains a year.
+    pub(super) fn has_year(&self) -> bool {
+        self.numbers.iter().any(|number| (1900.0..2200.0).contains(number) && number.fract() == 0.0)
+    }
+}
+
+/// Returns the numbers in `text`, without sign. `1,250` is one number, and the parts of
+/// `2022-03` are two.
+fn parse_numbers(text: &str) -> Vec<f64> {
+    let is_part = |letter: char| letter.is_ascii_digit() || matches!(letter, '.' | ',');
+    let mut numbers = Vec::new();
+    for piece in text.split(|letter: char| !is_part(letter)) {
+        let piece = piece.trim_matches(['.', ',']);
+        numbers.extend(piece.replace(',', "").parse::<f64>().ok());
+        numbers.extend(piece.split(',').filter_map(|part| part.parse::<f64>().ok()));
+        numbers.extend(piece.split('.').filter_map(|part| part.parse::<f64>().ok()));
+    }
+    numbers
+}

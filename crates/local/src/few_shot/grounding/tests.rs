@@ -1,0 +1,109 @@
+use serde_json::json;
+
+use super::*;
+
+fn schema() -> Schema {
+    let text = || json!({"type": "string"});
+    Schema::new(json!({
+        "type": "object",
+        "properties": {
+            "city": text(),
+            "date": text(),
+            "event_id": text(),
+            "amount": {"type": "number"},
+            "latitude": {"type": "number"},
+            "unit": {"enum": ["metric", "imperial"]},
+            "time": text(),
+            "labels": {"type": "array", "items": {"type": "string"}},
+            "limit": {"type": "integer", "default": 10},
+            "mode": {"enum": ["bicycling", "driving"]},
+            "silent": {"type": "boolean"},
+        },
+        "required": ["city", "date", "event_id", "amount", "latitude", "unit"],
+    }))
+    .unwrap()
+}
+
+fn call(arguments: Value) -> ToolCall {
+    ToolCall::new("1", "tool", arguments.to_string())
+}
+
+/// Returns the first invented required argument of a call after the question `question`.
+fn invented(question: &str, arguments: Value) -> Option<String> {
+    KnownFacts::from_text(question).first_invented(&call(arguments), &schema())
+}
+
+/// Returns the optional arguments that are kept after the question `question`.
+fn kept(question: &str, optional: Value) -> Value {
+    let mut arguments =
+        json!({"city": "Oslo", "date": "", "event_id": "", "amount": 0, "latitude": 0, "unit": "metric"});
+    let required = arguments.clone();
+    arguments.as_object_mut().unwrap().extend(optional.as_object().unwrap().clone());
+    let call = call(arguments);
+    let kept = KnownFacts::from_text(question).without_invented(&call, &schema());
+    let kept = kept.unwrap_or(call).arguments.value_or_string();
+    let kept = kept.as_object().unwrap().iter();
+    kept.filter(|(name, _)| required.get(name.as_str()).is_none())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+#[test]
+fn a_required_argument_must_be_in_the_conversation() {
+    let cases = [
+        ("How is the weather in Krakow?", json!({"city": "Kraków, Poland"}), true),
+        ("How is the weather here?", json!({"city": "London"}), false),
+        ("Delete that file.", json!({"city": "file.txt"}), false),
+        ("东京天气怎么样？", json!({"city": "东京"}), true),
+        ("On the 5th of March 2026", json!({"date": "2026-03-05"}), true),
+        ("In the first quarter of 2026", json!({"date": "2026-03-31"}), true),
+        ("Today is 2026-03-04. And tomorrow?", json!({"date": "2026-03-05"}), true),
+        ("What about tomorrow?", json!({"date": "2023-04-01"}), false),
+        ("Move event ev 12", json!({"event_id": "ev12"}), true),
+        ("Move my yoga class", json!({"event_id": "yoga class"}), false),
+        ("Move my yoga class", json!({"event_id": "12345"}), false),
+        ("I am 1.68 m tall", json!({"amount": 168}), true),
+        ("half an hour", json!({"amount": 30}), true),
+        ("in octal", json!({"amount": 8}), true),
+        ("The year is 2021. And the year before?", json!({"amount": 2020}), true),
+        ("How much is my loan?", json!({"amount": 100_000}), false),
+        ("The weather in Paris", json!({"latitude": 48.85}), true),
+        ("the weather", json!({"latitude": 48.85}), false),
+        ("the weather", json!({"unit": "imperial"}), true),
+    ];
+    for (question, arguments, is_known) in cases {
+        assert_eq!(invented(question, arguments.clone()).is_none(), is_known, "{question} {arguments}");
+    }
+}
+
+#[test]
+fn an_invented_optional_argument_is_removed() {
+    let cases = [
+        ("Oslo at 9 pm", json!({"time": "21:00"}), json!({"time": "21:00"})),
+        ("Oslo", json!({"time": "14:00"}), json!({})),
+        ("Oslo before 1 pm", json!({"time": "12 pm"}), json!({})),
+        ("the bug label", json!({"labels": ["bug", "feature"]}), json!({"labels": ["bug"]})),
+        ("the label", json!({"labels": ["bug", "feature"]}), json!({})),
+        ("Oslo", json!({"limit": 10}), json!({"limit": 10})),
+        ("Oslo", json!({"limit": 20}), json!({})),
+        ("five of them", json!({"limit": 5}), json!({"limit": 5})),
+        ("How do I cycle there?", json!({"mode": "bicycling"}), json!({"mode": "bicycling"})),
+        ("How do I get there by car?", json!({"mode": "driving"}), json!({"mode": "driving"})),
+        ("How do I get there?", json!({"mode": "driving"}), json!({})),
+        ("Oslo", json!({"silent": true}), json!({"silent": true})),
+    ];
+    for (question, optional, expected) in cases {
+        assert_eq!(kept(question, optional), expected, "{question}");
+    }
+}
+
+#[test]
+fn arguments_that_the_schema_needs_are_not_removed() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"from": {"type": "string"}, "to": {"type": "string"}},
+        "anyOf": [{"required": ["from"]}, {"required": ["to"]}],
+    });
+    let call = call(json!({"to": "Rome"}));
+    assert!(KnownFacts::from_text("hi").without_invented(&call, &Schema::new(schema).unwrap()).is_none());
+}

@@ -1,0 +1,143 @@
+//! The words of a conversation.
+
+use std::collections::HashSet;
+
+/// Words that say nothing about a value: `file` does not make `file.txt` a known file.
+const EMPTY_WORDS: [&str; 30] = [
+    "a",
+    "an",
+    "and",
+    "at",
+    "by",
+    "com",
+    "directory",
+    "example",
+    "file",
+    "folder",
+    "for",
+    "from",
+    "http",
+    "https",
+    "in",
+    "is",
+    "it",
+    "my",
+    "name",
+    "of",
+    "on",
+    "or",
+    "org",
+    "path",
+    "the",
+    "to",
+    "txt",
+    "user",
+    "with",
+    "your",
+];
+/// Frequent values of enumerations, with the words that users write for them.
+const SYNONYMS: [(&str, &[&str]); 8] = [
+    ("celsius", &["°c", "centigrade"]),
+    ("driving", &["car", "drive"]),
+    ("fahrenheit", &["°f"]),
+    ("high", &["important", "urgent"]),
+    ("imperial", &["°f", "fahrenheit", "miles"]),
+    ("metric", &["°c", "celsius"]),
+    ("transit", &["bus", "train", "public transport"]),
+    ("walking", &["on foot", "walk"]),
+];
+/// The minimum length of the common beginning of two forms of a word, such as `week` and `weekly`.
+const MIN_STEM_LENGTH: usize = 4;
+
+pub(super) struct KnownWords {
+    /// The conversation in lower case.
+    text: String,
+    /// The letters and digits of `text`, without whitespace and punctuation.
+    compact: String,
+    words: HashSet<String>,
+    stems: HashSet<String>,
+    has_name: bool,
+}
+
+impl KnownWords {
+    pub(super) fn new(text: &str) -> Self {
+        let has_name = has_name(text);
+        let text = text.to_lowercase();
+        let words: HashSet<_> = split_words(&text).map(str::to_owned).collect();
+        let stems = words.iter().filter_map(|word| stem(word)).collect();
+        Self { words, stems, compact: compact(&text), text, has_name }
+    }
+
+    /// Returns `true` if the conversation contains the lower-case `text`, ignoring whitespace and
+    /// punctuation: `LX 318` and `LX318` are the same flight.
+    pub(super) fn has_text(&self, text: &str) -> bool {
+        let compact = compact(text);
+        self.text.contains(text) || (!compact.is_empty() && self.compact.contains(&compact))
+    }
+
+    pub(super) fn has_word(&self, word: &str) -> bool {
+        self.words.contains(word)
+    }
+
+    /// Returns `true` if the conversation contains a word that may be the name of a place: a
+    /// capitalized word that does not begin a sentence.
+    pub(super) fn has_name(&self) -> bool {
+        self.has_name
+    }
+
+    /// Returns `true` if all numbers among the words of `text` are in the conversation.
+    pub(super) fn has_numbers_of(&self, text: &str) -> bool {
+        let mut numbers = split_words(text).filter(|word| word.chars().all(char::is_numeric));
+        numbers.all(|number| self.words.contains(number))
+    }
+
+    /// Returns the share of the words of the lower-case `text` that the conversation contains, from
+    /// 0 to 1. A text without words has the share 1.
+    pub(super) fn share(&self, text: &str) -> f64 {
+        let words: Vec<_> = split_words(text).collect();
+        if words.is_empty() {
+            return 1.0;
+        }
+        let known = words.iter().filter(|word| !EMPTY_WORDS.contains(word) && self.knows(word)).count();
+        let all = words.iter().filter(|word| !EMPTY_WORDS.contains(word)).count().max(1);
+        known as f64 / all as f64
+    }
+
+    fn knows(&self, word: &str) -> bool {
+        let synonyms = SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, synonyms)| *synonyms);
+        self.words.contains(word)
+            || synonyms.is_some_and(|synonyms| synonyms.iter().any(|synonym| self.text.contains(synonym)))
+            || (word.len() >= MIN_STEM_LENGTH && self.stems.iter().any(|stem| word.contains(stem.as_str())))
+            // Languages without spaces between words have long words in the conversation.
+            || (!word.is_ascii() && self.text.contains(word))
+    }
+}
+
+fn compact(text: &str) -> String {
+    text.chars().filter(|letter| letter.is_alphanumeric()).collect()
+}
+
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+fn stem(word: &str) -> Option<String> {
+    let stem: String = word.chars().take(MIN_STEM_LENGTH).collect();
+    (stem.chars().count() == MIN_STEM_LENGTH && !stem.chars().all(char::is_numeric)).then_some(stem)
+}
+
+/// Returns `true` if `text` has a capitalized word of at least two letters that does not begin a
+/// sentence.
+fn has_name(text: &str) -> bool {
+    let mut begins_sentence = true;
+    for word in text.split_whitespace() {
+        let letters: Vec<char> = word.chars().filter(|letter| letter.is_alphabetic()).take(2).collect();
+        let is_name =
+            matches!(letters.as_slice(), [first, second] if first.is_uppercase() && second.is_lowercase());
+        if is_name && !begins_sentence {
+            return true;
+        }
+        begins_sentence = word.ends_with(['.', '!', '?', ':', '"']);
+    }
+    false
+}

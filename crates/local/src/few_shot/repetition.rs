@@ -1,0 +1,59 @@
+//! Detection of calls whose result is already in the conversation.
+
+use haft_core::{ToolCall, message::MessageBody, model::ChatRequest};
+
+/// Words with which a user asks for another call with the same arguments.
+const REPEAT_WORDS: [&str; 16] = [
+    "again",
+    "another",
+    "check",
+    "current",
+    "currently",
+    "latest",
+    "more",
+    "next",
+    "now",
+    "once",
+    "redo",
+    "refresh",
+    "reload",
+    "repeat",
+    "retry",
+    "update",
+];
+
+/// Returns `true` if the conversation contains a successful result of a call with the name and the
+/// arguments of `call`, and the last question does not ask for a repetition.
+///
+/// A small model repeats the call if a later question is about its result. A call without arguments
+/// is usually an action (`skip_track`) or its result changes (`get_time`), so it may be repeated in
+/// the reply to another question.
+pub(super) fn repeats_known_result(request: &ChatRequest, call: &ToolCall) -> bool {
+    let messages: Vec<_> = request.all_messages().collect();
+    let question = messages.iter().rposition(|message| matches!(message.body(), MessageBody::User { .. }));
+    let text =
+        question.and_then(|index| messages.get(index)).map(|message| message.text()).unwrap_or_default();
+    let arguments = call.arguments.value_or_string();
+    let has_arguments = arguments.as_object().is_some_and(|arguments| !arguments.is_empty());
+    let may_repeat = !has_arguments || asks_for_repetition(&text);
+    let earlier = messages.iter().enumerate().filter(|(index, _)| !may_repeat || question < Some(*index));
+    let is_same = |made: &ToolCall| made.name == call.name && made.arguments.value_or_string() == arguments;
+    let ids: Vec<_> = earlier
+        .flat_map(|(_, message)| message.tool_calls())
+        .filter(|made| is_same(made))
+        .map(|made| &made.id)
+        .collect();
+    messages.iter().any(|message| match message.body() {
+        MessageBody::Tool(result) => result.is_success() && ids.contains(&&result.call_id),
+        _ => false,
+    })
+}
+
+fn asks_for_repetition(question: &str) -> bool {
+    let question = question.to_lowercase();
+    let mut words = question.split(|letter: char| !letter.is_alphanumeric());
+    words.any(|word| REPEAT_WORDS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+use haft_core::{Message, ToolError, ToolOutput, call::ToolResult, message::AssistantMessage};
+
+use super::*;
+
+/// Returns `true` if a call with `arguments` is a repetition after an earlier call with
+/// `{"city": "Oslo"}` and the question `question`.
+fn repeats(question: &str, arguments: &str, earlier_failed: bool) -> bool {
+    let earlier = ToolCall::new("1", "weather", r#"{"city": "Oslo"}"#);
+    let result = match earlier_failed {
+        true => ToolResult::failed("1", "weather", &ToolError::failed("no connection")),
+        false => ToolResult::done("1", "weather", ToolOutput::from("9 degrees and rain")),
+    };
+    let reply = AssistantMessage { tool_calls: vec![earlier], ..AssistantMessage::default() };
+    let mut messages =
+        vec![Message::user("How is the weather in Oslo?"), Message::assistant(reply), Message::tool(result)];
+    if !question.is_empty() {
+        messages.extend([Message::assistant("9 degrees."), Message::user(question)]);
+    }
+    repeats_known_result(&ChatRequest::new(messages), &ToolCall::new("2", "weather", arguments))
+}
+
+#[test]
+fn a_call_with_a_known_result_is_a_repetition() {
+    assert!(repeats("Does it rain?", r#"{"city":"Oslo"}"#, false));
+    assert!(!repeats("Does it rain in Bergen?", r#"{"city":"Bergen"}"#, false));
+    assert!(!repeats("Does it rain?", r#"{"city":"Oslo"}"#, true));
+}
+
+#[test]
+fn the_user_may_ask_for_a_repetition() {
+    assert!(!repeats("Check again, please.", r#"{"city":"Oslo"}"#, false));
+}
+
+#[test]
+fn a_call_is_not_repeated_for_the_same_question() {
+    assert!(repeats("", r#"{"city":"Oslo"}"#, false));
+}
