@@ -1,4 +1,4 @@
-//! Measures a model on the development set: 170 requests in five groups.
+//! Measures a model on the development set: two halves with 170 requests each, in five groups.
 
 mod matching;
 mod set;
@@ -18,7 +18,7 @@ use haft_react::LimitAction;
 
 use self::{
     matching::{MadeCall, are_calls_right, is_answer_right, is_right_call},
-    set::{CaseFile, DevelopmentCase, Group, to_text},
+    set::{CaseFile, DevelopmentCase, Group, Half, to_text},
 };
 use crate::{Dialect, builder};
 
@@ -29,6 +29,9 @@ cases with right calls that check the answer. Wrong results are printed to stand
 /// The options that select cases of the development set.
 #[derive(Args)]
 pub(crate) struct CaseSelection {
+    /// Only this half of the development set.
+    #[arg(long, value_enum, conflicts_with = "cases")]
+    half: Option<Half>,
     /// Only this group of the development set.
     #[arg(long, value_enum)]
     group: Option<Group>,
@@ -58,18 +61,30 @@ struct Outcome {
     summary: String,
 }
 
-/// Runs the selected cases with `model`, and prints a row of the table.
+/// Runs the selected cases with `model`, and prints a row of the table for each half.
 pub(crate) async fn run(
     name: &str,
     model: &Arc<dyn ChatModel>,
     dialect: Dialect,
     selection: &CaseSelection,
 ) -> Result<(), Box<dyn Error>> {
-    let file = selection.read()?;
+    for (half, file) in selection.read()? {
+        run_file(&format!("{name}, {half}"), model, dialect, selection, &file).await?;
+    }
+    Ok(())
+}
+
+async fn run_file(
+    name: &str,
+    model: &Arc<dyn ChatModel>,
+    dialect: Dialect,
+    selection: &CaseSelection,
+    file: &CaseFile,
+) -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let mut counts: HashMap<Group, Counts> = HashMap::new();
     for case in file.cases.iter().filter(|case| selection.contains(case)) {
-        let outcome = ask(model, dialect, &file, case).await?;
+        let outcome = ask(model, dialect, file, case).await?;
         if !outcome.calls_are_right || outcome.answer_is_right == Some(false) {
             eprintln!("    {name}, {}: {}\n        {}", case.id, case.question, outcome.summary);
         }
@@ -80,12 +95,20 @@ pub(crate) async fn run(
 }
 
 impl CaseSelection {
-    /// Reads the selected case file.
-    fn read(&self) -> Result<CaseFile, Box<dyn Error>> {
-        let Some(path) = &self.cases else { return Ok(CaseFile::development()?) };
+    /// Reads the selected case files. Returns the name of each half, or of the file, with its
+    /// cases.
+    fn read(&self) -> Result<Vec<(String, CaseFile)>, Box<dyn Error>> {
+        let Some(path) = &self.cases else {
+            let halves = self.half.map_or_else(|| Half::ALL.to_vec(), |half| vec![half]);
+            return halves
+                .into_iter()
+                .map(|half| Ok((half.name().to_owned(), CaseFile::of(half)?)))
+                .collect();
+        };
         let text = fs::read_to_string(path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        Ok(serde_json::from_str(&text)?)
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(vec![(name, serde_json::from_str(&text)?)])
     }
 
     fn contains(&self, case: &DevelopmentCase) -> bool {
@@ -193,5 +216,5 @@ fn row(model: &str, counts: &HashMap<Group, Counts>, took: Duration) -> String {
 
 fn line(model: &str, groups: [&str; 5], [answer, seconds]: [&str; 2]) -> String {
     let [one, tools, calls, none, turns] = groups;
-    format!("{model:34} {one:>8} {tools:>14} {calls:>14} {none:>8} {turns:>11} {answer:>7} {seconds:>8}")
+    format!("{model:48} {one:>8} {tools:>14} {calls:>14} {none:>8} {turns:>11} {answer:>7} {seconds:>8}")
 }

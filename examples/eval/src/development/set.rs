@@ -1,4 +1,4 @@
-//! The cases of the development set, read from the file `cases/development.json`.
+//! The cases of the development set, read from the files in the folder `cases`.
 
 use std::{collections::HashMap, error::Error};
 
@@ -10,6 +10,26 @@ use haft_core::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+/// The halves of the development set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Half {
+    /// The cases on which the prompts are tuned.
+    Tuning,
+    /// The cases that are used for measurements only.
+    HeldBack,
+}
+
+impl Half {
+    pub(crate) const ALL: [Self; 2] = [Self::Tuning, Self::HeldBack];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tuning => "tuning",
+            Self::HeldBack => "held back",
+        }
+    }
+}
 
 /// The kinds of requests. The development set has equally many cases of each group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ValueEnum)]
@@ -94,9 +114,12 @@ pub(crate) struct ExpectedCall {
 }
 
 impl CaseFile {
-    /// Reads the cases on which the prompts are tuned.
-    pub(crate) fn development() -> Result<Self, serde_json::Error> {
-        serde_json::from_str(include_str!("../../cases/development.json"))
+    /// Reads the cases of `half`.
+    pub(crate) fn of(half: Half) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(match half {
+            Half::Tuning => include_str!("../../cases/development.json"),
+            Half::HeldBack => include_str!("../../cases/held_back.json"),
+        })
     }
 
     /// Returns the definitions of the tools that `case` offers.

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{MadeCall, are_calls_right, is_answer_right, is_right_call};
-use crate::development::set::{CaseFile, DevelopmentCase};
+use crate::development::set::{CaseFile, DevelopmentCase, Half};
 
 fn case(calls: Value, answer: Value) -> DevelopmentCase {
     let case = json!({"id": "1", "group": "one_call", "tools": [], "question": "?", "calls": calls, "answer": answer});
@@ -65,7 +65,7 @@ fn answer_needs_a_text_of_each_group() {
 
 #[test]
 fn all_cases_are_complete() {
-    let file = CaseFile::development().unwrap();
+    let file = CaseFile::of(Half::Tuning).unwrap();
     for case in &file.cases {
         let tools = file.tools(case).unwrap();
         for call in &case.calls {
