@@ -95,7 +95,7 @@ pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder",
     demonstration: few_shot::demonstration,
     end_of_calls_bias: NO_CALL_BIAS,
-    no_tool_bias: 1.0,
+    no_tool_bias: 1.5,
     word_bias: 1.0,
     quotes_question: true,
     continues_answers: true,

@@ -7,17 +7,22 @@
 
 mod dates;
 mod numbers;
+mod parameter_names;
 mod words;
 
 use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest, schema::Property};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
+use self::parameter_names::{is_code, is_identifier};
 use self::words::KnownWords;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.
 const MAX_CODE_LENGTH: usize = 3;
+
+/// The maximum number of references and alternatives that lead to an enumeration.
+const MAX_REFERENCES: usize = 4;
 
 /// The words and numbers of a conversation.
 pub(super) struct KnownFacts {
@@ -25,6 +30,21 @@ pub(super) struct KnownFacts {
     numbers: KnownNumbers,
     /// The JSON values in the tool results.
     results: Vec<Value>,
+}
+
+/// A parameter of a tool.
+#[derive(Clone, Copy)]
+struct Parameter<'a> {
+    /// The input schema of the tool.
+    root: &'a Value,
+    name: &'a str,
+    schema: &'a Value,
+}
+
+impl<'a> Parameter<'a> {
+    fn new(root: &'a Schema, property: &Property<'a>) -> Self {
+        Self { root: root.as_value(), name: property.name, schema: property.schema }
+    }
 }
 
 /// The severity of a check. A wrong decision about a required argument prevents a call, so fewer
@@ -57,7 +77,7 @@ impl KnownFacts {
         let is_invented = |property: &Property<'_>| {
             let value = arguments.get(property.name);
             value.is_some_and(|value| {
-                !self.contains(property.name, value, property.schema, Strictness::Required)
+                !self.contains(Parameter::new(schema, property), value, Strictness::Required)
             })
         };
         let mut required = schema.properties().filter(|property| property.is_required);
@@ -95,59 +115,103 @@ impl KnownFacts {
         let mut known = arguments.as_object()?.clone();
         for property in schema.properties().filter(|property| !property.is_required) {
             let Some(value) = known.get_mut(property.name) else { continue };
-            match self.known_part(property.name, value, property.schema) {
+            match self.known_part(Parameter::new(schema, &property), value) {
                 Some(part) => *value = part,
                 None => {
                     known.remove(property.name);
                 }
             }
         }
+        self.remove_copies(&mut known, schema);
         let known = Value::Object(known);
         (known != *arguments && schema.is_valid(&known))
             .then(|| ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&known)))
     }
 
+    /// Removes all but one of the optional arguments with the same text or number, if the
+    /// conversation contains it once: "the first 5 lines" gives one of `head` and `tail`. The
+    /// argument whose name and description have the most words of the conversation is kept.
+    fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
+        let optional: Vec<_> = schema.properties().filter(|property| !property.is_required).collect();
+        for (index, one) in optional.iter().enumerate() {
+            for other in optional.iter().skip(index + 1) {
+                let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
+                    continue;
+                };
+                if value == copy && self.words.occurs_once(value) {
+                    let worse = if self.relevance(one) < self.relevance(other) { one } else { other };
+                    arguments.remove(worse.name);
+                }
+            }
+        }
+    }
+
+    /// Returns the number of words of the name and the description of `property` that are in the
+    /// conversation.
+    fn relevance(&self, property: &Property<'_>) -> usize {
+        let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        self.words.count(&format!("{} {description}", property.name).to_lowercase())
+    }
+
     /// Returns the part of the optional argument `value` that the conversation contains: the known
     /// items of a list, or the whole value.
-    fn known_part(&self, name: &str, value: &Value, schema: &Value) -> Option<Value> {
+    fn known_part(&self, parameter: Parameter<'_>, value: &Value) -> Option<Value> {
         let Value::Array(items) = value else {
-            return self.contains(name, value, schema, Strictness::Optional).then(|| value.clone());
+            return self.contains(parameter, value, Strictness::Optional).then(|| value.clone());
         };
-        let item_schema = schema.get("items").unwrap_or(&Value::Null);
-        let is_known = |item: &&Value| self.contains(name, item, item_schema, Strictness::Optional);
+        let schema = parameter.schema.get("items").unwrap_or(&Value::Null);
+        let item = Parameter { schema, ..parameter };
+        let is_known = |value: &&Value| self.contains(item, value, Strictness::Optional);
         let known: Vec<_> = items.iter().filter(is_known).cloned().collect();
         (!known.is_empty() || items.is_empty()).then_some(Value::Array(known))
     }
 
-    fn contains(&self, name: &str, value: &Value, schema: &Value, strictness: Strictness) -> bool {
-        let is_enumeration = schema.get("enum").is_some() || schema.get("const").is_some();
+    /// Returns `true` if the conversation contains `value`, the argument `parameter`, or if the
+    /// model may choose it freely.
+    fn contains(&self, parameter: Parameter<'_>, value: &Value, strictness: Strictness) -> bool {
+        let Parameter { root, name, schema } = parameter;
+        let is_enumeration = is_enumeration(root, schema, MAX_REFERENCES);
         if is_enumeration && strictness == Strictness::Required {
             return true;
         }
         if schema.get("default").is_some_and(|default| default == value) {
             return true;
         }
-        if let (true, Value::String(text)) = (is_enumeration, value) {
-            return self.words.has_text(&text.to_lowercase())
-                || self.words.share(&text.to_lowercase()) >= 0.5;
-        }
         match value {
-            Value::String(text) => self.contains_text(name, text, strictness),
+            Value::String(text) if is_enumeration => {
+                let text = text.to_lowercase();
+                self.words.has_text(&text) || self.words.share(&text) >= 0.5
+            }
+            Value::String(text) => {
+                let is_free = strictness == Strictness::Required
+                    && (parameter_names::is_composed(name) || schema.get("pattern").is_some());
+                is_free
+                    || (parameter_names::is_time_zone(name) && self.may_be_time_zone(text, schema))
+                    || self.contains_text(name, text, strictness)
+            }
             Value::Number(number) => {
                 number.as_f64().is_none_or(|number| self.contains_number(name, number, strictness))
             }
             Value::Array(items) => {
                 let schema = schema.get("items").unwrap_or(&Value::Null);
-                items.is_empty() || items.iter().any(|item| self.contains(name, item, schema, strictness))
+                let item = Parameter { root, name, schema };
+                items.is_empty() || items.iter().any(|value| self.contains(item, value, strictness))
             }
             Value::Null | Value::Bool(_) | Value::Object(_) => true,
         }
     }
 
+    /// Returns `true` if `text` may be the time zone of a place in the conversation:
+    /// `Europe/Berlin` for Munich. The example in the description of the parameter is not.
+    fn may_be_time_zone(&self, text: &str, schema: &Value) -> bool {
+        let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        self.words.has_name() && !description.contains(text)
+    }
+
     fn contains_text(&self, name: &str, text: &str, strictness: Strictness) -> bool {
         let text = text.trim().to_lowercase();
         if is_identifier(name) {
-            return self.words.has_text(&text) && !text.contains(char::is_whitespace);
+            return self.words.has_identifier(&text);
         }
         if self.words.has_text(&text) {
             return true;
@@ -155,7 +219,7 @@ impl KnownFacts {
         if let Some(known) = is_known_date(&text, &self.words, &self.numbers, strictness) {
             return known;
         }
-        if let Some(known) = is_known_time(&text, &self.words, &self.numbers) {
+        if let Some(known) = is_known_time(&text, &self.words, &self.numbers, strictness) {
             return known;
         }
         if text.contains('@') {
@@ -173,22 +237,30 @@ impl KnownFacts {
     }
 
     fn contains_number(&self, name: &str, number: f64, strictness: Strictness) -> bool {
-        let is_coordinate = ["lat", "lon", "lng"].iter().any(|part| name.to_lowercase().starts_with(part));
-        self.numbers.contains(number)
-            || (strictness == Strictness::Required
-                && !is_identifier(name)
-                && (number == 0.0 || number == 1.0 || (is_coordinate && self.words.has_name())))
+        let may_be_free = || {
+            let is_place = parameter_names::is_coordinate(name) && self.words.has_name();
+            !is_identifier(name)
+                && (number == 0.0 || number == 1.0 || is_place || parameter_names::is_limit(name))
+        };
+        self.numbers.contains(number) || (strictness == Strictness::Required && may_be_free())
     }
 }
 
-/// Returns `true` if `name` is the name of a parameter for an identifier, such as `event_id`,
-/// `orderIds` or `issue_number`. The model cannot derive the value of an identifier.
-fn is_identifier(name: &str) -> bool {
-    let is_id = |name: &str| name == "id" || name.ends_with("_id") || name.ends_with("Id");
-    is_id(name)
-        || name.strip_suffix('s').is_some_and(is_id)
-        || name.ends_with("_number")
-        || name.ends_with("Number")
+/// Returns `true` if `schema`, a part of `root`, permits a list of values only. Follows at most
+/// `references` references and alternatives.
+fn is_enumeration(root: &Value, schema: &Value, references: usize) -> bool {
+    let Some(references) = references.checked_sub(1) else { return false };
+    if schema.get("enum").is_some() || schema.get("const").is_some() {
+        return true;
+    }
+    if let Some(target) =
+        schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'))
+    {
+        return root.pointer(target).is_some_and(|target| is_enumeration(root, target, references));
+    }
+    let alternatives =
+        ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(keyword)?.as_array());
+    alternatives.flatten().any(|alternative| is_enumeration(root, alternative, references))
 }
 
 /// Adds the values in `result` whose key is `id`, `number` or `name` to `ids`.
@@ -206,13 +278,6 @@ fn add_ids(result: &Value, name: &str, ids: &mut Vec<Value>) {
         }
         _ => {}
     }
-}
-
-/// Returns `true` if `name` is the name of a parameter for a code of a language, a currency, an
-/// airport or a unit.
-fn is_code(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["airport", "currency", "iata", "lang", "locale", "unit"].iter().any(|part| name.contains(part))
 }
 
 /// Formats an object with a space after each colon and comma between its members, as the

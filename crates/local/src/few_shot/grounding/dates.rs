@@ -37,6 +37,8 @@ const RELATIVE_WORDS: [&str; 18] = [
     "last",
     "now",
 ];
+/// Texts that mark the number before them as an hour.
+const TIME_MARKS: [&str; 11] = [":", "am", " am", "pm", " pm", " a.m", " p.m", " o'clock", "h", " h", " uhr"];
 const TIME_WORDS: [&str; 8] =
     ["noon", "midnight", "midday", "morning", "afternoon", "evening", "night", "now"];
 
@@ -62,11 +64,22 @@ pub(super) fn is_known_date(
     Some((has_month && numbers.has_value(day)) || is_in_known_year || is_relative || has_numbers)
 }
 
-/// Returns `true` if the conversation contains the hour of the time `text` in the form `09:15`.
-/// Returns `None` if `text` is not a time.
-pub(super) fn is_known_time(text: &str, words: &KnownWords, numbers: &KnownNumbers) -> Option<bool> {
+/// Returns `true` if the conversation contains the hour of the time `text` in the form `09:15`. A
+/// number without a mark of a time is sufficient for a required argument. Returns `None` if `text`
+/// is not a time.
+pub(super) fn is_known_time(
+    text: &str,
+    words: &KnownWords,
+    numbers: &KnownNumbers,
+    strictness: Strictness,
+) -> Option<bool> {
     let [hour, _minute] = parse_parts(text, ':')?;
-    let has_hour = numbers.has_value(hour) || numbers.has_value((hour + 12.0) % 24.0);
+    let hours = [hour, (hour + 12.0) % 24.0, if hour == 12.0 || hour == 0.0 { 12.0 } else { hour }];
+    let is_marked = |hour: &f64| TIME_MARKS.iter().any(|mark| words.has_literal(&format!("{hour}{mark}")));
+    let has_hour = match strictness {
+        Strictness::Required => hours.iter().any(|hour| numbers.has_value(*hour)),
+        Strictness::Optional => hours.iter().any(is_marked),
+    };
     Some(has_hour || numbers.has_number_word() || TIME_WORDS.iter().any(|word| words.has_word(word)))
 }
 

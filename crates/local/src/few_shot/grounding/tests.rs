@@ -18,6 +18,9 @@ fn schema() -> Schema {
             "limit": {"type": "integer", "default": 10},
             "mode": {"enum": ["bicycling", "driving"]},
             "silent": {"type": "boolean"},
+            "head": {"type": "integer", "description": "The first lines."},
+            "time_zone": {"type": "string", "description": "An IANA name, such as America/Lima."},
+            "tail": {"type": "integer", "description": "The last lines."},
         },
         "required": ["city", "date", "event_id", "amount", "latitude", "unit"],
     }))
@@ -62,6 +65,7 @@ fn a_required_argument_must_be_in_the_conversation() {
         ("Move event ev 12", json!({"event_id": "ev12"}), true),
         ("Move my yoga class", json!({"event_id": "yoga class"}), false),
         ("Move my yoga class", json!({"event_id": "12345"}), false),
+        ("Turn on the Coffee machine", json!({"event_id": "coffee_machine"}), false),
         ("I am 1.68 m tall", json!({"amount": 168}), true),
         ("half an hour", json!({"amount": 30}), true),
         ("in octal", json!({"amount": 8}), true),
@@ -91,10 +95,33 @@ fn an_invented_optional_argument_is_removed() {
         ("How do I get there by car?", json!({"mode": "driving"}), json!({"mode": "driving"})),
         ("How do I get there?", json!({"mode": "driving"}), json!({})),
         ("Oslo", json!({"silent": true}), json!({"silent": true})),
+        ("the time in Munich", json!({"time_zone": "Europe/Berlin"}), json!({"time_zone": "Europe/Berlin"})),
+        ("the time in Munich", json!({"time_zone": "America/Lima"}), json!({})),
+        ("the time here", json!({"time_zone": "Europe/Berlin"}), json!({})),
+        ("Oslo on 14 November", json!({"time": "14:00"}), json!({})),
+        ("the last 5 lines", json!({"head": 5, "tail": 5}), json!({"tail": 5})),
+        ("the first 5 and the last 5 lines", json!({"head": 5, "tail": 5}), json!({"head": 5, "tail": 5})),
     ];
     for (question, optional, expected) in cases {
         assert_eq!(kept(question, optional), expected, "{question}");
     }
+}
+
+#[test]
+fn the_model_may_choose_some_required_arguments() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "unit": {"$ref": "#/$defs/Unit"},
+            "content": {"type": "string"},
+            "max_results": {"type": "integer"},
+        },
+        "required": ["unit", "content", "max_results"],
+        "$defs": {"Unit": {"oneOf": [{"const": "c"}, {"const": "f"}]}},
+    });
+    let call = call(json!({"unit": "f", "content": "Red flakes on iron", "max_results": 20}));
+    let facts = KnownFacts::from_text("Write a haiku");
+    assert_eq!(facts.first_invented(&call, &Schema::new(schema).unwrap()), None);
 }
 
 #[test]

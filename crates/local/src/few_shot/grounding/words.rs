@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 /// Words that say nothing about a value: `file` does not make `file.txt` a known file.
 const EMPTY_WORDS: [&str; 30] = [
     "a",
@@ -75,6 +77,11 @@ impl KnownWords {
         self.text.contains(text) || (!compact.is_empty() && self.compact.contains(&compact))
     }
 
+    /// Returns `true` if the conversation contains the lower-case `text` literally.
+    pub(super) fn has_literal(&self, text: &str) -> bool {
+        self.text.contains(text)
+    }
+
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }
@@ -83,6 +90,28 @@ impl KnownWords {
     /// capitalized word that does not begin a sentence.
     pub(super) fn has_name(&self) -> bool {
         self.has_name
+    }
+
+    /// Returns `true` if the conversation contains the identifier `text`, ignoring whitespace: `LX
+    /// 318` and `LX318` are the same flight. An identifier has no whitespace.
+    pub(super) fn has_identifier(&self, text: &str) -> bool {
+        let without_spaces = || self.text.split_whitespace().collect::<String>();
+        !text.contains(char::is_whitespace) && (self.text.contains(text) || without_spaces().contains(text))
+    }
+
+    /// Returns `true` if the conversation contains the text or number `value` exactly once.
+    pub(super) fn occurs_once(&self, value: &Value) -> bool {
+        let text = match value {
+            Value::String(text) if !text.is_empty() => text.to_lowercase(),
+            Value::Number(number) => number.to_string(),
+            _ => return false,
+        };
+        self.text.matches(&text).count() == 1
+    }
+
+    /// Returns the number of words of the lower-case `text` that the conversation contains.
+    pub(super) fn count(&self, text: &str) -> usize {
+        split_words(text).filter(|word| self.words.contains(*word)).count()
     }
 
     /// Returns `true` if all numbers among the words of `text` are in the conversation.

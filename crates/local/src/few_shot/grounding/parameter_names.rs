@@ -1,0 +1,71 @@
+//! The meaning of a parameter, derived from its name.
+
+/// Names of texts that the model composes. They need not have words of the conversation.
+const COMPOSED: [&str; 22] = [
+    "answer",
+    "body",
+    "caption",
+    "code",
+    "command",
+    "comment",
+    "content",
+    "description",
+    "expression",
+    "message",
+    "note",
+    "pattern",
+    "prompt",
+    "query",
+    "regex",
+    "script",
+    "sql",
+    "subject",
+    "summary",
+    "text",
+    "thought",
+    "title",
+];
+/// Beginnings of the names of numbers that control a tool, which users seldom state.
+const LIMITS: [&str; 11] =
+    ["count", "depth", "limit", "max", "min", "num", "offset", "page", "size", "top", "total"];
+
+/// Returns `true` if `name` is the name of a parameter for an identifier, such as `event_id`,
+/// `orderIds` or `issue_number`. The model cannot derive the value of an identifier.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let is_id = |name: &str| name == "id" || name.ends_with("_id") || name.ends_with("Id");
+    is_id(name)
+        || name.strip_suffix('s').is_some_and(is_id)
+        || name.ends_with("_number")
+        || name.ends_with("Number")
+}
+
+/// Returns `true` if `name` is the name of a parameter for a code of a language, a currency, an
+/// airport or a unit.
+pub(super) fn is_code(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["airport", "currency", "iata", "lang", "locale", "unit"].iter().any(|part| name.contains(part))
+}
+
+/// Returns `true` if `name` is the name of a parameter for a text that the model composes.
+pub(super) fn is_composed(name: &str) -> bool {
+    let name = name.to_lowercase();
+    COMPOSED.iter().any(|composed| name == *composed || name.ends_with(&format!("_{composed}")))
+}
+
+/// Returns `true` if `name` is the name of a parameter for a latitude or a longitude.
+pub(super) fn is_coordinate(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["lat", "lon", "lng"].iter().any(|part| name.starts_with(part))
+}
+
+/// Returns `true` if `name` is the name of a parameter for a number that controls the tool.
+pub(super) fn is_limit(name: &str) -> bool {
+    let name = name.to_lowercase();
+    LIMITS.iter().any(|limit| name.starts_with(limit))
+}
+
+/// Returns `true` if `name` is the name of a parameter for a time zone.
+pub(super) fn is_time_zone(name: &str) -> bool {
+    let name = name.to_lowercase().replace('_', "");
+    name.contains("timezone") || name == "tz"
+}
