@@ -43,6 +43,7 @@ pub struct LocalModelBuilder {
     observer: Option<Observer>,
     prefix_cache: Option<Option<PrefixCache>>,
     conversation_memory: Option<usize>,
+    thinking: bool,
     #[cfg(feature = "progress")]
     progress: Option<ModelProgressBar>,
     #[cfg(feature = "download")]
@@ -130,6 +131,26 @@ impl LocalModelBuilder {
         self
     }
 
+    /// Enables or disables the reasoning of hybrid models, such as Qwen3 and SmolLM3. The default
+    /// is `false`, because reasoning takes minutes on a CPU.
+    ///
+    /// With `true`, replies of a model whose chat template has a reasoning block begin with
+    /// reasoning, also before tool calls and JSON. With `false`, the variable `enable_thinking` of
+    /// the template is `false`. Models without this variable that always reason still do. SmolLM3
+    /// also obeys `/think` and `/no_think` in a system message, which take precedence.
+    ///
+    /// The reasoning is in [`AssistantMessage::reasoning`] and is streamed as
+    /// [`ChatEvent::ReasoningDelta`]. It counts toward [`max_tokens`]. Without `max_tokens`, it is
+    /// ended after 2,048 tokens, and the reply after it has a limit of its own.
+    ///
+    /// [`AssistantMessage::reasoning`]: haft_core::message::AssistantMessage::reasoning
+    /// [`ChatEvent::ReasoningDelta`]: haft_core::model::ChatEvent::ReasoningDelta
+    /// [`max_tokens`]: haft_core::model::ChatSettings::max_tokens
+    pub fn thinking(mut self, enabled: bool) -> Self {
+        self.thinking = enabled;
+        self
+    }
+
     /// Shows a [progress bar](ModelProgressBar) on standard error.
     #[cfg(feature = "progress")]
     pub fn progress_bar(mut self) -> Self {
@@ -164,6 +185,7 @@ impl LocalModelBuilder {
         let options = EngineOptions {
             prefix_cache: self.prefix_cache.clone().flatten(),
             memory_bytes: self.conversation_memory.unwrap_or(DEFAULT_CONVERSATION_MEMORY),
+            thinks: self.thinking,
             report_reading: Box::new(move |reading| observer.report_reading(reading)),
         };
         let model = LocalModel::start(path.as_ref(), self.profile.clone(), options, progress).await;
@@ -282,6 +304,7 @@ impl fmt::Debug for LocalModelBuilder {
         builder.field("prompt_profile", &self.profile);
         builder.field("prefix_cache", &self.prefix_cache);
         builder.field("conversation_memory", &self.conversation_memory);
+        builder.field("thinking", &self.thinking);
         #[cfg(feature = "download")]
         builder.field("store", &self.store).field("downloader", &self.downloader);
         builder.finish_non_exhaustive()

@@ -21,7 +21,7 @@ pub(crate) fn has_tools_or_results(request: &ChatRequest) -> bool {
 /// Converts the messages of `request`, which has no tools and no tool results, to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     to_turns(request, |message| match message.body() {
-        MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
+        MessageBody::Assistant(reply) => assistant_turn(reply),
         _ => Turn::new(Role::User, message.text()),
     })
 }
@@ -32,7 +32,7 @@ pub(crate) fn turns_with_tools(request: &ChatRequest) -> Vec<Turn> {
     to_turns(request, |message| match message.body() {
         MessageBody::Assistant(reply) => {
             let calls = reply.tool_calls.iter().map(|call| turn_call(call, &mut ids)).collect();
-            Turn { calls, ..Turn::new(Role::Assistant, reply.text()) }
+            Turn { calls, ..assistant_turn(reply) }
         }
         MessageBody::Tool(result) => {
             let role = Role::Tool { id: ids.get_or_assign(&result.call_id), name: result.name.clone() };
@@ -42,11 +42,37 @@ pub(crate) fn turns_with_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
+/// Splits each turn with several calls into turns with one call, each followed by its result.
+pub(crate) fn split_calls(turns: Vec<Turn>) -> Vec<Turn> {
+    let mut split = Vec::new();
+    let mut turns = turns.into_iter().peekable();
+    while let Some(mut turn) = turns.next() {
+        let calls = std::mem::take(&mut turn.calls);
+        let mut results = Vec::new();
+        while !calls.is_empty()
+            && let Some(result) = turns.next_if(|turn| matches!(turn.role, Role::Tool { .. }))
+        {
+            results.push(result);
+        }
+        let mut turn = Some(turn);
+        for call in calls {
+            let is_result = |turn: &Turn| matches!(&turn.role, Role::Tool { id, .. } if *id == call.id);
+            let result = results.iter().position(is_result).map(|index| results.remove(index));
+            let first = turn.take().unwrap_or_else(|| Turn::new(Role::Assistant, ""));
+            split.push(Turn { calls: vec![call], ..first });
+            split.extend(result);
+        }
+        split.extend(turn);
+        split.extend(results);
+    }
+    split
+}
+
 /// Converts the messages of `request` to turns for a chat template that does not support tools. The
 /// tools, calls and results are rendered as text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     let mut turns = to_turns(request, |message| match message.body() {
-        MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
+        MessageBody::Assistant(reply) => Turn { content: reply_with_calls(reply), ..assistant_turn(reply) },
         MessageBody::Tool(result) => {
             let result = escape_tags(&result.model_text());
             Turn::new(Role::User, format!("<tool_response>\n{result}\n</tool_response>"))
@@ -135,6 +161,7 @@ fn join_turns(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
             Some(last) if last.role == turn.role && last.calls.is_empty() && turn.calls.is_empty() => {
                 last.content.push_str("\n\n");
                 last.content.push_str(&turn.content);
+                last.reasoning.push_str(&turn.reasoning);
             }
             _ => joined.push(turn),
         }
@@ -152,6 +179,12 @@ impl CallIds {
         let next = call_id(self.0.len());
         self.0.entry(id.to_owned()).or_insert(next).clone()
     }
+}
+
+/// Converts `reply` to a turn without calls.
+fn assistant_turn(reply: &AssistantMessage) -> Turn {
+    let reasoning = reply.reasoning.clone().unwrap_or_default();
+    Turn { reasoning, ..Turn::new(Role::Assistant, reply.text()) }
 }
 
 fn turn_call(call: &ToolCall, ids: &mut CallIds) -> TurnCall {

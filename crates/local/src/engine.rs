@@ -25,7 +25,7 @@ use crate::network::Network;
 use crate::prefix_cache::{MemoryBlocks, PrefixCache, PrefixFolder};
 use crate::sampler::Sampler;
 use crate::store::fingerprint;
-use crate::template::{CallFormat, Template, Turn};
+use crate::template::{Prompt, Template, ThinkTags, ToolForm, Turn};
 use crate::tokenizer::Tokenizer;
 
 /// The maximum number of tokens in one forward pass of the network. A request can be cancelled
@@ -50,6 +50,8 @@ pub(crate) struct Engine {
     /// [`store_prefix`](Self::store_prefix).
     evaluated_tokens: usize,
     report_reading: ReadingObserver,
+    /// `true` if hybrid models reason before they reply.
+    thinks: bool,
 }
 
 /// A callback for the progress in a long prompt.
@@ -70,6 +72,8 @@ pub(crate) struct EngineOptions {
     pub(crate) prefix_cache: Option<PrefixCache>,
     /// The maximum size of the conversations in memory, in bytes.
     pub(crate) memory_bytes: usize,
+    /// `true` if hybrid models reason before they reply.
+    pub(crate) thinks: bool,
     pub(crate) report_reading: ReadingObserver,
 }
 
@@ -179,6 +183,7 @@ impl Engine {
             folder,
             evaluated_tokens: 0,
             report_reading: options.report_reading,
+            thinks: options.thinks,
         })
     }
 
@@ -191,21 +196,28 @@ impl Engine {
         &self.grammars
     }
 
-    /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn.
+    /// Encodes `turns` as a prompt without reasoning, up to the beginning of the model's turn.
     pub(crate) fn encode_prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
-        self.prompt_with_tools(turns, &[])
+        let prompt = self.template.encode(turns, &[], false, &self.tokenizer);
+        prompt.map(|prompt| prompt.tokens).map_err(EngineError::Template)
     }
 
-    /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn. The chat template
-    /// renders `tools`, which are function definitions in the format of Chat Completions.
-    pub(crate) fn prompt_with_tools(&self, turns: &[Turn], tools: &[Value]) -> Result<Vec<u32>, EngineError> {
-        self.template.encode(turns, tools, &self.tokenizer).map_err(EngineError::Template)
+    /// Encodes `turns` as a prompt, up to the beginning of the model's turn or of its reasoning.
+    /// The chat template renders `tools`, which are function definitions in the format of Chat
+    /// Completions.
+    pub(crate) fn prompt_with_tools(&self, turns: &[Turn], tools: &[Value]) -> Result<Prompt, EngineError> {
+        self.template.encode(turns, tools, self.thinks, &self.tokenizer).map_err(EngineError::Template)
     }
 
-    /// Returns the syntax of tool calls in the chat template, or `None` if the template does not
+    /// Returns the form of tools and calls in the chat template, or `None` if the template does not
     /// support tools.
-    pub(crate) fn call_format(&self) -> Option<&CallFormat> {
-        self.template.call_format()
+    pub(crate) fn tool_form(&self) -> Option<&ToolForm> {
+        self.template.tool_form()
+    }
+
+    /// Returns the tags around the reasoning of the model.
+    pub(crate) fn think_tags(&self) -> ThinkTags {
+        self.template.think_tags()
     }
 
     pub(crate) fn tokenizer(&self) -> &Tokenizer {

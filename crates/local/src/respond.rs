@@ -7,6 +7,7 @@
 mod constrained_json;
 mod event_sender;
 mod prose;
+mod reasoning;
 mod repeated_prefix;
 mod template_calls;
 
@@ -20,11 +21,13 @@ use tracing::info_span;
 
 pub(crate) use self::event_sender::{EventReceiver, EventSender, call_id};
 pub(crate) use self::prose::ProseDecoder;
+use self::reasoning::ProseOptions;
 pub(crate) use self::repeated_prefix::encode_with_other_question;
 use crate::constraint::Constraint;
 use crate::engine::{Candidate, Choice, Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
 use crate::profile::{PromptProfile, PromptStrategy};
 use crate::sampler::Sampler;
+use crate::template::{Prompt, ThinkBlock};
 use crate::{conversation, few_shot};
 
 /// The maximum number of tokens in a reply if the request does not set `max_tokens`.
@@ -44,8 +47,8 @@ pub(crate) fn respond(
 ) -> Result<ChatResponse, ModelError> {
     let _span = info_span!("respond", tools = request.tools.len()).entered();
     if !conversation::has_tools_or_results(request) {
-        let prompt = engine.encode_prompt(&conversation::without_tools(request))?;
-        return ReplyWriter::new(engine, request, event_sender, prompt).write_text(Vec::new());
+        let prompt = engine.prompt_with_tools(&conversation::without_tools(request), &[])?;
+        return ReplyWriter::after(prompt, engine, request, event_sender).write_text(Vec::new());
     }
     match &profile.0 {
         PromptStrategy::Template => template_calls::respond(engine, request, event_sender),
@@ -60,7 +63,8 @@ fn encode_prompt(
     request: &ChatRequest,
 ) -> Result<Vec<u32>, EngineError> {
     if !conversation::has_tools_or_results(request) {
-        return engine.encode_prompt(&conversation::without_tools(request));
+        let prompt = engine.prompt_with_tools(&conversation::without_tools(request), &[]);
+        return prompt.map(|prompt| prompt.tokens);
     }
     match &profile.0 {
         PromptStrategy::Template => template_calls::encode_prompt(engine, request),
@@ -76,6 +80,10 @@ pub(crate) struct ReplyWriter<'a> {
     pub(crate) event_sender: &'a EventSender,
     pub(crate) prompt: Vec<u32>,
     pub(crate) reasoning: String,
+    /// The reasoning block at the end of the prompt.
+    think_block: ThinkBlock,
+    /// The length of the prompt before the first token of the reply that is not reasoning.
+    reply_start: usize,
     usage: Usage,
     /// The number of tokens that are still available for the reply.
     pub(crate) tokens_left: usize,
@@ -90,7 +98,28 @@ impl<'a> ReplyWriter<'a> {
     ) -> Self {
         let usage = Usage::one_request(prompt.len() as u64, 0);
         let tokens_left = request.settings.max_tokens.map_or(DEFAULT_MAX_TOKENS, |limit| limit as usize);
-        Self { engine, request, event_sender, prompt, reasoning: String::new(), usage, tokens_left }
+        Self {
+            engine,
+            request,
+            event_sender,
+            reply_start: prompt.len(),
+            prompt,
+            reasoning: String::new(),
+            think_block: ThinkBlock::Absent,
+            usage,
+            tokens_left,
+        }
+    }
+
+    /// Creates a writer for a prompt that may end with a part of a reasoning block.
+    fn after(
+        prompt: Prompt,
+        engine: &'a mut Engine,
+        request: &'a ChatRequest,
+        event_sender: &'a EventSender,
+    ) -> Self {
+        let writer = Self::new(engine, request, event_sender, prompt.tokens);
+        Self { think_block: prompt.think_block, ..writer }
     }
 
     /// Returns `true` if the reply may contain tool calls. Fails if the tool choice requires a
@@ -160,15 +189,20 @@ impl<'a> ReplyWriter<'a> {
         Ok(self.build_response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
     }
 
-    /// Generates a JSON reply if the request has a JSON response format. Otherwise generates a text
-    /// reply without the tokens in `banned_tokens`.
-    pub(crate) fn write_text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
-        if let Some(reply) = self.write_structured("")? {
-            return Ok(reply);
+    /// Generates reasoning, if the prompt requires it, and then the reply: JSON if the request has
+    /// a JSON response format, and text without the tokens in `banned_tokens` if not.
+    fn write_text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
+        if !self.write_open_reasoning()? {
+            return Ok(self.truncated_response());
         }
-        let mut prose = ProseDecoder::new(self.event_sender, self.stop_sequences(), Vec::new());
-        let job = GenerationJob { banned_tokens, ..self.unconstrained_job(0.0) };
-        let written = self.generate_with(job, &mut |bytes| prose.push(bytes))?;
+        if self.request.response_format != ResponseFormat::Text {
+            self.separate_from_reasoning();
+            let reply = self.write_structured("")?;
+            return Ok(reply.unwrap_or_else(|| self.truncated_response()));
+        }
+        let mut prose = ProseDecoder::new(self.event_sender, self.stop_sequences(), Vec::new()).trimmed();
+        let options = ProseOptions { banned_tokens, ..ProseOptions::default() };
+        let written = self.generate_prose(&mut prose, &options)?;
         self.finish_text(prose.finish(), written.is_complete)
     }
 

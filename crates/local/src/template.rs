@@ -6,15 +6,22 @@
 
 mod call_format;
 mod json_filter;
+mod message;
 mod outside_text;
 #[cfg(test)]
 mod tests;
+mod think_block;
+mod tool_form;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 
 pub(crate) use self::call_format::CallFormat;
+use self::message::template_messages;
 use self::outside_text::OutsideText;
+pub(crate) use self::think_block::{ThinkBlock, ThinkTags};
+use self::tool_form::TemplateInput;
+pub(crate) use self::tool_form::ToolForm;
 use crate::LoadError;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
@@ -32,6 +39,9 @@ const TEMPLATE_FUEL: u64 = 10_000_000;
 pub(crate) struct Turn {
     pub(crate) role: Role,
     pub(crate) content: String,
+    /// The reasoning of an assistant turn. Most templates render it only for the turns behind the
+    /// last question.
+    pub(crate) reasoning: String,
     /// The tool calls of an assistant turn.
     pub(crate) calls: Vec<TurnCall>,
 }
@@ -71,7 +81,7 @@ impl Role {
 
 impl Turn {
     pub(crate) fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), calls: Vec::new() }
+        Self { role, content: content.into(), reasoning: String::new(), calls: Vec::new() }
     }
 }
 
@@ -80,7 +90,25 @@ pub(crate) struct Template {
     environment: Environment<'static>,
     bos_token: String,
     eos_token: String,
-    call_format: Option<CallFormat>,
+    tool_form: Option<ToolForm>,
+    /// The tags of the reasoning block in the template, if it has one.
+    think_tags: Option<ThinkTags>,
+}
+
+/// An encoded prompt.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    pub(crate) tokens: Vec<u32>,
+    /// The reasoning block at the end of the prompt.
+    pub(crate) think_block: ThinkBlock,
+}
+
+/// The options of [`Template::render`].
+#[derive(Clone, Copy)]
+struct RenderOptions<'a> {
+    input: &'a TemplateInput,
+    add_generation_prompt: bool,
+    enable_thinking: bool,
 }
 
 impl Template {
@@ -95,7 +123,8 @@ impl Template {
             .filter_map(|token| gguf.token_text_of(token as usize))
             .map(str::to_owned)
             .collect();
-        template.call_format = CallFormat::detect(&template, &ends);
+        let has_token = |text: &str| tokenizer.special_token(text).is_some();
+        template.tool_form = ToolForm::detect(&template, &ends, has_token);
         Ok(template)
     }
 
@@ -108,84 +137,81 @@ impl Template {
         environment.set_fuel(Some(TEMPLATE_FUEL));
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
+        environment.add_filter("string", json_filter::to_python_text);
         environment.add_filter("tojson", json_filter::to_json);
         environment.add_template_owned("chat", without_generation_tags(source)).map_err(unusable)?;
-        Ok(Self { environment, bos_token, eos_token, call_format: None })
+        let think_tags = ThinkTags::detect(source);
+        Ok(Self { environment, bos_token, eos_token, tool_form: None, think_tags })
     }
 
-    /// Returns the template's syntax for tool calls, or `None` if the template does not support
-    /// tools.
-    pub(crate) fn call_format(&self) -> Option<&CallFormat> {
-        self.call_format.as_ref()
+    /// Returns the form of tools and calls in the template, or `None` if the template does not
+    /// support tools.
+    pub(crate) fn tool_form(&self) -> Option<&ToolForm> {
+        self.tool_form.as_ref()
     }
 
-    /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn. `tools` are
-    /// function definitions in the format of Chat Completions.
+    /// Returns the tags of the reasoning block. A template without reasoning has the usual tags.
+    pub(crate) fn think_tags(&self) -> ThinkTags {
+        self.think_tags.unwrap_or_default()
+    }
+
+    /// Encodes `turns` as a prompt, up to the beginning of the model's turn. `tools` are function
+    /// definitions in the format of Chat Completions.
+    ///
+    /// If `thinks` is `true` and the template has a reasoning block, the prompt ends with the
+    /// opening tag. If `thinks` is `false`, a template with the variable `enable_thinking` disables
+    /// the reasoning.
     pub(crate) fn encode(
         &self,
         turns: &[Turn],
         tools: &[serde_json::Value],
+        thinks: bool,
         tokenizer: &Tokenizer,
-    ) -> Result<Vec<u32>, String> {
+    ) -> Result<Prompt, String> {
         let mut outside = OutsideText::new(tokenizer.markup_edges());
-        let text = self.render(turns, tools, true, &mut outside).map_err(|error| error.to_string())?;
-        Ok(outside.encode(&text, tokenizer))
+        let usual = TemplateInput::default();
+        let options = RenderOptions {
+            input: self.tool_form.as_ref().map_or(&usual, |form| &form.input),
+            add_generation_prompt: true,
+            enable_thinking: thinks,
+        };
+        let rendered = self.render(turns, tools, options, &mut outside);
+        let mut text = rendered.map_err(|error| error.to_string())?;
+        let mut think_block = self.think_tags().block_at_end(&text);
+        if let Some(tags) = self.think_tags.filter(|_| thinks && think_block == ThinkBlock::Absent) {
+            text.push_str(tags.open);
+            text.push_str(tags.space);
+            think_block = ThinkBlock::Open;
+        }
+        Ok(Prompt { tokens: outside.encode(&text, tokenizer), think_block })
     }
 
     fn render(
         &self,
         turns: &[Turn],
         tools: &[serde_json::Value],
-        add_generation_prompt: bool,
+        options: RenderOptions<'_>,
         outside: &mut OutsideText<'_>,
     ) -> Result<String, Error> {
-        let messages: Vec<Value> = turns.iter().map(|turn| to_template_message(turn, outside)).collect();
+        let messages = template_messages(turns, tools, options.input, outside)?;
         // Templates compare `tools` with Python's `None` to detect requests without tools, so an
         // empty list is passed as `None`.
         let tools = match tools {
             [] => Value::from(()),
+            _ if options.input.tools_in_system => Value::from(()),
             tools => tools.iter().map(|tool| outside.template_value(tool)).collect(),
         };
         self.environment.get_template("chat")?.render(context! {
             messages,
+            // The name in SmolLM3.
+            xml_tools => &tools,
             tools,
-            add_generation_prompt,
-            // Qwen3 and SmolLM3 then reply without a reasoning block, which would take minutes on a
-            // CPU.
-            enable_thinking => false,
+            add_generation_prompt => options.add_generation_prompt,
+            enable_thinking => options.enable_thinking,
             bos_token => &self.bos_token,
             eos_token => &self.eos_token,
         })
     }
-}
-
-fn to_template_message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
-    let content = match turn.content.is_empty() {
-        true => String::new(),
-        false => outside.add_as_marker(&turn.content),
-    };
-    let mut message = vec![("role", Value::from(turn.role.name())), ("content", Value::from(content))];
-    if let Role::Tool { id, name } = &turn.role {
-        message.push(("tool_call_id", Value::from(id.as_str())));
-        message.push(("name", outside.text_or_marker(name)));
-    }
-    if !turn.calls.is_empty() {
-        let calls: Vec<_> = turn.calls.iter().map(|call| to_template_call(call, outside)).collect();
-        message.push(("tool_calls", Value::from(calls)));
-    }
-    Value::from_pairs(message)
-}
-
-fn to_template_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
-    let function = Value::from_pairs([
-        ("name", outside.text_or_marker(&call.name)),
-        ("arguments", outside.template_value(&call.arguments)),
-    ]);
-    Value::from_pairs([
-        ("id", Value::from(call.id.as_str())),
-        ("type", Value::from("function")),
-        ("function", function),
-    ])
 }
 
 /// Implements the function `raise_exception` of chat templates. A template calls it to reject a

@@ -165,6 +165,14 @@ impl Tokenizer {
         (token as usize) < trie.vocab_size() && trie.is_special_token(token)
     }
 
+    /// Returns the special token with the spelling `text`, or `None`.
+    pub(crate) fn special_token(&self, text: &str) -> Option<u32> {
+        match self.encode_markup(text)[..] {
+            [token] if self.is_special(token) => Some(token),
+            _ => None,
+        }
+    }
+
     /// Returns the tokens that begin with a space or contain a quotation mark directly followed by
     /// a space. They may begin a JSON string with a stray space.
     pub(crate) fn tokens_with_space(&self) -> &[u32] {

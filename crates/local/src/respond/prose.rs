@@ -18,6 +18,8 @@ pub(crate) struct ProseDecoder<'a> {
     /// Markers that are recognized only at the beginning of the reply, such as the JSON of a call
     /// without its tag. Whitespace in the reply is ignored in the comparison.
     leading_markers: Vec<String>,
+    /// The tag that opens the reasoning, at the beginning of the reply.
+    think_tag: Option<&'static str>,
     /// The text that was generated so far. Its leading whitespace is not part of the reply.
     text: String,
     /// The first bytes of an incomplete UTF-8 character at the end of the text.
@@ -27,6 +29,11 @@ pub(crate) struct ProseDecoder<'a> {
     emitted: usize,
     end: Option<ProseEnd>,
     suppresses_events: bool,
+    /// `true` if trailing whitespace is not part of the text. It is held back until other text
+    /// follows.
+    trims_end: bool,
+    /// `true` if the text is emitted as reasoning.
+    is_reasoning: bool,
 }
 
 /// The kind of text that ended a reply before the model ended its turn.
@@ -35,6 +42,8 @@ pub(crate) enum ProseEnd {
     StopSequence,
     Marker,
     LeadingMarker,
+    /// The tag that opens the reasoning.
+    ThinkTag,
 }
 
 impl<'a> ProseDecoder<'a> {
@@ -44,11 +53,14 @@ impl<'a> ProseDecoder<'a> {
             stops,
             markers,
             leading_markers: Vec::new(),
+            think_tag: None,
             text: String::new(),
             partial_char: Vec::new(),
             emitted: 0,
             end: None,
             suppresses_events: false,
+            trims_end: false,
+            is_reasoning: false,
         }
     }
 
@@ -65,6 +77,31 @@ impl<'a> ProseDecoder<'a> {
         self
     }
 
+    /// Emits the text as reasoning.
+    pub(crate) fn into_reasoning(mut self) -> Self {
+        self.is_reasoning = true;
+        self.trimmed()
+    }
+
+    /// Removes trailing whitespace from the text.
+    pub(crate) fn trimmed(mut self) -> Self {
+        self.trims_end = true;
+        self
+    }
+
+    /// Sets the tag that opens the reasoning. It is recognized only at the beginning of the reply.
+    pub(crate) fn set_think_tag(&mut self, tag: Option<&'static str>) {
+        self.think_tag = tag;
+    }
+
+    /// Drops the text so that the reply begins again. Nothing of it may have been emitted.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.partial_char.clear();
+        self.emitted = 0;
+        self.end = None;
+    }
+
     /// Appends `bytes`, which the model generated, and emits the new text. If the end of the text
     /// may be the beginning of a stop sequence or a marker, the end is held back.
     ///
@@ -73,6 +110,14 @@ impl<'a> ProseDecoder<'a> {
     pub(crate) fn push(&mut self, bytes: &[u8]) -> NextAction {
         self.partial_char.extend(bytes);
         self.decode();
+        match self.think_tag_match() {
+            Some(LeadingMatch::Complete) => {
+                self.end = Some(ProseEnd::ThinkTag);
+                return NextAction::Stop;
+            }
+            Some(LeadingMatch::Partial) => return self.event_sender.continue_or_cancel(),
+            None => {}
+        }
         match self.leading_match() {
             Some(LeadingMatch::Complete) => {
                 self.text.clear();
@@ -146,6 +191,16 @@ impl<'a> ProseDecoder<'a> {
         is_partial.then_some(LeadingMatch::Partial)
     }
 
+    /// Compares the beginning of the text with the opening tag of the reasoning.
+    fn think_tag_match(&self) -> Option<LeadingMatch> {
+        let tag = self.think_tag.filter(|_| self.emitted <= self.text_start())?;
+        let text = self.text.trim_start();
+        if text.starts_with(tag) {
+            return Some(LeadingMatch::Complete);
+        }
+        (!text.is_empty() && tag.starts_with(text)).then_some(LeadingMatch::Partial)
+    }
+
     /// Moves complete characters from `partial_char` to `text`. Invalid bytes become U+FFFD.
     fn decode(&mut self) {
         let bytes = std::mem::take(&mut self.partial_char);
@@ -169,8 +224,11 @@ impl<'a> ProseDecoder<'a> {
 
     fn emit(&mut self, end: usize) {
         let from = self.emitted.max(self.text_start());
-        if !self.suppresses_events {
-            self.event_sender.send_text(self.text.get(from..end).unwrap_or_default());
+        let delta = self.text.get(from..end).unwrap_or_default();
+        match self.is_reasoning {
+            _ if self.suppresses_events || delta.is_empty() => {}
+            true => self.event_sender.reasoning(delta.to_owned()),
+            false => self.event_sender.send_text(delta),
         }
         self.emitted = from.max(end);
     }
@@ -183,7 +241,9 @@ impl<'a> ProseDecoder<'a> {
             starts.filter(|length| self.text.ends_with(stop.get(..*length).unwrap_or_default())).max()
         };
         let longest = self.stops.iter().chain(&self.markers).filter_map(partial_match).max();
-        self.text.len() - longest.unwrap_or_default()
+        let length = self.text.len() - longest.unwrap_or_default();
+        let text = self.text.get(..length).unwrap_or_default();
+        if self.trims_end { text.trim_end().len() } else { length }
     }
 }
 

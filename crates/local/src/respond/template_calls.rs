@@ -18,10 +18,11 @@ use tracing::debug;
 
 use super::constrained_json::lark_literal;
 use super::prose::{ProseDecoder, ProseEnd};
+use super::reasoning::ProseOptions;
 use super::{EventSender, ReplyWriter};
 use crate::conversation::{self, call_id};
-use crate::engine::{Engine, EngineError, GeneratedTokens, GenerationJob};
-use crate::template::CallFormat;
+use crate::engine::{Engine, EngineError, GeneratedTokens};
+use crate::template::{CallFormat, Prompt};
 
 /// A special token that Llama 3 generates before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
@@ -36,8 +37,8 @@ pub(super) fn respond(
     request: &ChatRequest,
     event_sender: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
-    let (format, is_native, prompt) = render_prompt(engine, request)?;
-    let writer = ReplyWriter::new(engine, request, event_sender, prompt);
+    let ToolPrompt { format, is_native, prompt } = render_prompt(engine, request)?;
+    let writer = ReplyWriter::after(prompt, engine, request, event_sender);
     let first_call = conversation::call_count(request);
     let mut reply = TemplateReply { writer, format, is_native, first_call_index: first_call };
     match reply.writer.may_call()? {
@@ -53,34 +54,43 @@ pub(super) fn respond(
 
 /// Encodes the prompt for `request`.
 pub(super) fn encode_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
-    render_prompt(engine, request).map(|(_, _, prompt)| prompt)
+    render_prompt(engine, request).map(|prompt| prompt.prompt.tokens)
 }
 
-/// Encodes the prompt for `request`. Returns the call format, `true` if the format is the one of
-/// the chat template, and the prompt.
-fn render_prompt(
-    engine: &Engine,
-    request: &ChatRequest,
-) -> Result<(CallFormat, bool, Vec<u32>), EngineError> {
+/// A prompt with the format of calls that it presents.
+struct ToolPrompt {
+    format: CallFormat,
+    /// `true` if `format` is the one that the model was trained with. The texts of the format may
+    /// then contain special tokens.
+    is_native: bool,
+    prompt: Prompt,
+}
+
+fn render_prompt(engine: &Engine, request: &ChatRequest) -> Result<ToolPrompt, EngineError> {
     match native_prompt(engine, request)? {
-        Some((format, prompt)) => Ok((format, true, prompt)),
-        None => Ok((CallFormat::hermes(), false, text_prompt(engine, request)?)),
+        Some(prompt) => Ok(prompt),
+        None => {
+            let prompt = text_prompt(engine, request)?;
+            Ok(ToolPrompt { format: CallFormat::hermes(), is_native: false, prompt })
+        }
     }
 }
 
-/// Encodes the prompt in the tool format of the chat template.
+/// Encodes the prompt in the tool form of the chat template.
 ///
-/// Returns `None` if the template does not support tools or rejects the conversation. For example,
-/// Llama's template rejects turns with two calls, but a different model may have generated such a
-/// turn.
-fn native_prompt(
-    engine: &Engine,
-    request: &ChatRequest,
-) -> Result<Option<(CallFormat, Vec<u32>)>, EngineError> {
-    let Some(format) = engine.call_format() else { return Ok(None) };
+/// Llama's template rejects turns with several calls, which a different model may have generated.
+/// Such turns are then split. Returns `None` if the template does not support tools or still
+/// rejects the conversation.
+fn native_prompt(engine: &Engine, request: &ChatRequest) -> Result<Option<ToolPrompt>, EngineError> {
+    let Some(form) = engine.tool_form() else { return Ok(None) };
     let tools = conversation::tool_definitions(request);
-    match engine.prompt_with_tools(&conversation::turns_with_tools(request), &tools) {
-        Ok(prompt) => Ok(Some((format.clone(), prompt))),
+    let turns = conversation::turns_with_tools(request);
+    let mut prompt = engine.prompt_with_tools(&turns, &tools);
+    if matches!(prompt, Err(EngineError::Template(_))) && turns.iter().any(|turn| turn.calls.len() > 1) {
+        prompt = engine.prompt_with_tools(&conversation::split_calls(turns), &tools);
+    }
+    match prompt {
+        Ok(prompt) => Ok(Some(ToolPrompt { format: form.call_format.clone(), is_native: true, prompt })),
         Err(EngineError::Template(reason)) => {
             debug!(reason, "presenting tools as text");
             Ok(None)
@@ -91,10 +101,12 @@ fn native_prompt(
 
 /// Encodes the prompt for a chat template that does not support tools or rejects the conversation.
 /// The tools, calls and results are rendered as text in Hermes' format.
-fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
+fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Prompt, EngineError> {
     let turns = conversation::with_tools_as_text(request);
-    match engine.encode_prompt(&turns) {
-        Err(EngineError::Template(_)) => engine.encode_prompt(&conversation::merge_system_into_user(turns)),
+    match engine.prompt_with_tools(&turns, &[]) {
+        Err(EngineError::Template(_)) => {
+            engine.prompt_with_tools(&conversation::merge_system_into_user(turns), &[])
+        }
         prompt => prompt,
     }
 }
@@ -102,8 +114,7 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateReply<'a> {
     writer: ReplyWriter<'a>,
     format: CallFormat,
-    /// `true` if `format` comes from the chat template. The texts of the format may then contain
-    /// special tokens.
+    /// See [`ToolPrompt::is_native`].
     is_native: bool,
     /// The number of calls in the conversation before this reply. If the call format contains ids,
     /// the new calls are numbered from this value.
@@ -130,18 +141,26 @@ struct CallOpening {
 
 impl TemplateReply<'_> {
     fn write_reply(mut self) -> Result<ChatResponse, ModelError> {
+        if !self.writer.write_open_reasoning()? {
+            return Ok(self.writer.truncated_response());
+        }
         let message = match self.writer.request.tool_choice {
             ToolChoice::Auto => match self.write_lead()? {
                 LeadEnd::Answer(reply) => return Ok(*reply),
                 LeadEnd::Call(message) => message,
             },
-            _ => AssistantMessage::default(),
+            _ => {
+                self.writer.separate_from_reasoning();
+                AssistantMessage::default()
+            }
         };
         let open = self.insert_call_ids(&self.format.open, self.first_call_index);
         self.prefill(&open);
         let mut calls = Vec::new();
         loop {
-            let Some(call) = self.write_call()? else { return Ok(self.truncated_response(message)) };
+            let Some(call) = self.write_call(calls.len())? else {
+                return Ok(self.truncated_response(message));
+            };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here.
             let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
             if calls.iter().any(is_same) {
@@ -165,27 +184,27 @@ impl TemplateReply<'_> {
     fn write_lead(&mut self) -> Result<LeadEnd, ModelError> {
         let opening = self.call_opening();
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
-        let start = self.writer.prompt.len();
         let markers = opening.marker.iter().map(String::as_str).collect();
         let mut prose = ProseDecoder::new(self.writer.event_sender, self.writer.stop_sequences(), markers)
-            .with_leading_markers(opening.leading.clone());
-        let mut job =
-            GenerationJob { stop_tokens: opening.tokens.clone(), ..self.writer.unconstrained_job(0.0) };
+            .with_leading_markers(opening.leading.clone())
+            .trimmed();
+        let mut options = ProseOptions { stop_tokens: opening.tokens.clone(), ..ProseOptions::default() };
         if !is_text {
             // If the model does not open a call, this text is discarded, and the reply is generated
             // again as JSON.
             prose = prose.without_events();
-            job.max_tokens = job.max_tokens.min(MAX_PEEK_TOKENS);
+            options.max_tokens = MAX_PEEK_TOKENS;
         }
-        let written = self.writer.generate_with(job, &mut |bytes| prose.push(bytes))?;
+        let written = self.writer.generate_prose(&mut prose, &options)?;
         let is_bare = prose.end() == Some(ProseEnd::LeadingMarker);
         let is_call = is_bare || written.stopped_at.is_some() || prose.end() == Some(ProseEnd::Marker);
         if !is_call && is_text {
             let text = prose.finish();
             return Ok(LeadEnd::Answer(Box::new(self.writer.finish_text(text, written.is_complete)?)));
         }
-        self.writer.prompt.truncate(start);
+        self.writer.prompt.truncate(self.writer.reply_start);
         if !is_call {
+            self.writer.separate_from_reasoning();
             let reply = self.writer.write_structured("")?;
             return Ok(LeadEnd::Answer(Box::new(reply.unwrap_or_else(|| self.writer.truncated_response()))));
         }
@@ -205,10 +224,10 @@ impl TemplateReply<'_> {
         Ok(LeadEnd::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
     }
 
-    /// Generates the name and the arguments of a call. Returns `None` if the call is incomplete,
-    /// for example at the token limit.
-    fn write_call(&mut self) -> Result<Option<ToolCall>, ModelError> {
-        let middle = self.format.middle.clone();
+    /// Generates the name and the arguments of the call at `index` in this reply. Returns `None` if
+    /// the call is incomplete, for example at the token limit.
+    fn write_call(&mut self, index: usize) -> Result<Option<ToolCall>, ModelError> {
+        let middle = self.insert_call_ids(&self.format.middle, self.first_call_index + index);
         // Whitespace before the arguments belongs to the first token of the arguments.
         let (gap, space) = match middle.trim_end() {
             "" => (middle.as_str(), ""),
@@ -271,12 +290,8 @@ impl TemplateReply<'_> {
             let tokenizer = self.writer.engine.tokenizer();
             let first = self.encode(open).first().copied();
             opening.tokens.extend(first.filter(|token| tokenizer.is_special(*token)));
-            match tokenizer.encode_markup(PYTHON_TAG)[..] {
-                [tag] if tokenizer.is_special(tag) && !opening.tokens.contains(&tag) => {
-                    opening.tokens.push(tag);
-                }
-                _ => {}
-            }
+            let tag = tokenizer.special_token(PYTHON_TAG);
+            opening.tokens.extend(tag.filter(|tag| first != Some(*tag)));
         }
         let end = open.find(|letter: char| letter.is_whitespace() || letter == '{');
         let marker = end.and_then(|end| open.get(..end)).unwrap_or(open);

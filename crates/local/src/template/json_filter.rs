@@ -1,15 +1,16 @@
-//! The `tojson` filter of chat templates.
+//! The filters `tojson` and `string` of chat templates.
 //!
-//! In `transformers`, the filter is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
-//! differs from it: it escapes `<`, `>`, `&` and `'` for HTML.
+//! In `transformers`, `tojson` is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
+//! differs from it: it escapes `<`, `>`, `&` and `'` for HTML. `string` is Python's `str`, which
+//! writes lists and dictionaries as Python literals. SmolLM3 lists tools in this form.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};
 
-use super::outside_text::as_json_markers;
+use super::outside_text::{as_json_markers, as_python_marker, python_literal};
 
-/// The maximum nesting depth of values. Deeper values are written as `null`. Real schemas do not
-/// reach this depth.
+/// The maximum nesting depth of values. Deeper values are written as `null` or `None`. Real schemas
+/// do not reach this depth.
 const MAX_DEPTH: usize = 128;
 
 pub(super) fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, Error> {
@@ -18,21 +19,50 @@ pub(super) fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> 
         None => options.get("indent")?,
     };
     let indent = indent.and_then(|indent| usize::try_from(indent).ok());
-    let mut writer = JsonWriter { text: String::new(), indent };
+    write(value, indent, Syntax::Json)
+}
+
+/// Writes `value` as JSON on one line.
+pub(super) fn to_json_text(value: &Value) -> Result<Value, Error> {
+    write(value, None, Syntax::Json)
+}
+
+/// Converts `value` to text like Python's `str`.
+pub(super) fn to_python_text(value: &Value) -> Result<Value, Error> {
+    match value.kind() {
+        ValueKind::String => Ok(value.clone()),
+        ValueKind::Undefined => Ok(Value::from("")),
+        _ => write(value, None, Syntax::Python),
+    }
+}
+
+fn write(value: &Value, indent: Option<usize>, syntax: Syntax) -> Result<Value, Error> {
+    let mut writer = LiteralWriter { text: String::new(), indent, syntax };
     writer.write_value(value, 0)?;
     Ok(Value::from_safe_string(writer.text))
 }
 
-struct JsonWriter {
-    text: String,
-    indent: Option<usize>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Json,
+    Python,
 }
 
-impl JsonWriter {
+struct LiteralWriter {
+    text: String,
+    indent: Option<usize>,
+    syntax: Syntax,
+}
+
+impl LiteralWriter {
     fn write_value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        let [no, yes, none] = match self.syntax {
+            Syntax::Json => ["false", "true", "null"],
+            Syntax::Python => ["False", "True", "None"],
+        };
         match value.kind() {
-            _ if depth > MAX_DEPTH => self.text.push_str("null"),
-            ValueKind::Bool => self.text.push_str(if value.is_true() { "true" } else { "false" }),
+            _ if depth > MAX_DEPTH => self.text.push_str(none),
+            ValueKind::Bool => self.text.push_str(if value.is_true() { yes } else { no }),
             ValueKind::Number => self.text.push_str(&value.to_string()),
             ValueKind::String => self.string(&value.to_string()),
             ValueKind::Map => {
@@ -53,13 +83,17 @@ impl JsonWriter {
                 }
                 self.close(']', value.len(), depth);
             }
-            _ => self.text.push_str("null"),
+            _ => self.text.push_str(none),
         }
         Ok(())
     }
 
     fn string(&mut self, text: &str) {
-        self.text.push_str(&as_json_markers(&serde_json::Value::from(text).to_string()));
+        let literal = match self.syntax {
+            Syntax::Json => as_json_markers(&serde_json::Value::from(text).to_string()),
+            Syntax::Python => as_python_marker(text).unwrap_or_else(|| python_literal(text)),
+        };
+        self.text.push_str(&literal);
     }
 
     fn separate(&mut self, index: usize, depth: usize) {

@@ -1,5 +1,6 @@
 //! Markers that separate untrusted text from the markup of a template.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use minijinja::Value;
@@ -10,10 +11,15 @@ use crate::tokenizer::{PromptEncoder, Tokenizer};
 /// untrusted text, and [`MARKER_CLOSE`]. The template renders the marker in place of the text.
 const MARKER_OPEN: char = '\u{F0000}';
 /// The character that closes a marker.
-const MARKER_CLOSE: char = '\u{F0001}';
+pub(super) const MARKER_CLOSE: char = '\u{F0001}';
 /// The character that opens a marker within a JSON string. The text that replaces the marker is
 /// JSON-escaped.
 const MARKER_OPEN_JSON: char = '\u{F0002}';
+
+/// The character that opens a marker in place of a Python string literal.
+const MARKER_OPEN_PYTHON: char = '\u{F0003}';
+/// The characters that open markers.
+const MARKER_OPENS: [char; 3] = [MARKER_OPEN, MARKER_OPEN_JSON, MARKER_OPEN_PYTHON];
 
 /// The untrusted texts of a conversation that are replaced by markers while the template is
 /// rendered. Each marker contains the index of its text.
@@ -41,8 +47,7 @@ impl<'a> OutsideText<'a> {
     /// compare it with a constant. Otherwise stores `text` and returns its marker.
     pub(super) fn text_or_marker(&mut self, text: &str) -> Value {
         let touches = |letter: char| {
-            self.markup_edges.contains(&letter)
-                || matches!(letter, MARKER_OPEN | MARKER_CLOSE | MARKER_OPEN_JSON)
+            self.markup_edges.contains(&letter) || letter == MARKER_CLOSE || MARKER_OPENS.contains(&letter)
         };
         match text.contains(touches) {
             true => Value::from(self.add_as_marker(text)),
@@ -74,7 +79,7 @@ impl<'a> OutsideText<'a> {
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
         let mut prompt = PromptEncoder::new(tokenizer);
         let mut rest = rendered;
-        while let Some(start) = rest.find([MARKER_OPEN, MARKER_OPEN_JSON]) {
+        while let Some(start) = rest.find(MARKER_OPENS) {
             let (markup, marker) = rest.split_at(start);
             prompt.push_markup(markup);
             let Some((index, behind)) = marker.split_once(MARKER_CLOSE) else {
@@ -82,11 +87,10 @@ impl<'a> OutsideText<'a> {
                 return prompt.finish();
             };
             rest = behind;
-            let is_json = index.starts_with(MARKER_OPEN_JSON);
-            let index = index.trim_start_matches([MARKER_OPEN, MARKER_OPEN_JSON]).parse::<usize>().ok();
+            let open = index.chars().next().unwrap_or(MARKER_OPEN);
+            let index = index.trim_start_matches(MARKER_OPENS).parse::<usize>().ok();
             if let Some(text) = index.and_then(|index| self.texts.get(index)) {
-                let escaped = if is_json { Some(json_escaped(text)) } else { None };
-                prompt.push_content(escaped.as_deref().unwrap_or(text));
+                prompt.push_content(&replacement(open, text));
             }
         }
         prompt.push_markup(rest);
@@ -96,9 +100,19 @@ impl<'a> OutsideText<'a> {
     /// Returns `rendered` with each marker replaced by its untrusted text.
     pub(super) fn replace_markers(&self, rendered: &str) -> String {
         self.texts.iter().enumerate().fold(rendered.to_owned(), |rendered, (index, text)| {
-            let rendered = rendered.replace(&format!("{MARKER_OPEN}{index}{MARKER_CLOSE}"), text);
-            rendered.replace(&format!("{MARKER_OPEN_JSON}{index}{MARKER_CLOSE}"), &json_escaped(text))
+            MARKER_OPENS.into_iter().fold(rendered, |rendered, open| {
+                rendered.replace(&format!("{open}{index}{MARKER_CLOSE}"), &replacement(open, text))
+            })
         })
+    }
+}
+
+/// Returns the text that replaces a marker for `text`. The marker begins with `open`.
+fn replacement(open: char, text: &str) -> Cow<'_, str> {
+    match open {
+        MARKER_OPEN_JSON => Cow::Owned(json_escaped(text)),
+        MARKER_OPEN_PYTHON => Cow::Owned(python_literal(text)),
+        _ => Cow::Borrowed(text),
     }
 }
 
@@ -106,6 +120,33 @@ impl<'a> OutsideText<'a> {
 /// the text of each marker is inserted JSON-escaped.
 pub(super) fn as_json_markers(literal: &str) -> String {
     literal.replace(MARKER_OPEN, &String::from(MARKER_OPEN_JSON))
+}
+
+/// Returns a marker that is replaced by a Python string literal, if `text` is a marker.
+pub(super) fn as_python_marker(text: &str) -> Option<String> {
+    let index = text.strip_prefix(MARKER_OPEN)?;
+    (index.find(MARKER_CLOSE)? + MARKER_CLOSE.len_utf8() == index.len()).then_some(())?;
+    Some(format!("{MARKER_OPEN_PYTHON}{index}"))
+}
+
+/// Returns `text` as a Python string literal, like `repr`. It is quoted with `"` if it contains `'`
+/// and no `"`.
+pub(super) fn python_literal(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut literal = String::from(quote);
+    for letter in text.chars() {
+        match letter {
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            '\\' => literal.push_str("\\\\"),
+            letter if letter == quote => literal.extend(['\\', letter]),
+            letter if letter.is_control() => literal.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            letter => literal.push(letter),
+        }
+    }
+    literal.push(quote);
+    literal
 }
 
 fn json_escaped(text: &str) -> String {

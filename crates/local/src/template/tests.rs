@@ -1,3 +1,5 @@
+mod families;
+
 use std::collections::HashSet;
 
 use expect_test::{Expect, expect};
@@ -16,9 +18,28 @@ fn template(source: &str) -> Template {
     Template::new(source, "<s>".to_owned(), "</s>".to_owned()).unwrap()
 }
 
+/// Detects the tool form of the template `source`. `specials` contains special tokens that are not
+/// end-of-turn tokens.
+fn detect(source: &str, specials: &[&str]) -> Option<ToolForm> {
+    let ends = ["</s>", "<|im_end|>", "<|eot_id|>", "<|end|>"].map(str::to_owned);
+    ToolForm::detect(&template(source), &ends, |text| specials.contains(&text))
+}
+
 fn check_format(source: &str, expected: &Expect) {
-    let ends = ["</s>", "<|im_end|>", "<|eot_id|>"].map(str::to_owned);
-    expected.assert_debug_eq(&CallFormat::detect(&template(source), &ends));
+    expected.assert_debug_eq(&detect(source, &[]).map(|form| form.call_format));
+}
+
+/// Renders `turns` in the usual form of a template, without untrusted text in place.
+fn render_usual(
+    source: &str,
+    turns: &[Turn],
+    tools: &[serde_json::Value],
+    add_generation_prompt: bool,
+    outside: &mut OutsideText<'_>,
+) -> String {
+    let options =
+        RenderOptions { input: &TemplateInput::default(), add_generation_prompt, enable_thinking: false };
+    template(source).render(turns, tools, options, outside).unwrap()
 }
 
 #[test]
@@ -136,7 +157,7 @@ fn rendered(source: &str, tools: &[serde_json::Value]) -> String {
     ];
     let edges = HashSet::from(['<', '>']);
     let mut outside = OutsideText::new(&edges);
-    let text = template(source).render(&turns, tools, true, &mut outside).unwrap();
+    let text = render_usual(source, &turns, tools, true, &mut outside);
     assert!(!text.contains("a \"b\""), "outside text is a marker: {text}");
     outside.replace_markers(&text)
 }
@@ -216,7 +237,7 @@ fn json_filter_matches_python() {
     let turns = [Turn { calls: vec![call], ..Turn::new(Role::Assistant, "") }];
     let no_edges = HashSet::new();
     let mut outside = OutsideText::new(&no_edges);
-    let text = template(source).render(&turns, &[], false, &mut outside).unwrap();
+    let text = render_usual(source, &turns, &[], false, &mut outside);
     expect![[r#"
         {"a": [1, -2.5, true, null], "b": {}, "c": "é<'\n", "d": []} {
           "a": [
@@ -238,6 +259,6 @@ fn generation_tags_and_the_current_date_are_rendered() {
         {% endfor %} {{ strftime_now('%Y') | length }}";
     let no_edges = HashSet::new();
     let mut outside = OutsideText::new(&no_edges);
-    let text = template(source).render(&[Turn::new(Role::User, "x")], &[], true, &mut outside).unwrap();
+    let text = render_usual(source, &[Turn::new(Role::User, "x")], &[], true, &mut outside);
     assert_eq!(text, "user 4");
 }

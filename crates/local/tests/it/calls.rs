@@ -194,7 +194,7 @@ async fn random_weights_make_valid_calls_only() {
 async fn random_weights_make_valid_calls_in_each_format() {
     let hard = ["scalars", "an enumeration", "a pattern", "lengths", "a negation"];
     let schemas: Vec<_> = schemas().into_iter().filter(|(name, _)| hard.contains(name)).collect();
-    for (template, specials) in TEMPLATES {
+    for (template, specials) in TEMPLATES.into_iter().chain(FAMILY_TEMPLATES) {
         let model = TinyFile::with_template(0, template, specials).load().await;
         check_calls(&model, &schemas).await;
     }
@@ -242,6 +242,22 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/name_args.jinja"), &["[TOOL_CALLS]", "[ARGS]", "[INST]", "[/INST]"]),
     (include_str!("../templates/function_tag.jinja"), &[]),
     (include_str!("../templates/parameter_tags.jinja"), &[]),
+];
+const LLAMA3: usize = 2;
+
+/// Further chat templates. The replies of these families are tested in the module `forms`.
+const FAMILY_TEMPLATES: [(&str, &[&str]); 5] = [
+    (
+        include_str!("../templates/mistral_call_id.jinja"),
+        &["[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "[INST]", "[/INST]"],
+    ),
+    (include_str!("../templates/qwen3.jinja"), &["<think>", "</think>", "<tool_call>", "</tool_call>"]),
+    (include_str!("../templates/smollm3.jinja"), &["<think>", "</think>", "<tool_call>", "</tool_call>"]),
+    (
+        include_str!("../templates/phi4_mini.jinja"),
+        &["<|end|>", "<|tool|>", "<|/tool|>", "<|tool_call|>", "<|/tool_call|>", "<|tool_response|>"],
+    ),
+    (include_str!("../templates/gemma3.jinja"), &["<start_of_turn>", "<end_of_turn>"]),
 ];
 
 /// If the tool choice does not require a call, the model sometimes opens a call with the special
@@ -312,10 +328,10 @@ async fn results_are_encoded_in_each_format() {
 }
 
 /// Llama's template rejects turns with two calls, but a different model may have generated such a
-/// turn. The conversation must then be encoded as plain text.
+/// turn. It is then split.
 #[tokio::test]
-async fn history_rejected_by_the_template_is_encoded_as_text() {
-    let (template, specials) = TEMPLATES[2];
+async fn history_rejected_by_the_template_is_split() {
+    let (template, specials) = TEMPLATES[LLAMA3];
     let model = TinyFile::with_template(0, template, specials).load().await;
     let schema = object(json!({"n": {"enum": [1, 2]}}));
     let mut request = request(ToolChoice::Required, &schema);

@@ -7,10 +7,16 @@ mod families;
 #[cfg(test)]
 mod family_files;
 #[cfg(test)]
+mod forms;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod prefixes;
 #[cfg(test)]
+mod reasoning;
+#[cfg(test)]
 mod replies;
+#[cfg(test)]
+mod scripted;
 #[cfg(test)]
 mod tiny;

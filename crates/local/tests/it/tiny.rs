@@ -23,7 +23,7 @@ const WORD_TOKENS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",
 ];
-const SPECIAL_TOKENS: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
+pub(crate) const SPECIAL_TOKENS: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
 /// A model file with random weights in a temporary folder.
 pub(crate) struct TinyFile {
@@ -134,7 +134,7 @@ fn vocabulary(specials: &[&str]) -> Vec<String> {
 }
 
 /// Returns `bytes` in the notation of byte-level BPE, with one character per byte.
-fn spelling(bytes: &[u8]) -> String {
+pub(crate) fn spelling(bytes: &[u8]) -> String {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();
     let letter = |byte: &u8| match hidden.iter().position(|hidden| hidden == byte) {
