@@ -5,10 +5,14 @@
 //! cache in this module can be truncated to the common prefix of two requests, so each step of an
 //! agent costs only its new tokens.
 
+mod attention;
 mod config;
+mod dense;
+mod elementwise;
 mod kv_cache;
 mod layer;
 mod mask;
+mod product;
 mod rope_config;
 mod rotary;
 #[cfg(test)]
@@ -23,7 +27,6 @@ use tracing::debug;
 use self::config::{Config, LayerRotary};
 use self::kv_cache::KvCache;
 use self::layer::{Layer, LayerPositions};
-use self::mask::causal_mask;
 use self::rotary::Rotary;
 use self::weight::{QuantizedWeight, RmsNorm};
 use crate::LoadError;
@@ -40,8 +43,6 @@ pub(crate) struct Network {
     rotary: Rotary,
     /// The rotary embedding of the layers with a sliding window.
     local_rotary: Option<Rotary>,
-    /// The size of the sliding window. The attention of some layers is limited to it.
-    window: Option<usize>,
     context: usize,
     cached: usize,
 }
@@ -60,7 +61,7 @@ impl Network {
         // In a file without an output matrix, the embedding matrix is also the output matrix.
         let (embedding, output) = match gguf.has_tensor("output.weight") {
             true => (
-                QuantizedWeight::read_for_lookup(gguf, "token_embd.weight")?,
+                QuantizedWeight::read(gguf, "token_embd.weight")?,
                 QuantizedWeight::read(gguf, "output.weight")?,
             ),
             false => {
@@ -80,7 +81,6 @@ impl Network {
         let mut network = Self {
             embedding,
             embedding_scale: config.embedding_scale,
-            window: layers.iter().find_map(|layer| layer.config.window),
             layers,
             caches,
             norm,
@@ -159,13 +159,14 @@ impl Network {
     /// Evaluates `tokens`, appends their keys and values to the cache, and returns the logits after
     /// the last token.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        // Within the thread pool, a parallel operation does not wait until a thread of the pool has
+        // woken up. There are about 200 of them in a forward pass.
+        rayon::scope(|_| self.forward_in_pool(tokens))
+    }
+
+    fn forward_in_pool(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;
-        let mask = causal_mask(tokens.len(), start, None)?;
-        let window_mask = match self.window {
-            None => None,
-            window => causal_mask(tokens.len(), start, window)?,
-        };
         let rotation = self.rotary.rotation(start, tokens.len())?;
         let local_rotary = self.local_rotary.as_ref();
         let local_rotation = local_rotary.map(|rotary| rotary.rotation(start, tokens.len())).transpose()?;
@@ -179,8 +180,7 @@ impl Network {
                 LayerRotary::Global => Some(&rotation),
                 LayerRotary::Local => local_rotation.as_ref(),
             };
-            let mask = layer.config.window.map_or(mask.as_ref(), |_| window_mask.as_ref());
-            hidden = layer.forward(&hidden, cache, &LayerPositions { start, rotation, mask })?;
+            hidden = layer.forward(&hidden, cache, &LayerPositions { start, rotation })?;
         }
         let last = hidden.i(tokens.len().saturating_sub(1)..)?.contiguous()?;
         let logits = self.output.forward(&self.norm.forward(&last)?)?;

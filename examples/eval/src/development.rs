@@ -16,9 +16,10 @@ use clap::Args;
 use haft_core::{ChatModel, RunInput, Toolset, agent::RunLimits, message::Transcript, tool::DynamicTool};
 use haft_react::LimitAction;
 
+pub(crate) use self::set::{CaseFile, Half};
 use self::{
     matching::{MadeCall, are_calls_right, is_answer_right, is_right_call},
-    set::{CaseFile, DevelopmentCase, Group, Half, to_text},
+    set::{DevelopmentCase, Group, to_text},
 };
 use crate::{Dialect, builder};
 

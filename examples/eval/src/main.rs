@@ -15,6 +15,7 @@ mod model;
 mod plain;
 mod score;
 mod server;
+mod speed;
 mod table;
 mod tools;
 
@@ -54,6 +55,12 @@ struct Options {
     /// Run the development set only.
     #[arg(long, conflicts_with = "comparison")]
     development: bool,
+    /// Measure the speed only, and compare it with the llama.cpp server.
+    #[arg(long, conflicts_with_all = ["comparison", "development"])]
+    speed: bool,
+    /// The models of the catalogue for `--speed`.
+    #[arg(long, value_name = "NAME", default_values = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])]
+    speed_models: Vec<String>,
     #[command(flatten)]
     cases: CaseSelection,
     /// A Python interpreter with xllamacpp for the plain loop. Without it, the plain loop is
@@ -82,6 +89,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    if options.speed {
+        println!("{}\n", speed::ABOUT);
+        speed::run(options.python.as_deref(), &options.speed_models).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_default = options.dialect.is_none() && options.model.is_default();
     let runs_one_part = options.comparison || options.development;
     let passes = runs_one_part || passes_questions(&options).await?;

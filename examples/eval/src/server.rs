@@ -48,6 +48,11 @@ impl Server {
         server.base_url = address.ok_or("the llama.cpp server does not start")?;
         Ok(server)
     }
+
+    /// Returns the process id of the server.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
 }
 
 impl Drop for Server {

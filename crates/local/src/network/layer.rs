@@ -2,7 +2,9 @@
 
 use candle_core::{Result, Tensor};
 
+use super::attention::Attention;
 use super::config::{Activation, Config, LayerConfig};
+use super::elementwise::Elementwise;
 use super::kv_cache::KvCache;
 use super::rotary::Rotation;
 use super::weight::{QuantizedWeight, RmsNorm};
@@ -26,7 +28,6 @@ pub(super) struct Layer {
     down: QuantizedWeight,
     activation: Activation,
     post_ffn_norm: Option<RmsNorm>,
-    heads_per_kv_head: usize,
 }
 
 /// The position-dependent inputs of a layer for new tokens.
@@ -35,7 +36,6 @@ pub(super) struct LayerPositions<'a> {
     pub(super) start: usize,
     /// `None` in layers without a rotary embedding.
     pub(super) rotation: Option<&'a Rotation>,
-    pub(super) mask: Option<&'a Tensor>,
 }
 
 impl Layer {
@@ -63,7 +63,6 @@ impl Layer {
             down: QuantizedWeight::read(gguf, &name("ffn_down.weight"))?,
             activation: config.activation,
             post_ffn_norm: RmsNorm::read_optional(gguf, &name("post_ffw_norm.weight"), epsilon)?,
-            heads_per_kv_head: config.heads / config.kv_heads,
         })
     }
 
@@ -77,11 +76,14 @@ impl Layer {
     ) -> Result<Tensor> {
         let normed = self.attention_norm.forward(input)?;
         let attention = self.attend(&normed, cache, positions)?;
-        let attended = (input + RmsNorm::forward_optional(self.post_attention_norm.as_ref(), attention)?)?;
+        let attention = RmsNorm::forward_optional(self.post_attention_norm.as_ref(), attention)?;
+        let attended = Elementwise::Sum.apply(input, &attention)?;
         let normed = self.ffn_norm.forward(&attended)?;
-        let gate = self.activation.apply(&self.gate.forward(&normed)?)?;
-        let output = self.down.forward(&(gate * self.up.forward(&normed)?)?)?;
-        attended + RmsNorm::forward_optional(self.post_ffn_norm.as_ref(), output)?
+        let gated = Elementwise::Gated(self.activation)
+            .apply(&self.gate.forward(&normed)?, &self.up.forward(&normed)?)?;
+        let output = self.down.forward(&gated)?;
+        let output = RmsNorm::forward_optional(self.post_ffn_norm.as_ref(), output)?;
+        Elementwise::Sum.apply(&attended, &output)
     }
 
     fn attend(&self, input: &Tensor, cache: &mut KvCache, positions: &LayerPositions<'_>) -> Result<Tensor> {
@@ -91,30 +93,9 @@ impl Layer {
             key = rotation.apply(&key)?;
         }
         let (keys, values) = cache.extend(&key, &self.value.forward(input)?, positions.start)?;
-
-        // Query heads with the same key head are multiplied as the rows of one matrix. This avoids
-        // a copy of the keys for each query head.
-        let (heads, tokens, size) = query.dims3()?;
-        let (kv_heads, seen) = (heads / self.heads_per_kv_head, keys.dim(1)?);
-        let query =
-            (query * self.attention_scale)?.reshape((kv_heads, self.heads_per_kv_head * tokens, size))?;
-        let mut scores = query.matmul(&keys.t()?)?.reshape((heads, tokens, seen))?;
-        if let Some(mask) = positions.mask {
-            scores = scores.broadcast_add(mask)?;
-        }
-        let weights = candle_nn::ops::softmax_last_dim(&scores)?;
-        let mixed = weights.reshape((kv_heads, self.heads_per_kv_head * tokens, seen))?.matmul(&values)?;
-        let mixed = mixed.reshape((heads, tokens, size))?.transpose(0, 1)?.reshape((tokens, heads * size))?;
-        self.attention_output.forward(&mixed)
-    }
-}
-
-impl Activation {
-    fn apply(self, input: &Tensor) -> Result<Tensor> {
-        match self {
-            Self::Silu => candle_nn::ops::silu(input),
-            Self::GeluTanh => input.gelu(),
-        }
+        let attention =
+            Attention { start: positions.start, scale: self.attention_scale, window: self.config.window };
+        self.attention_output.forward(&attention.apply(&query, &keys, &values)?)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
+use candle_core::quantized::{QMatMul, QStorage, QTensor};
 use candle_core::{Device, Module, Result, Tensor};
 
+use super::product::BlockMatrix;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
@@ -13,19 +14,18 @@ use crate::gguf::Gguf;
 #[derive(Clone)]
 pub(super) struct QuantizedWeight {
     tensor: Arc<QTensor>,
-    product: QMatMul,
+    product: Product,
+}
+
+#[derive(Clone)]
+enum Product {
+    Blocks(BlockMatrix),
+    /// The product of the tensor library, for other block formats and other devices.
+    Library(QMatMul),
 }
 
 impl QuantizedWeight {
     pub(super) fn read(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
-        let tensor = gguf.read_quantized(name)?;
-        let tensor = widen_five_bit_blocks(tensor).map_err(|error| gguf.invalid_entry(name, &error))?;
-        Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
-    }
-
-    /// Reads a matrix that is used for row lookup only. It keeps the form of the file, which needs
-    /// less memory and less time to load.
-    pub(super) fn read_for_lookup(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
         let tensor = gguf.read_quantized(name)?;
         Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
     }
@@ -47,12 +47,18 @@ impl QuantizedWeight {
 
     fn new(tensor: QTensor) -> Result<Self> {
         let tensor = Arc::new(tensor);
-        let product = QMatMul::from_arc(tensor.clone())?;
+        let product = match BlockMatrix::new(tensor.clone()) {
+            Some(matrix) => Product::Blocks(matrix),
+            None => Product::Library(QMatMul::from_arc(tensor.clone())?),
+        };
         Ok(Self { tensor, product })
     }
 
     pub(super) fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        self.product.forward(input)
+        match &self.product {
+            Product::Blocks(matrix) => matrix.forward(input),
+            Product::Library(product) => product.forward(input),
+        }
     }
 
     /// Returns the rows of the matrix for the tokens in `ids`.
@@ -109,30 +115,3 @@ fn split_rows(tensor: &QTensor, rows: &[usize]) -> Result<Vec<QTensor>> {
     };
     rows.iter().map(part).collect()
 }
-
-/// Converts a tensor of five-bit blocks (`Q5_0`) to eight-bit blocks (`Q8_0`) with the same scale,
-/// without loss. Other tensors are returned unchanged.
-///
-/// Eight-bit blocks need 1.5 times the memory, but are several times as fast, because there is no
-/// vector kernel for five-bit blocks.
-fn widen_five_bit_blocks(tensor: QTensor) -> Result<QTensor> {
-    if tensor.dtype() != GgmlDType::Q5_0 {
-        return Ok(tensor);
-    }
-    let mut wide = Vec::with_capacity(tensor.storage_size_in_bytes() / Q5_0_BLOCK_BYTES * Q8_0_BLOCK_BYTES);
-    for block in tensor.data()?.as_chunks::<Q5_0_BLOCK_BYTES>().0 {
-        let [scale_low, scale_high, h0, h1, h2, h3, low @ ..] = block;
-        let high = u32::from_le_bytes([*h0, *h1, *h2, *h3]);
-        let value = |nibble: u8, bit: usize| (nibble | (((high >> bit) & 1) as u8) << 4).wrapping_sub(16);
-        wide.extend([*scale_low, *scale_high]);
-        wide.extend(low.iter().enumerate().map(|(index, byte)| value(byte & 0x0F, index)));
-        wide.extend(low.iter().enumerate().map(|(index, byte)| value(byte >> 4, index + 16)));
-    }
-    let storage = QStorage::from_data(Cow::Owned(wide), &Device::Cpu, GgmlDType::Q8_0)?;
-    QTensor::new(storage, tensor.shape())
-}
-
-/// The size of a `Q5_0` block in bytes: a half-precision scale, 32 high bits and 32 nibbles.
-const Q5_0_BLOCK_BYTES: usize = 22;
-/// The size of a `Q8_0` block in bytes: a half-precision scale and 32 signed bytes.
-const Q8_0_BLOCK_BYTES: usize = 34;

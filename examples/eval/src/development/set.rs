@@ -68,6 +68,14 @@ struct ToolEntry {
     parameters: Value,
 }
 
+impl ToolEntry {
+    fn definition(&self) -> Result<ToolDefinition, Box<dyn Error>> {
+        let schema = Schema::new(self.parameters.clone())?;
+        let definition = ToolDefinition::new(ToolName::new(&self.name)?, schema);
+        Ok(definition.with_description(&self.description))
+    }
+}
+
 /// A request with the calls and the answer that are right.
 #[derive(Deserialize)]
 pub(crate) struct DevelopmentCase {
@@ -122,6 +130,17 @@ impl CaseFile {
         })
     }
 
+    /// Returns the definitions of all tools in the toolsets `names`.
+    pub(crate) fn toolsets(&self, names: &[&str]) -> Result<Vec<ToolDefinition>, Box<dyn Error>> {
+        let missing = |name: &str| format!("there is no toolset {name}");
+        let mut definitions = Vec::new();
+        for name in names {
+            let entries = self.toolsets.get(*name).ok_or_else(|| missing(name))?;
+            definitions.extend(entries.iter().map(ToolEntry::definition).collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(definitions)
+    }
+
     /// Returns the definitions of the tools that `case` offers.
     pub(crate) fn tools(&self, case: &DevelopmentCase) -> Result<Vec<ToolDefinition>, Box<dyn Error>> {
         let mut definitions = Vec::new();
@@ -135,9 +154,7 @@ impl CaseFile {
                 return Err(format!("{}: no tool {name}", case.id).into());
             }
             for entry in chosen {
-                let schema = Schema::new(entry.parameters.clone())?;
-                let definition = ToolDefinition::new(ToolName::new(&entry.name)?, schema);
-                definitions.push(definition.with_description(&entry.description));
+                definitions.push(entry.definition()?);
             }
         }
         Ok(definitions)
