@@ -423,6 +423,8 @@ impl Language {
 fn load_network(path: &Path, progress: &mut (dyn FnMut(f32) + Send)) -> Result<Network, LoadError> {
     let mut gguf = Gguf::open(path)?;
     let vocabulary = gguf.array("tokenizer.ggml.tokens").map_or(0, <[_]>::len);
+    // The tokens need 25 MB, which the weights can then use.
+    gguf.remove_entries("tokenizer.");
     Network::load(&mut gguf, vocabulary, progress)
 }
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use candle_core::quantized::QTensor;
 use candle_core::quantized::gguf_file::{Content, Value};
-use candle_core::{Device, Tensor};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Shape, Tensor};
 
 use crate::LoadError;
 
@@ -15,6 +15,15 @@ pub(crate) struct Gguf {
     path: PathBuf,
     reader: BufReader<File>,
     content: Content,
+}
+
+/// The location of a tensor in a GGUF file.
+pub(crate) struct TensorLocation {
+    pub(crate) file: File,
+    pub(crate) dtype: GgmlDType,
+    pub(crate) shape: Shape,
+    /// The position of the first byte in the file.
+    pub(crate) offset: u64,
 }
 
 impl Gguf {
@@ -52,6 +61,11 @@ impl Gguf {
     /// Sets the metadata entry `key` to `value` in memory, without changing the file.
     pub(crate) fn set_value(&mut self, key: &str, value: Value) {
         self.content.metadata.insert(key.to_owned(), value);
+    }
+
+    /// Removes the metadata entries whose key begins with `prefix`, which frees their memory.
+    pub(crate) fn remove_entries(&mut self, prefix: &str) {
+        self.content.metadata.retain(|key, _| !key.starts_with(prefix));
     }
 
     pub(crate) fn metadata_text(&self, key: &str) -> Option<&str> {
@@ -126,6 +140,18 @@ impl Gguf {
         }
         let tensor = self.content.tensor(&mut self.reader, name, &Device::Cpu);
         tensor.map_err(|error| self.invalid_entry(name, &error))
+    }
+
+    /// Opens the file again and returns the location of the tensor `name` in it.
+    pub(crate) fn locate(&self, name: &str) -> Result<TensorLocation, LoadError> {
+        let info = self.content.tensor_infos.get(name).ok_or_else(|| self.missing_entry_error(name))?;
+        let unreadable = |source| LoadError::Unreadable { path: self.path.clone(), source };
+        Ok(TensorLocation {
+            file: File::open(&self.path).map_err(unreadable)?,
+            dtype: info.ggml_dtype,
+            shape: info.shape.clone(),
+            offset: self.content.tensor_data_offset + info.offset,
+        })
     }
 
     /// Reads the tensor `name` as 32-bit floats.

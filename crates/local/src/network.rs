@@ -9,6 +9,7 @@ mod attention;
 mod config;
 mod dense;
 mod elementwise;
+mod embedding;
 mod kv_cache;
 mod layer;
 mod mask;
@@ -21,10 +22,11 @@ mod weight;
 
 use std::ops::Range;
 
-use candle_core::{Device, IndexOp, Result, Tensor, bail};
+use candle_core::{IndexOp, Result, bail};
 use tracing::debug;
 
 use self::config::{Config, LayerRotary};
+use self::embedding::{Embedding, EmbeddingFile};
 use self::kv_cache::KvCache;
 use self::layer::{Layer, LayerPositions};
 use self::rotary::Rotary;
@@ -34,7 +36,7 @@ use crate::gguf::Gguf;
 
 /// The weights of a model and its key-value cache.
 pub(crate) struct Network {
-    embedding: QuantizedWeight,
+    embedding: Embedding,
     embedding_scale: Option<f64>,
     layers: Vec<Layer>,
     caches: Vec<KvCache>,
@@ -61,12 +63,12 @@ impl Network {
         // In a file without an output matrix, the embedding matrix is also the output matrix.
         let (embedding, output) = match gguf.has_tensor("output.weight") {
             true => (
-                QuantizedWeight::read(gguf, "token_embd.weight")?,
+                Embedding::File(EmbeddingFile::open(gguf, "token_embd.weight")?),
                 QuantizedWeight::read(gguf, "output.weight")?,
             ),
             false => {
                 let embedding = QuantizedWeight::read(gguf, "token_embd.weight")?;
-                (embedding.clone(), embedding)
+                (Embedding::Weight(embedding.clone()), embedding)
             }
         };
         let mut layers = Vec::new();
@@ -166,11 +168,10 @@ impl Network {
 
     fn forward_in_pool(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let start = self.cached;
-        let ids = Tensor::new(tokens, &Device::Cpu)?;
         let rotation = self.rotary.rotation(start, tokens.len())?;
         let local_rotary = self.local_rotary.as_ref();
         let local_rotation = local_rotary.map(|rotary| rotary.rotation(start, tokens.len())).transpose()?;
-        let mut hidden = self.embedding.embed(&ids)?;
+        let mut hidden = self.embedding.embed(tokens)?;
         if let Some(scale) = self.embedding_scale {
             hidden = (hidden * scale)?;
         }

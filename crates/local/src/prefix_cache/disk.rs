@@ -17,7 +17,7 @@ use crate::common_prefix_length;
 const MAGIC: [u8; 16] = *b"haft prefix\r\n\x1A\0\0";
 /// The version of the file format and of the network. Increase it if the network computes other
 /// keys and values for the same tokens.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The extension of complete files.
 const EXTENSION: &str = "prefix";
 /// The extension of files that are being written.

@@ -1,0 +1,65 @@
+//! The embeddings of tokens.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use candle_core::quantized::{GgmlDType, QStorage, QTensor};
+use candle_core::{Device, Result, Tensor, bail};
+
+use super::weight::QuantizedWeight;
+use crate::LoadError;
+use crate::gguf::{Gguf, TensorLocation};
+
+/// The matrix with the embedding of each token in a row.
+pub(super) enum Embedding {
+    /// The matrix in memory, which is also the output matrix.
+    Weight(QuantizedWeight),
+    /// The matrix in the model file.
+    File(EmbeddingFile),
+}
+
+impl Embedding {
+    /// Returns the embeddings of the tokens in `ids`, with a row for each token.
+    pub(super) fn embed(&mut self, ids: &[u32]) -> Result<Tensor> {
+        match self {
+            Self::Weight(weight) => weight.embed(&Tensor::new(ids, &Device::Cpu)?),
+            Self::File(file) => file.embed(ids),
+        }
+    }
+}
+
+/// A matrix in a model file. Rows are read when they are needed: a forward pass needs less than a
+/// thousandth of them, and the matrix would be a fifth of the memory of a small model.
+pub(super) struct EmbeddingFile {
+    file: File,
+    dtype: GgmlDType,
+    /// The position of the first row in the file.
+    offset: u64,
+    row_bytes: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl EmbeddingFile {
+    /// Opens the matrix `name` of the model file.
+    pub(super) fn open(gguf: &Gguf, name: &str) -> std::result::Result<Self, LoadError> {
+        let TensorLocation { file, dtype, shape, offset } = gguf.locate(name)?;
+        let (rows, columns) = shape.dims2().map_err(|error| gguf.invalid_entry(name, &error))?;
+        let row_bytes = columns / dtype.block_size() * dtype.type_size();
+        Ok(Self { file, dtype, offset, row_bytes, rows, columns })
+    }
+
+    fn embed(&mut self, ids: &[u32]) -> Result<Tensor> {
+        let mut bytes = vec![0; ids.len() * self.row_bytes];
+        for (id, row) in ids.iter().zip(bytes.chunks_exact_mut(self.row_bytes.max(1))) {
+            if *id as usize >= self.rows {
+                bail!("token {id} is not one of {} tokens", self.rows)
+            }
+            self.file.seek(SeekFrom::Start(self.offset + u64::from(*id) * self.row_bytes as u64))?;
+            self.file.read_exact(row)?;
+        }
+        let storage = QStorage::from_data(Cow::Owned(bytes), &Device::Cpu, self.dtype)?;
+        QTensor::new(storage, (ids.len(), self.columns))?.dequantize(&Device::Cpu)
+    }
+}
