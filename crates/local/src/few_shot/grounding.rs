@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_code, is_identifier};
+use self::parameter_names::{is_code, is_identifier, is_path};
 use self::words::KnownWords;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.
@@ -212,6 +212,9 @@ impl KnownFacts {
         let text = text.trim().to_lowercase();
         if is_identifier(name) {
             return self.words.has_identifier(&text);
+        }
+        if is_path(name) {
+            return self.words.has_path(&text);
         }
         if self.words.has_text(&text) {
             return true;

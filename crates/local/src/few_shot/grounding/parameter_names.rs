@@ -69,3 +69,10 @@ pub(super) fn is_time_zone(name: &str) -> bool {
     let name = name.to_lowercase().replace('_', "");
     name.contains("timezone") || name == "tz"
 }
+
+/// Returns `true` if `name` is the name of a parameter for the path of a file or a folder.
+pub(super) fn is_path(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["directory", "file", "folder", "path"].iter().any(|part| name.contains(part))
+        || ["destination", "source"].contains(&name.as_str())
+}

@@ -52,6 +52,33 @@ fn kept(question: &str, optional: Value) -> Value {
 }
 
 #[test]
+fn a_path_must_be_in_a_conversation_about_files() {
+    let schema = Schema::new(json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}},
+        "required": ["path"],
+    }));
+    let schema = schema.unwrap();
+    let cases = [
+        ("Write a haiku about rust.", "haiku.txt", false),
+        ("Write a haiku about rust.", "rust", false),
+        ("What time is it in Tokyo?", "/tokyo/time.jpg", false),
+        ("Write a haiku and save it to haiku.txt", "haiku.txt", true),
+        ("Show me notes.md", "/home/ada/notes.md", true),
+        ("Save my shopping list", "shopping_list.txt", true),
+        ("List /etc/apt", "/etc/apt", true),
+        ("What is in the folder photos?", "photos", true),
+        ("Which files are in this directory?", ".", true),
+        ("Delete that file.", "report.pdf", false),
+    ];
+    for (question, path, is_known) in cases {
+        let facts = KnownFacts::from_text(question);
+        let invented = facts.first_invented(&call(json!({ "path": path })), &schema);
+        assert_eq!(invented.is_none(), is_known, "{question} {path}");
+    }
+}
+
+#[test]
 fn a_required_argument_must_be_in_the_conversation() {
     let cases = [
         ("How is the weather in Krakow?", json!({"city": "Kraków, Poland"}), true),

@@ -48,6 +48,21 @@ const SYNONYMS: [(&str, &[&str]); 8] = [
     ("transit", &["bus", "train", "public transport"]),
     ("walking", &["on foot", "walk"]),
 ];
+/// Words of a conversation about files.
+const FILE_WORDS: [&str; 12] = [
+    "directories",
+    "directory",
+    "document",
+    "documents",
+    "file",
+    "files",
+    "folder",
+    "folders",
+    "log",
+    "logs",
+    "path",
+    "save",
+];
 /// The minimum length of the common beginning of two forms of a word, such as `week` and `weekly`.
 const MIN_STEM_LENGTH: usize = 4;
 
@@ -90,6 +105,21 @@ impl KnownWords {
     /// capitalized word that does not begin a sentence.
     pub(super) fn has_name(&self) -> bool {
         self.has_name
+    }
+
+    /// Returns `true` if the conversation contains the lower-case path `text`, or if it is about
+    /// files and contains the words of the file name. A text such as `haiku` does not make
+    /// `haiku.txt` a known file.
+    pub(super) fn has_path(&self, text: &str) -> bool {
+        let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if name.len() > 1 && self.text.contains(name) {
+            return name.contains('.') || self.is_about_files();
+        }
+        self.is_about_files() && self.share(name.rsplit_once('.').map_or(name, |(stem, _)| stem)) >= 0.5
+    }
+
+    fn is_about_files(&self) -> bool {
+        FILE_WORDS.iter().any(|word| self.words.contains(*word)) || self.text.contains(['/', '\\'])
     }
 
     /// Returns `true` if the conversation contains the identifier `text`, ignoring whitespace: `LX
