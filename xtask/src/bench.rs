@@ -3,6 +3,7 @@
 
 use std::{env, fs};
 
+use crate::eval;
 use crate::failure::Failure;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
 use crate::workspace;
@@ -22,7 +23,14 @@ const REQUIRE_COUNTS_VARIABLE: &str = "HAFT_COUNTS";
 
 pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 
+/// The comparison of the local model with llama.cpp. It is an option of the program `eval`, because
+/// it needs the same models and the same server.
+const LOCAL: &str = "local";
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if let Some((LOCAL, rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return eval::run(&[&["--speed".to_owned()], rest].concat());
+    }
     let known = bench_names()?;
     let (chosen, rest): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| known.contains(argument));
     let mut command = cargo_command(&["bench", "--locked", "--package", PACKAGE]);

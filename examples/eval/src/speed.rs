@@ -25,8 +25,8 @@ use crate::{
 
 /// The explanation that is printed above the table.
 pub(crate) const ABOUT: &str = "Tokens per second of a prompt with 200 or 1780 words and of the answer after it; the time to a finished call with 16 tools,
-whose list is new or known; the peak memory of the process, divided by the size of the model file. A ratio above 1 is
-better than llama.cpp. Each number is the best of three.";
+whose list is new or known; the peak memory of the process after the first two calls, divided by the size of the model
+file. A ratio above 1 is better than llama.cpp. Each rate and time is the best of three.";
 
 /// The number of repetitions of each measurement. The best is printed, because other programs on
 /// the machine only make a measurement slower.
@@ -46,6 +46,7 @@ struct Row {
     rates: [Rates; PROMPT_WORDS.len()],
     first_call: Duration,
     second_call: Duration,
+    /// The peak memory after the first two calls.
     memory_bytes: u64,
 }
 
@@ -90,11 +91,13 @@ async fn measure_local(path: &Path, known: &KnownModel) -> Result<Row, Box<dyn E
         let [first, second] = call_requests(repetition)?;
         row.first_call = row.first_call.min(time_of_call(&model, &first).await?);
         row.second_call = row.second_call.min(time_of_call(&model, &second).await?);
+        if repetition == 0 {
+            row.memory_bytes = peak_memory("self");
+        }
         for (rates, words) in row.rates.iter_mut().zip(PROMPT_WORDS) {
             *rates = rates.best(rates_of(&model, repetition, words).await?);
         }
     }
-    row.memory_bytes = peak_memory("self");
     Ok(row)
 }
 
@@ -166,11 +169,13 @@ async fn measure_server(server: &Server) -> Result<Row, Box<dyn Error>> {
         let [first, second] = call_requests(repetition)?;
         row.first_call = row.first_call.min(client.time_of_call(&first, false).await?);
         row.second_call = row.second_call.min(client.time_of_call(&second, true).await?);
+        if repetition == 0 {
+            row.memory_bytes = peak_memory(&server.id().to_string());
+        }
         for (rates, words) in row.rates.iter_mut().zip(PROMPT_WORDS) {
             *rates = rates.best(client.rates_of(repetition, words).await?);
         }
     }
-    row.memory_bytes = peak_memory(&server.id().to_string());
     Ok(row)
 }
 
@@ -315,4 +320,38 @@ impl Row {
 fn line(name: &str, cells: [&str; 7]) -> String {
     let cells: String = cells.iter().map(|cell| format!(" {cell:>12}")).collect();
     format!("{name:32}{cells}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_above_one_are_better() {
+        let row = |scale: f64, seconds: u64| Row {
+            rates: [Rates { prompt: 100.0 * scale, answer: 20.0 * scale }; 2],
+            first_call: Duration::from_secs(seconds),
+            second_call: Duration::from_secs(seconds),
+            memory_bytes: seconds * 300,
+        };
+        let ratios = row(2.0, 1).ratio_line(&row(1.0, 3));
+        let cells: Vec<_> = ratios.split_whitespace().collect();
+        assert_eq!(cells, ["ratio", "2.00", "2.00", "2.00", "2.00", "3.00", "3.00", "3.00"]);
+        let line = row(1.0, 3).line("haft", 1800);
+        let cells: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(cells, ["haft", "100.0", "20.0", "100.0", "20.0", "3.00", "s", "3.00", "s", "0.50", "x"]);
+    }
+
+    /// A prompt or tool list with the prefix of an earlier one would be read faster.
+    #[test]
+    fn repetitions_share_no_prefix() {
+        let prompts: Vec<_> = (0..REPETITIONS).map(|repetition| prompt(repetition, 50)).collect();
+        let lists = (0..REPETITIONS).map(|repetition| call_requests(repetition).unwrap());
+        let first_tools: Vec<_> =
+            lists.map(|[request, _]| request.tools.names().next().map(ToString::to_string)).collect();
+        for index in 1..REPETITIONS {
+            assert_ne!(prompts[index].get(..8), prompts[index - 1].get(..8));
+            assert_ne!(first_tools[index], first_tools[index - 1]);
+        }
+    }
 }
