@@ -150,7 +150,7 @@ impl Gguf {
             file: File::open(&self.path).map_err(unreadable)?,
             dtype: info.ggml_dtype,
             shape: info.shape.clone(),
-            offset: self.content.tensor_data_offset + info.offset,
+            offset: self.content.tensor_data_offset.saturating_add(info.offset),
         })
     }
 

@@ -63,7 +63,7 @@ impl Network {
         // In a file without an output matrix, the embedding matrix is also the output matrix.
         let (embedding, output) = match gguf.has_tensor("output.weight") {
             true => (
-                Embedding::File(EmbeddingFile::open(gguf, "token_embd.weight")?),
+                Embedding::File(EmbeddingFile::open(gguf, "token_embd.weight", vocabulary)?),
                 QuantizedWeight::read(gguf, "output.weight")?,
             ),
             false => {
@@ -161,8 +161,8 @@ impl Network {
     /// Evaluates `tokens`, appends their keys and values to the cache, and returns the logits after
     /// the last token.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        // Within the thread pool, a parallel operation does not wait until a thread of the pool has
-        // woken up. There are about 200 of them in a forward pass.
+        // `scope` moves the pass to a thread of the pool. Outside of it, each of the about 200
+        // parallel operations of a pass would wait until a thread of the pool has woken up.
         rayon::scope(|_| self.forward_in_pool(tokens))
     }
 

@@ -248,7 +248,7 @@ impl ServerClient {
     async fn post(&self, body: Value) -> Result<Value, Box<dyn Error>> {
         let url = format!("{}/v1/chat/completions", self.base_url);
         let request = self.client.post(url).header("content-type", "application/json");
-        let response = request.body(body.to_string()).send().await?;
+        let response = request.body(body.to_string()).send().await?.error_for_status()?;
         Ok(serde_json::from_str(&response.text().await?)?)
     }
 }
@@ -260,7 +260,14 @@ fn prompt(repetition: usize, words: usize) -> String {
         "red", "harbour", "seven", "window", "slowly", "garden", "the", "engine", "of", "paper", "north",
         "sings",
     ];
-    let word = |index: usize| WORDS.get(index * (repetition + 5) % WORDS.len()).copied().unwrap_or_default();
+    // Without a common divisor, all words occur.
+    const STEPS: [usize; REPETITIONS] = [5, 7, 11];
+    let word = |index: usize| {
+        WORDS
+            .get(index * STEPS.get(repetition).copied().unwrap_or(1) % WORDS.len())
+            .copied()
+            .unwrap_or_default()
+    };
     let text: Vec<_> = (0..words).map(word).collect();
     format!("Text {repetition}: {}. Write a long story about these words.", text.join(" "))
 }

@@ -26,8 +26,8 @@ pub(super) struct Attention {
 }
 
 impl Attention {
-    /// Returns the mean of `values` for each new token and head, weighted by the scores of the
-    /// positions. `query` has the shape `[heads, tokens, size]`, and `keys` and `values` have the
+    /// Returns the mean of `values` for each new token and head, weighted by the softmax of the
+    /// scores. `query` has the shape `[heads, tokens, size]`, and `keys` and `values` have the
     /// shape `[kv_heads, positions, size]`. The result has the shape `[tokens, heads * size]`.
     pub(super) fn apply(self, query: &Tensor, keys: &Tensor, values: &Tensor) -> Result<Tensor> {
         match query.device().is_cpu() {
@@ -75,7 +75,14 @@ impl CustomOp3 for Attention {
         value_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let (heads, tokens, size) = query_layout.shape().dims3()?;
-        let (kv_heads, ..) = key_layout.shape().dims3()?;
+        let (kv_heads, positions, key_size) = key_layout.shape().dims3()?;
+        if kv_heads == 0
+            || !heads.is_multiple_of(kv_heads)
+            || key_size != size
+            || positions < self.start + tokens
+        {
+            bail!("a query of {:?} has keys of {:?}", query_layout.shape(), key_layout.shape())
+        }
         let Some(query) = elements(query, query_layout)? else { bail!("the query is not contiguous") };
         let group = heads / kv_heads;
         let task_tokens = (TASK_ROWS / group).max(1);

@@ -148,8 +148,8 @@ fn tile_products<S: Simd, const LEFT: usize, const RIGHT: usize>(
     products
 }
 
-/// The weighted sums of `rows`, which have `columns` numbers each. `weights` has a weight for each
-/// row, first for the first sum. Sums are written to `sums`.
+/// The weighted sums of `rows`, which have `columns` numbers each. `weights` has a row of weights
+/// for each sum. `sums`, which is overwritten, has a row of `columns` numbers for each sum.
 pub(super) struct RowSums<'a> {
     pub(super) weights: &'a [f32],
     pub(super) rows: Rows<'a>,

@@ -64,7 +64,7 @@ impl CustomOp2 for Elementwise {
         let (Some(left), Some(right)) = (elements(left, left_layout)?, elements(right, right_layout)?) else {
             bail!("an operand is not contiguous")
         };
-        if left.len() != right.len() {
+        if left_layout.shape() != right_layout.shape() {
             bail!("the operands have the shapes {shape:?} and {:?}", right_layout.shape());
         }
         let mut output = vec![0.0; left.len()];
@@ -93,8 +93,8 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// Returns the exponential of `x`, with a relative error below 3e-7. The compiler can vectorize it,
-/// unlike `f32::exp`.
+/// Returns the exponential of `x`, with a relative error below 3e-7. `x` is clamped to the range
+/// from -87 to 88. The compiler can vectorize this function, unlike `f32::exp`.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // Adding this number rounds to an integer, which is then in the low bits of the sum.

@@ -29,8 +29,8 @@ impl Embedding {
     }
 }
 
-/// A matrix in a model file. Rows are read when they are needed: a forward pass needs less than a
-/// thousandth of them, and the matrix would be a fifth of the memory of a small model.
+/// A matrix in a model file. Rows are read when they are needed: a forward pass needs at most
+/// one for each new token, and the matrix would be a fifth of the memory of a small model.
 pub(super) struct EmbeddingFile {
     file: File,
     dtype: GgmlDType,
@@ -42,11 +42,23 @@ pub(super) struct EmbeddingFile {
 }
 
 impl EmbeddingFile {
-    /// Opens the matrix `name` of the model file.
-    pub(super) fn open(gguf: &Gguf, name: &str) -> std::result::Result<Self, LoadError> {
+    /// Opens the matrix `name` of the model file. Fails if it has fewer rows than `vocabulary`.
+    pub(super) fn open(gguf: &Gguf, name: &str, vocabulary: usize) -> std::result::Result<Self, LoadError> {
         let TensorLocation { file, dtype, shape, offset } = gguf.locate(name)?;
         let (rows, columns) = shape.dims2().map_err(|error| gguf.invalid_entry(name, &error))?;
+        if rows < vocabulary {
+            return Err(gguf.invalid_entry(name, &format!("it has {rows} rows for {vocabulary} tokens")));
+        }
+        if columns == 0 || !columns.is_multiple_of(dtype.block_size()) {
+            return Err(gguf.invalid_entry(name, &format!("rows of {columns} numbers are not whole blocks")));
+        }
         let row_bytes = columns / dtype.block_size() * dtype.type_size();
+        // The rows are read later, so a truncated file is detected here.
+        let end = (rows as u64).checked_mul(row_bytes as u64).and_then(|size| size.checked_add(offset));
+        let length = file.metadata().map_err(|error| gguf.invalid_entry(name, &error))?.len();
+        if end.is_none_or(|end| end > length) {
+            return Err(gguf.invalid_entry(name, &"the file ends before its last row"));
+        }
         Ok(Self { file, dtype, offset, row_bytes, rows, columns })
     }
 
@@ -63,3 +75,6 @@ impl EmbeddingFile {
         QTensor::new(storage, (ids.len(), self.columns))?.dequantize(&Device::Cpu)
     }
 }
+
+#[cfg(test)]
+mod tests;

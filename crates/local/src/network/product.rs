@@ -1,9 +1,9 @@
 //! Products of quantized matrices and activations on the processor.
 //!
-//! The weights keep the block format of the file. For a few tokens, the activations are quantized
-//! to 8 bits, and a row is unpacked in registers and multiplied with each of them. For many tokens,
-//! a few rows at a time are converted to floats, since the conversion is then a small part of the
-//! work.
+//! The weights keep the block format of the file, and activations are quantized to 8 bits. For a
+//! few tokens, a row is unpacked in registers and multiplied with each of them. For many tokens,
+//! both are converted to floats, a few rows at a time, since the conversion is then a small part of
+//! the work.
 
 mod activations;
 #[cfg(target_arch = "x86_64")]
@@ -21,6 +21,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 
 use self::blocks::{Q4_0, Q4K, Q5_0, Q5K, Q6K, Q8_0};
 use self::rows::RowKernels;
+use super::elementwise::elements;
 
 /// The minimum number of tokens for which a matrix is converted to floats.
 const MIN_FLOAT_TOKENS: usize = 17;
@@ -35,9 +36,13 @@ pub(super) struct BlockMatrix {
 }
 
 impl BlockMatrix {
-    /// Returns `None` if `tensor` is not a matrix, if its block format has no kernels, or if it is
-    /// not in the memory of the processor.
+    /// Returns `None` if `tensor` is empty or not a matrix, if its block format has no kernels, or
+    /// if it is not in the memory of the processor. Also returns `None` on ARM, where the tensor
+    /// library has kernels for all formats.
     pub(super) fn new(tensor: Arc<QTensor>) -> Option<Self> {
+        if cfg!(target_arch = "aarch64") {
+            return None;
+        }
         let (rows, columns) = tensor.shape().dims2().ok()?;
         let kernels: &dyn RowKernels = match tensor.dtype() {
             GgmlDType::Q4_0 => &Q4_0,
@@ -48,7 +53,8 @@ impl BlockMatrix {
             GgmlDType::Q6K => &Q6K,
             _ => return None,
         };
-        tensor.device().is_cpu().then_some(Self { tensor, kernels, rows, columns })
+        let is_supported = tensor.device().is_cpu() && rows > 0 && columns > 0;
+        is_supported.then_some(Self { tensor, kernels, rows, columns })
     }
 
     /// Multiplies the matrix with each row of `input`, a matrix with a row for each token. Returns
@@ -65,10 +71,7 @@ impl CustomOp1 for BlockMatrix {
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let (tokens, columns) = layout.shape().dims2()?;
-        let input = layout
-            .contiguous_offsets()
-            .and_then(|(start, end)| storage.as_slice::<f32>().ok()?.get(start..end))
-            .filter(|_| columns == self.columns);
+        let input = elements(storage, layout)?.filter(|_| columns == self.columns);
         let Some(input) = input else {
             bail!("a matrix of {} columns has an input of the shape {:?}", self.columns, layout.shape())
         };

@@ -70,9 +70,17 @@ pub(super) fn is_time_zone(name: &str) -> bool {
     name.contains("timezone") || name == "tz"
 }
 
-/// Returns `true` if `name` is the name of a parameter for the path of a file or a folder.
+/// Returns `true` if `name` is the name of a parameter for the path of a file, such as `file_path`,
+/// `filePath` or `paths`. The folder of a mail and a career path are no files.
 pub(super) fn is_path(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["directory", "file", "folder", "path"].iter().any(|part| name.contains(part))
-        || ["destination", "source"].contains(&name.as_str())
+    const PATHS: [&str; 6] = ["file", "filename", "filepath", "files", "path", "paths"];
+    let name: String = name
+        .chars()
+        .flat_map(|letter| letter.is_uppercase().then_some('_').into_iter().chain(letter.to_lowercase()))
+        .collect();
+    match name.split('_').collect::<Vec<_>>().as_slice() {
+        [.., "file" | "dir" | "directory", "name" | "path"] => true,
+        [name] | ["source" | "destination" | "target" | "input" | "output", name] => PATHS.contains(name),
+        _ => false,
+    }
 }

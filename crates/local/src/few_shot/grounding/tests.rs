@@ -61,7 +61,9 @@ fn a_path_must_be_in_a_conversation_about_files() {
     let schema = schema.unwrap();
     let cases = [
         ("Write a haiku about rust.", "haiku.txt", false),
-        ("Write a haiku about rust.", "rust", false),
+        ("Show me notes.md", r"C:\Users\ada\notes.md", true),
+        ("Zeig mir den Ordner Bilder", "/home/ada/bilder", true),
+        ("Do you sing and/or dance?", "/songs/dance.mp3", false),
         ("What time is it in Tokyo?", "/tokyo/time.jpg", false),
         ("Write a haiku and save it to haiku.txt", "haiku.txt", true),
         ("Show me notes.md", "/home/ada/notes.md", true),
@@ -75,6 +77,16 @@ fn a_path_must_be_in_a_conversation_about_files() {
         let facts = KnownFacts::from_text(question);
         let invented = facts.first_invented(&call(json!({ "path": path })), &schema);
         assert_eq!(invented.is_none(), is_known, "{question} {path}");
+    }
+}
+
+#[test]
+fn only_parameters_for_files_are_paths() {
+    for name in ["path", "paths", "file", "filePath", "file_name", "directory_path", "source_file"] {
+        assert!(is_path(name), "{name}");
+    }
+    for name in ["profile", "career_path", "xpath", "destination", "source", "folder", "file_count"] {
+        assert!(!is_path(name), "{name}");
     }
 }
 

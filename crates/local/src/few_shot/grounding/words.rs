@@ -107,19 +107,24 @@ impl KnownWords {
         self.has_name
     }
 
-    /// Returns `true` if the conversation contains the lower-case path `text`, or if it is about
-    /// files and contains the words of the file name. A text such as `haiku` does not make
-    /// `haiku.txt` a known file.
+    /// Returns `true` if the name at the end of the lower-case path `text` is known. The folders
+    /// before it are ignored. A name with an extension that is not in the conversation, such as
+    /// `haiku.txt` for a haiku, is known only in a conversation about files that has at least half
+    /// of its words.
     pub(super) fn has_path(&self, text: &str) -> bool {
-        let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if name.len() > 1 && self.text.contains(name) {
-            return name.contains('.') || self.is_about_files();
-        }
-        self.is_about_files() && self.share(name.rsplit_once('.').map_or(name, |(stem, _)| stem)) >= 0.5
+        const SEPARATORS: [char; 2] = ['/', '\\'];
+        let name = text.trim_end_matches(SEPARATORS).rsplit(SEPARATORS).next().unwrap_or_default();
+        let is_text = name.chars().any(char::is_alphanumeric) && self.text.contains(name);
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        is_text || (self.is_about_files() && self.share(stem) >= 0.5)
     }
 
+    /// Returns `true` if the conversation has one of [`FILE_WORDS`], or a path such as `/etc` or
+    /// `~/notes`.
     fn is_about_files(&self) -> bool {
-        FILE_WORDS.iter().any(|word| self.words.contains(*word)) || self.text.contains(['/', '\\'])
+        let is_path = |word: &str| word.len() > 1 && word.starts_with(['/', '~', '\\']);
+        self.words.iter().any(|word| FILE_WORDS.contains(&word.as_str()))
+            || self.text.split_whitespace().any(is_path)
     }
 
     /// Returns `true` if the conversation contains the identifier `text`, ignoring whitespace: `LX

@@ -21,8 +21,8 @@ pub(super) struct PackedActivations {
 impl PackedActivations {
     /// Packs the quantized activations of `tokens`, which have `columns` activations each.
     ///
-    /// Floats without quantization would be more precise, but a prompt would then have other
-    /// products than its tokens one by one, and a repeated request another reply.
+    /// The quantized values are used, so that a prompt and its tokens one by one give the same
+    /// products, up to rounding.
     pub(super) fn new(tokens: &[Activations], columns: usize) -> Self {
         let mut numbers = vec![0.0; tokens.len().next_multiple_of(PANEL_TOKENS) * columns];
         numbers.par_chunks_mut(PANEL_TOKENS * columns.max(1)).zip(tokens.par_chunks(PANEL_TOKENS)).for_each(

@@ -19,7 +19,7 @@ use super::packed::{PackedActivations, PackedProducts};
 const TASK_ROWS: usize = 64;
 /// The number of rows in a task that converts them to floats.
 const TASK_FLOAT_ROWS: usize = 48;
-/// The maximum number of columns that are converted to floats at a time.
+/// The number of columns that are converted to floats at a time, if a block is not larger.
 const PART_COLUMNS: usize = 128;
 
 /// The operations on the rows of a matrix in one block format.
@@ -32,8 +32,8 @@ pub(super) trait RowKernels: Send + Sync {
     /// Does the same as [`multiply`](Self::multiply) with floats, which is faster for many tokens.
     fn multiply_floats(&self, bytes: &[u8], columns: usize, input: &[f32]) -> Vec<f32>;
 
-    /// Does the same as [`multiply`](Self::multiply) and [`to_floats`](Self::to_floats) for one
-    /// token, without instructions of a certain processor.
+    /// Returns the products of one token and the weights as floats, computed without SIMD
+    /// instructions.
     #[cfg(test)]
     fn compute_portably(&self, bytes: &[u8], columns: usize, input: &[f32]) -> (Vec<f32>, Vec<f32>);
 }
@@ -125,7 +125,7 @@ fn multiply_row<F: BlockFormat>(row: &[F::Block], token: &Activations) -> f32 {
 
 /// Does the same as [`multiply_rows`] with floats. `floats` is a buffer.
 ///
-/// The blocks are converted to floats in parts of at most [`PART_COLUMNS`] columns, which stay in
+/// The blocks are converted to floats in parts of [`PART_COLUMNS`] columns, which stay in
 /// the caches of the processor.
 fn multiply_rows_of_floats<F: Format>(
     blocks: &[F::Block],
