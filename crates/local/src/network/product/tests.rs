@@ -97,3 +97,28 @@ fn input_of_another_width_is_an_error() {
     let error = matrix.forward(&input).unwrap_err().to_string();
     assert!(error.starts_with("a matrix of 512 columns has an input of the shape [2, 64]"), "{error}");
 }
+
+/// A task has fewer rows than are multiplied at a time, and the last part has fewer columns.
+#[test]
+fn products_of_small_matrices_equal_those_of_floats() {
+    for dtype in FORMATS {
+        for (rows, columns) in [(1, 256), (3, 256), (5, 768), (1, 160), (7, 896)] {
+            if columns % dtype.block_size() != 0 {
+                continue;
+            }
+            let weights: Vec<f32> = (0..rows * columns).map(|index| (index as f32 * 0.37).sin()).collect();
+            let dense = Tensor::from_vec(weights, (rows, columns), &Device::Cpu).unwrap();
+            let tensor = Arc::new(QTensor::quantize(&dense, dtype).unwrap());
+            let dense = tensor.dequantize(&Device::Cpu).unwrap().t().unwrap();
+            let matrix = BlockMatrix::new(tensor).unwrap();
+            for tokens in [1, 2, 3, 5, 20] {
+                let numbers_of = |count: usize| (0..count).map(|index| (index as f32 * 0.21).cos()).collect();
+                let input: Vec<f32> = numbers_of(tokens * columns);
+                let input = Tensor::from_vec(input, (tokens, columns), &Device::Cpu).unwrap();
+                let expected = numbers(&input.matmul(&dense).unwrap());
+                let what = format!("{dtype:?}, {rows} x {columns} with {tokens} tokens");
+                assert_close(&numbers(&matrix.forward(&input).unwrap()), &expected, 0.03, &what);
+            }
+        }
+    }
+}
