@@ -43,8 +43,12 @@ pub(super) trait BlockFormat {
     /// its groups.
     fn scales(block: &Self::Block) -> BlockScales;
 
-    /// Returns the factors of the group `group` of `block`. `scales` are the scales of `block`.
-    fn factors(block: &Self::Block, scales: BlockScales, group: usize) -> Factors;
+    /// Returns the factors of the group `group` of `block`. `scales` are the scales of `block`. By
+    /// default, all groups have the scale of the block.
+    #[inline(always)]
+    fn factors(_block: &Self::Block, scales: BlockScales, _group: usize) -> Factors {
+        Factors { scales: [scales.scale; 2], min: 0.0 }
+    }
 
     /// Returns the integers of the group `group` of `block`.
     fn quants(block: &Self::Block, group: usize) -> [i8; GROUP];
@@ -76,11 +80,6 @@ impl BlockFormat for Q4_0 {
         BlockScales { scale: half([*low, *high]), min: 0.0 }
     }
 
-    #[inline(always)]
-    fn factors(_: &Self::Block, scales: BlockScales, _: usize) -> Factors {
-        Factors { scales: [scales.scale; 2], min: 0.0 }
-    }
-
     fn quants([_, _, nibbles @ ..]: &Self::Block, _: usize) -> [i8; GROUP] {
         split_nibbles(nibbles).map(|nibble| nibble as i8 - 8)
     }
@@ -97,11 +96,6 @@ impl BlockFormat for Q5_0 {
     #[inline(always)]
     fn scales([low, high, ..]: &Self::Block) -> BlockScales {
         BlockScales { scale: half([*low, *high]), min: 0.0 }
-    }
-
-    #[inline(always)]
-    fn factors(_: &Self::Block, scales: BlockScales, _: usize) -> Factors {
-        Factors { scales: [scales.scale; 2], min: 0.0 }
     }
 
     fn quants([_, _, b0, b1, b2, b3, nibbles @ ..]: &Self::Block, _: usize) -> [i8; GROUP] {
@@ -125,11 +119,6 @@ impl BlockFormat for Q8_0 {
     #[inline(always)]
     fn scales([low, high, ..]: &Self::Block) -> BlockScales {
         BlockScales { scale: half([*low, *high]), min: 0.0 }
-    }
-
-    #[inline(always)]
-    fn factors(_: &Self::Block, scales: BlockScales, _: usize) -> Factors {
-        Factors { scales: [scales.scale; 2], min: 0.0 }
     }
 
     fn quants([_, _, quants @ ..]: &Self::Block, _: usize) -> [i8; GROUP] {
