@@ -15,7 +15,8 @@ use std::thread;
 use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
 
-pub(crate) use self::choice::{Candidate, Choice};
+use self::choice::KnownProbabilities;
+pub(crate) use self::choice::{Candidate, Choice, KnownLogits};
 use self::close_grammar::GrammarCloser;
 use self::json_state::JsonState;
 use crate::LoadError;
@@ -49,6 +50,7 @@ pub(crate) struct Engine {
     /// The number of tokens that were evaluated since the last call of
     /// [`store_prefix`](Self::store_prefix).
     evaluated_tokens: usize,
+    known_probabilities: KnownProbabilities,
     report_reading: ReadingObserver,
     /// `true` if hybrid models reason before they reply.
     thinks: bool,
@@ -94,6 +96,8 @@ pub(crate) struct GenerationJob {
     pub(crate) stop_tokens: Vec<u32>,
     /// Tokens that must not be generated, such as the special token that opens a tool call.
     pub(crate) banned_tokens: Vec<u32>,
+    /// Tokens that must not be the first token of the output.
+    pub(crate) banned_first_tokens: Vec<u32>,
     /// `true` if the output is a JSON value. The engine then prevents a stray space at the
     /// beginning of strings, such as `" Tokyo"`.
     pub(crate) is_json: bool,
@@ -182,6 +186,7 @@ impl Engine {
             memory: MemoryBlocks::new(options.memory_bytes),
             folder,
             evaluated_tokens: 0,
+            known_probabilities: KnownProbabilities::default(),
             report_reading: options.report_reading,
             thinks: options.thinks,
         })
@@ -254,6 +259,8 @@ impl Engine {
             let mut logits = self.evaluate(&mut pending, listener)?;
             if written.tokens.is_empty() {
                 self.tokenizer.end_tokens().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
+                let banned = job.banned_first_tokens.iter();
+                banned.for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));
             }
             let banned = self.tokenizer.empty_tokens().iter().chain(&job.banned_tokens);
             banned.for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));

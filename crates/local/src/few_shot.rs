@@ -5,6 +5,7 @@
 //! and the arguments. ADR 4 describes the strategy and its measurements. An [`ExampleProfile`]
 //! contains its parameters.
 
+mod correction;
 mod demonstration;
 mod dialogue;
 mod grounding;
@@ -15,6 +16,10 @@ mod repetition;
 mod repository;
 mod signature;
 mod tool_words;
+mod values;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use haft_core::{
     Schema, ToolCall,
@@ -24,8 +29,9 @@ use haft_core::{
 use serde_json::Value;
 use tracing::debug;
 
+use self::correction::{ArgumentCorrector, Correction};
 pub(crate) use self::demonstration::turns as demonstration;
-use self::dialogue::{ANSWER, DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
+use self::dialogue::{ANSWER, DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL, readable};
 use self::grounding::KnownFacts;
 use self::mention::mentions_all;
 use self::next_step::{NextStep, Plan, Stage};
@@ -33,9 +39,9 @@ use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
 use self::repetition::repeats_known_result;
 use self::repository::split_repository;
 use self::tool_words::ToolWords;
-use crate::engine::{Candidate, Engine, EngineError, GeneratedTokens};
+use crate::engine::{Candidate, Engine, EngineError, GeneratedTokens, GenerationJob, KnownLogits};
 use crate::profile::ExampleProfile;
-use crate::respond::{EventSender, ProseDecoder, ReplyWriter, call_id};
+use crate::respond::{EventSender, ProseDecoder, ReplyWriter, call_id, with_question};
 
 /// The minimum number of tokens that the prompt must leave in the context window for the reply. If
 /// it leaves fewer tokens, the demonstration is removed from the prompt.
@@ -45,6 +51,13 @@ const MAX_DISCARDED_CALLS: usize = 2;
 /// The maximum difference between the scores of the first and the second choice of a tool. If it is
 /// larger, only the first tool fits the need.
 const MAX_SCORE_DIFFERENCE: f32 = 3.5;
+/// A question without content, and the need for it. A small model prefers some names of tools, such
+/// as `get_price`, to others in all cases. The probabilities after this question correct for it.
+const NEUTRAL_QUESTION: &str = "Can you help me with something?";
+const NEUTRAL_NEED: &str = "help me with something";
+/// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
+/// one of them fits.
+const CHOICE_WORD_WEIGHT: f32 = 1.5;
 /// A bias larger than any logit. Subtracting it from the logits of the end-of-sequence tokens keeps
 /// the model from ending the reply with the next token.
 const PREVENT_END_BIAS: f32 = 1e6;
@@ -63,7 +76,18 @@ pub(crate) fn respond(
     let tool_words = ToolWords::new(request);
     let writer = ReplyWriter::new(engine, request, event_sender, prompt);
     let deferred_need = dialogue.deferred_need.filter(|_| stage == Stage::AfterResults);
-    let reply = ExampleReply { writer, profile, facts, tool_words, results: dialogue.results, deferred_need };
+    let corrector = ArgumentCorrector::new(request);
+    let reply = ExampleReply {
+        writer,
+        profile,
+        facts,
+        corrector,
+        tool_words,
+        results: dialogue.results,
+        deferred_need,
+        is_need_split: false,
+        priors: None,
+    };
     reply.write_reply(stage, question)
 }
 
@@ -79,7 +103,8 @@ pub(crate) fn encode_prompt(
 /// Returns the texts among the arguments of `call`, in lower case.
 fn texts_of(call: &ToolCall) -> Vec<String> {
     let text = |value: &Value| match value {
-        Value::String(text) => Some(text.to_lowercase()),
+        // The values of enumerations have underscores instead of spaces: `upper_floor`.
+        Value::String(text) => Some(text.to_lowercase().replace('_', " ")),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     };
@@ -107,12 +132,17 @@ struct ExampleReply<'a> {
     writer: ReplyWriter<'a>,
     profile: &'static ExampleProfile,
     facts: KnownFacts,
+    corrector: ArgumentCorrector,
     tool_words: ToolWords,
     /// The tool results at the end of the conversation, which the answer should mention.
     results: Vec<String>,
     /// The need whose call waits for results: at first the results in the request, and then the
     /// results of the calls in this reply.
     deferred_need: Option<String>,
+    /// `true` if the last need was split, so that the rest of it needs another call.
+    is_need_split: bool,
+    /// See [`priors`](Self::priors).
+    priors: Option<Arc<HashMap<String, f32>>>,
 }
 
 impl ExampleReply<'_> {
@@ -129,16 +159,23 @@ impl ExampleReply<'_> {
             };
             return self.write_answer(&lead);
         }
+        // The other prompt is evaluated first, so that it does not replace the evaluated question.
+        if self.writer.request.tools.len() > 1 {
+            self.priors()?;
+        }
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
             if stage == Stage::Call && !question.is_open() {
                 break;
             }
             let waiting = if stage == Stage::AfterResults { self.deferred_need.take() } else { None };
-            let decision = match waiting {
+            let mut decision = match waiting {
                 Some(need) => self.write_call(need)?,
                 None => self.decide(stage, &question)?,
             };
+            if stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
+                decision = self.write_call_for_part(&question)?.or(decision);
+            }
             let Some(decision) = decision else {
                 return Ok(self.writer.truncated_response());
             };
@@ -158,6 +195,9 @@ impl ExampleReply<'_> {
                 break;
             }
             question.advance_past(&need, &texts_of(&call));
+            if std::mem::take(&mut self.is_need_split) {
+                question.require_call();
+            }
             self.add_reasoning(Some(need));
             tool_calls.push(call);
             stage = Stage::Call;
@@ -172,11 +212,18 @@ impl ExampleReply<'_> {
     fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
         let start = self.writer.prompt.len();
         let quotes = self.profile.quotes_question && stage != Stage::AfterResults;
+        if let Some(need) = question.as_single_need().filter(|_| quotes && stage == Stage::AfterQuestion) {
+            return self.write_call(need);
+        }
         let terminals = if quotes { question.need_rules() } else { None };
-        let written = match terminals.map(|need_rules| self.write_plan(stage, &need_rules)) {
+        // After a call, the reply may end, also if the tool choice requires a call.
+        let must_plan = if stage == Stage::Call { question.requires_call() } else { self.must_call() };
+        let written = match terminals.map(|need_rules| self.write_plan(stage, must_plan, &need_rules)) {
             // The grammar for quotations may exceed the limits of the engine, for example for a
             // long question. The model then states the need in its own words.
-            None | Some(Err(EngineError::Constraint(_))) => self.write_plan(stage, FREE_NEED_RULE)?,
+            None | Some(Err(EngineError::Constraint(_))) => {
+                self.write_plan(stage, must_plan, FREE_NEED_RULE)?
+            }
             Some(written) => written?,
         };
         // The decision is removed from the prompt again. The caller appends the decision and the
@@ -194,11 +241,43 @@ impl ExampleReply<'_> {
                 self.deferred_need = Some(need);
                 NextStep::NoMoreCalls
             }
-            Plan::Need(need) if stage == Stage::AfterQuestion => {
-                return self.write_call(question.with_sentence_start(&need));
+            Plan::Need(need) => {
+                let need = match stage {
+                    Stage::AfterQuestion => question.with_sentence_start(&need),
+                    Stage::AfterResults | Stage::Call => need,
+                };
+                let part = if quotes { self.first_part(&need)? } else { None };
+                self.is_need_split = part.is_some();
+                return self.write_call(part.unwrap_or(need));
             }
-            Plan::Need(need) => return self.write_call(need),
         }))
+    }
+
+    /// Returns the first part of `need` if its parts need different tools. A small model quotes too
+    /// much: "Lock the door and heat the hall". Returns `None` if `need` has a single part.
+    fn first_part(&mut self, need: &str) -> Result<Option<String>, ModelError> {
+        let parts = OpenQuestion::new(need).parts();
+        let mut first_tool = None;
+        for part in &parts {
+            let Some((tool, _)) = self.choose_tool(part, &[])? else { continue };
+            if *first_tool.get_or_insert_with(|| tool.clone()) != tool {
+                return Ok(parts.into_iter().next());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Chooses a tool for the first part of `question` for which a tool fits, and generates the
+    /// call. A small model finds no tool for "skip this one and turn it up". Returns `None` if no
+    /// tool fits.
+    fn write_call_for_part(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+        for part in question.parts() {
+            let step = self.write_call(part)?;
+            if matches!(step, Some(NextStep::Call { .. })) {
+                return Ok(step);
+            }
+        }
+        Ok(None)
     }
 
     /// Chooses a tool for `need` and generates the call. Returns `None` if the token limit was
@@ -222,14 +301,14 @@ impl ExampleReply<'_> {
                 break;
             };
             let schema = definition.input_schema();
-            let Some(mut call) = self.write_arguments(&tool, schema)? else { return Ok(None) };
+            let Some(mut call) = self.write_arguments(&need, &tool, schema)? else { return Ok(None) };
             let mut invented = self.facts.first_invented(&call, schema);
             if let Some(narrowed) =
                 invented.as_deref().and_then(|name| self.facts.with_known_ids(schema, name))
             {
                 self.writer.prompt.truncate(start);
                 self.writer.prefill(&lead);
-                let Some(other) = self.write_arguments(&tool, &narrowed)? else { return Ok(None) };
+                let Some(other) = self.write_arguments(&need, &tool, &narrowed)? else { return Ok(None) };
                 call = other;
                 invented = self.facts.first_invented(&call, schema);
             }
@@ -249,22 +328,35 @@ impl ExampleReply<'_> {
         Ok(Some(NextStep::Answer { need: Some(need) }))
     }
 
-    /// Generates the arguments of a call to `tool` that match `schema`. Corrects the call and the
-    /// prompt. Returns `None` if the token limit was reached.
-    fn write_arguments(&mut self, tool: &str, schema: &Schema) -> Result<Option<ToolCall>, ModelError> {
+    /// Generates the arguments of a call to `tool` that match `schema` and satisfy `need`. Corrects
+    /// the call and the prompt. Returns `None` if the token limit was reached.
+    fn write_arguments(
+        &mut self,
+        need: &str,
+        tool: &str,
+        schema: &Schema,
+    ) -> Result<Option<ToolCall>, ModelError> {
         let end_of_lead = self.writer.prompt.len();
         let Some(arguments) = self.writer.write_json(schema, "(", ")\n")? else { return Ok(None) };
-        let written = ToolCall::new(call_id(), tool, arguments);
-        let split = split_repository(&written);
-        let call = split.as_ref().unwrap_or(&written);
-        let known = self.facts.without_invented(call, schema);
-        if split.is_none() && known.is_none() {
-            return Ok(Some(written));
+        let mut written = arguments.clone();
+        let mut call = ToolCall::new(call_id(), tool, arguments);
+        match self.corrector.correct(need, &call, schema) {
+            Some(Correction::Call(corrected)) => call = corrected,
+            Some(Correction::Schema(narrowed)) => {
+                self.writer.prompt.truncate(end_of_lead);
+                let Some(arguments) = self.writer.write_json(&narrowed, "(", ")\n")? else { return Ok(None) };
+                written = arguments.clone();
+                call = ToolCall::new(call.id, tool, arguments);
+            }
+            None => {}
         }
-        let call = known.unwrap_or_else(|| call.clone());
-        // A further call must follow the corrected arguments.
-        self.writer.prompt.truncate(end_of_lead);
-        self.writer.prefill(&format!("({})\n", &*call.arguments));
+        call = split_repository(&call).unwrap_or(call);
+        call = self.facts.without_invented(&call, schema).unwrap_or(call);
+        if *call.arguments != *written {
+            // A further call must follow the corrected arguments.
+            self.writer.prompt.truncate(end_of_lead);
+            self.writer.prefill(&format!("({})\n", &*call.arguments));
+        }
         Ok(Some(call))
     }
 
@@ -274,33 +366,67 @@ impl ExampleReply<'_> {
         let request = self.writer.request;
         let mut tools = next_step::callable_tools(request);
         tools.retain(|tool| !discarded.contains(tool));
-        let encode = |text: &str| self.writer.engine.tokenizer().encode_content(text);
-        let mut candidates: Vec<_> = tools
-            .iter()
-            .map(|name| Candidate {
-                tokens: encode(&next_step::call_beginning(request, name)),
-                bias: self.profile.word_bias * self.tool_words.score(need, name),
-            })
-            .collect();
+        let priors = if tools.len() > 1 { self.priors()? } else { Arc::default() };
+        let candidate = |name: &String, bias: f32| Candidate {
+            tokens: self.encode_choice(&next_step::call_beginning(request, name)),
+            bias,
+        };
+        let score = |name: &String| self.profile.word_bias * self.tool_words.score(need, name);
+        let mut all: Vec<_> = tools.iter().map(|name| candidate(name, score(name))).collect();
+        let prior = |name: &String| priors.get(name).copied().unwrap_or_default();
+        let bias = |name: &String| CHOICE_WORD_WEIGHT * score(name) - prior(name);
+        let weighted: Vec<_> = tools.iter().map(|name| candidate(name, bias(name))).collect();
+        let none = all.len();
         if !self.must_call() {
-            candidates.push(Candidate {
-                tokens: encode(&format!(" {NO_TOOL}\n")),
-                bias: self.profile.no_tool_bias,
-            });
+            let tokens = self.encode_choice(&format!(" {NO_TOOL}\n"));
+            all.push(Candidate { tokens, bias: self.profile.no_tool_bias });
         }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{need}\n{}", TOOL.trim_end()));
-        let chosen = self.writer.choose_candidate(&candidates)?;
+        let mut known = KnownLogits::new();
+        let any = self.writer.choose_candidate(&all, &mut known)?;
+        let chosen = match any.filter(|choice| choice.index != none) {
+            Some(_) => self.writer.choose_candidate(&weighted, &mut known)?,
+            None => None,
+        };
         self.writer.prompt.truncate(start);
         Ok(chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score))))
+    }
+
+    /// Returns the log-probability of each tool after a question without content, times
+    /// [`ExampleProfile::prior_weight`].
+    fn priors(&mut self) -> Result<Arc<HashMap<String, f32>>, ModelError> {
+        if let Some(priors) = &self.priors {
+            return Ok(Arc::clone(priors));
+        }
+        let request = with_question(self.writer.request, NEUTRAL_QUESTION);
+        let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
+        prompt.extend(self.encode_choice(&format!("{NEED_LABEL}{NEUTRAL_NEED}\n{}", TOOL.trim_end())));
+        let tools = next_step::callable_tools(&request);
+        let texts = tools.iter().map(|name| next_step::call_beginning(&request, name));
+        let candidates: Vec<_> = texts.map(|text| self.encode_choice(&text)).collect();
+        let probabilities = self.writer.log_probabilities(&prompt, &candidates)?;
+        let weighted = probabilities.into_iter().map(|probability| self.profile.prior_weight * probability);
+        let priors: Arc<HashMap<_, _>> = Arc::new(tools.into_iter().zip(weighted).collect());
+        self.priors = Some(Arc::clone(&priors));
+        Ok(priors)
+    }
+
+    fn encode_choice(&self, text: &str) -> Vec<u32> {
+        self.writer.engine.tokenizer().encode_content(text)
     }
 
     fn must_call(&self) -> bool {
         !matches!(self.writer.request.tool_choice, ToolChoice::Auto)
     }
 
-    fn write_plan(&mut self, stage: Stage, need_rules: &str) -> Result<GeneratedTokens, EngineError> {
-        let grammar = next_step::plan_grammar(stage, self.must_call(), need_rules);
+    fn write_plan(
+        &mut self,
+        stage: Stage,
+        must_plan: bool,
+        need_rules: &str,
+    ) -> Result<GeneratedTokens, EngineError> {
+        let grammar = next_step::plan_grammar(stage, must_plan, need_rules);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let eos_bias = if stage == Stage::Call { self.profile.end_of_calls_bias } else { 0.0 };
         let job = self.writer.constrained_job(constraint, eos_bias);
@@ -325,6 +451,15 @@ impl ExampleReply<'_> {
         }
     }
 
+    /// Returns the tokens that begin a tool result in JSON. An answer must not begin with them: a
+    /// small model repeats the data instead of a sentence about it.
+    fn beginnings_of_data(&self) -> Vec<u32> {
+        let is_data = |text: &&String| text.trim_start().starts_with(['{', '[']);
+        let data = self.results.iter().filter(is_data);
+        let texts = data.flat_map(|text| [Some(text.trim_start().to_owned()), readable(text)]);
+        texts.flatten().flat_map(|text| self.writer.engine.tokenizer().beginnings_of(&text)).collect()
+    }
+
     /// Generates the answer as text. If the answer does not mention all tool results, the model may
     /// have to continue it; see [`ExampleProfile::continues_answers`].
     fn write_prose(&mut self) -> Result<ChatResponse, ModelError> {
@@ -341,8 +476,12 @@ impl ExampleReply<'_> {
             true => self.results.len().saturating_sub(1),
             false => 0,
         };
+        let mut banned_first_tokens = self.beginnings_of_data();
         let written = loop {
-            let job = self.writer.unconstrained_job(eos_bias);
+            let job = GenerationJob {
+                banned_first_tokens: std::mem::take(&mut banned_first_tokens),
+                ..self.writer.unconstrained_job(eos_bias)
+            };
             let written = self.writer.generate_with(job, &mut |bytes| prose.push(bytes))?;
             let is_finished = prose.hit_stop_sequence() || mentions_all(prose.text(), &self.results);
             if !written.is_complete || is_finished || continuations == 0 || self.writer.tokens_left == 0 {

@@ -22,7 +22,7 @@ mod weight;
 
 use std::ops::Range;
 
-use candle_core::{IndexOp, Result, bail};
+use candle_core::{IndexOp, Result, Tensor, bail};
 use tracing::debug;
 
 use self::config::{Config, LayerRotary};
@@ -161,12 +161,24 @@ impl Network {
     /// Evaluates `tokens`, appends their keys and values to the cache, and returns the logits after
     /// the last token.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        // `scope` moves the pass to a thread of the pool. Outside of it, each of the about 200
-        // parallel operations of a pass would wait until a thread of the pool has woken up.
-        rayon::scope(|_| self.forward_in_pool(tokens))
+        let first = tokens.len().saturating_sub(1);
+        self.forward_from(tokens, first)?.flatten_all()?.to_vec1()
     }
 
-    fn forward_in_pool(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+    /// Evaluates `tokens`, appends their keys and values to the cache, and returns the logits after
+    /// each token.
+    pub(crate) fn forward_all(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
+        self.forward_from(tokens, 0)?.to_vec2()
+    }
+
+    /// Evaluates `tokens`. Returns the logits after each token from index `first` on.
+    fn forward_from(&mut self, tokens: &[u32], first: usize) -> Result<Tensor> {
+        // `scope` moves the pass to a thread of the pool. Outside of it, each of the about 200
+        // parallel operations of a pass would wait until a thread of the pool has woken up.
+        rayon::scope(|_| self.forward_in_pool(tokens, first))
+    }
+
+    fn forward_in_pool(&mut self, tokens: &[u32], first: usize) -> Result<Tensor> {
         let start = self.cached;
         let rotation = self.rotary.rotation(start, tokens.len())?;
         let local_rotary = self.local_rotary.as_ref();
@@ -183,9 +195,9 @@ impl Network {
             };
             hidden = layer.forward(&hidden, cache, &LayerPositions { start, rotation })?;
         }
-        let last = hidden.i(tokens.len().saturating_sub(1)..)?.contiguous()?;
-        let logits = self.output.forward(&self.norm.forward(&last)?)?;
+        let scored = hidden.i(first..)?.contiguous()?;
+        let logits = self.output.forward(&self.norm.forward(&scored)?)?;
         self.cached = start + tokens.len();
-        logits.flatten_all()?.to_vec1()
+        Ok(logits)
     }
 }

@@ -59,6 +59,9 @@ pub(crate) struct ExampleProfile {
     pub(crate) end_of_calls_bias: f32,
     /// A bias for the log-probability of the choice that no tool fits.
     pub(crate) no_tool_bias: f32,
+    /// The weight of the log-probability of a choice after a question without content, which is
+    /// subtracted.
+    pub(crate) prior_weight: f32,
     /// The weight of the words that a need and the description of a tool have in common.
     pub(crate) word_bias: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.
@@ -96,6 +99,7 @@ pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     demonstration: few_shot::demonstration,
     end_of_calls_bias: NO_CALL_BIAS,
     no_tool_bias: 1.5,
+    prior_weight: 0.75,
     word_bias: 1.0,
     quotes_question: true,
     continues_answers: true,

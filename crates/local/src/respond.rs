@@ -22,9 +22,11 @@ use tracing::info_span;
 pub(crate) use self::event_sender::{EventReceiver, EventSender, call_id};
 pub(crate) use self::prose::ProseDecoder;
 use self::reasoning::ProseOptions;
-pub(crate) use self::repeated_prefix::encode_with_other_question;
+pub(crate) use self::repeated_prefix::{encode_with_other_question, with_question};
 use crate::constraint::Constraint;
-use crate::engine::{Candidate, Choice, Engine, EngineError, GeneratedTokens, GenerationJob, TokenListener};
+use crate::engine::{
+    Candidate, Choice, Engine, EngineError, GeneratedTokens, GenerationJob, KnownLogits, TokenListener,
+};
 use crate::profile::{PromptProfile, PromptStrategy};
 use crate::sampler::Sampler;
 use crate::template::{Prompt, ThinkBlock};
@@ -251,6 +253,7 @@ impl<'a> ReplyWriter<'a> {
             eos_bias,
             stop_tokens: Vec::new(),
             banned_tokens: Vec::new(),
+            banned_first_tokens: Vec::new(),
             is_json: false,
         }
     }
@@ -299,13 +302,27 @@ impl<'a> ReplyWriter<'a> {
         Ok(written)
     }
 
-    /// Returns the most probable of `candidates` after the prompt.
+    /// Returns the most probable of `candidates` after the prompt; see
+    /// [`Engine::choose_candidate`].
     pub(crate) fn choose_candidate(
         &mut self,
         candidates: &[Candidate],
+        known: &mut KnownLogits,
     ) -> Result<Option<Choice>, EngineError> {
         let event_sender = self.event_sender;
-        self.engine.choose_candidate(&self.prompt, candidates, &mut |_| event_sender.continue_or_cancel())
+        let listener = &mut |_: &[u8]| event_sender.continue_or_cancel();
+        self.engine.choose_candidate(&self.prompt, candidates, known, listener)
+    }
+
+    /// Returns the log-probability of each of `candidates` after `prompt`, another prompt than the
+    /// one of the reply.
+    pub(crate) fn log_probabilities(
+        &mut self,
+        prompt: &[u32],
+        candidates: &[Vec<u32>],
+    ) -> Result<Vec<f32>, EngineError> {
+        let event_sender = self.event_sender;
+        self.engine.log_probabilities(prompt, candidates, &mut |_| event_sender.continue_or_cancel())
     }
 
     /// Creates a sampler with the settings of the request. `attempt` is the number of previous

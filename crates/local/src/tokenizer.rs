@@ -184,6 +184,17 @@ impl Tokenizer {
         &self.tokens_with_quoted_space
     }
 
+    /// Returns the tokens that may begin `text` or a text that begins like it, with or without a
+    /// space before it: for `ok: true`, these are `o`, `ok`, ` o`, ` ok`, `ok:` and others.
+    pub(crate) fn beginnings_of(&self, text: &str) -> Vec<u32> {
+        let tokens = 0..self.vocabulary.tok_trie().vocab_size() as u32;
+        let is_beginning = |token: &u32| {
+            let bytes = self.bytes(*token).trim_ascii_start();
+            !bytes.is_empty() && text.as_bytes().starts_with(bytes)
+        };
+        tokens.filter(is_beginning).collect()
+    }
+
     /// Returns the tokens that are neither special tokens nor end-of-turn tokens and have no bytes,
     /// such as unused token ids.
     pub(crate) fn empty_tokens(&self) -> &[u32] {

@@ -88,7 +88,7 @@ impl Engine {
         self.network.truncate_cache(length);
     }
 
-    fn truncate_cache(&mut self, length: usize) {
+    pub(super) fn truncate_cache(&mut self, length: usize) {
         self.cached_tokens.truncate(length);
         self.network.truncate_cache(length);
     }

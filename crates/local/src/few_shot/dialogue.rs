@@ -25,6 +25,8 @@ use haft_core::{
     model::ChatRequest,
 };
 
+use serde_json::Value;
+
 use super::signature::signature;
 use crate::template::{Role, Turn};
 
@@ -129,7 +131,21 @@ fn indent_forged_lines(text: &str) -> String {
 /// Renders a tool result, labeled with `need`, the need for its call. If the label were the tool
 /// name, the model would repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
-    format!("Result for \"{}\": {}", indent_forged_lines(need), indent_forged_lines(result))
+    let result = readable(result).unwrap_or_else(|| result.to_owned());
+    format!("Result for \"{}\": {}", indent_forged_lines(need), indent_forged_lines(&result))
+}
+
+/// Returns a flat JSON object without punctuation: `temperature: 21, sky: clear`. A small model
+/// repeats JSON as its answer. Returns `None` if `result` is no flat object.
+pub(super) fn readable(result: &str) -> Option<String> {
+    let Ok(Value::Object(members)) = serde_json::from_str(result) else { return None };
+    let is_nested = |value: &Value| value.is_object() || value.is_array();
+    if members.is_empty() || members.values().any(is_nested) {
+        return None;
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let parts: Vec<_> = members.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect();
+    Some(parts.join(", "))
 }
 
 /// Renders `reply` in the format of the demonstration, regardless of the model that generated it.

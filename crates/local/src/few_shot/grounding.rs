@@ -15,11 +15,23 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_code, is_identifier, is_path};
-use self::words::KnownWords;
+pub(super) use self::parameter_names::spaced_words;
+use self::parameter_names::{is_code, is_identifier, is_path, is_ticker};
+pub(super) use self::words::KnownWords;
+use super::values::parse_date;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.
 const MAX_CODE_LENGTH: usize = 3;
+/// The maximum length of the symbol of a stock, such as `MSFT`.
+const MAX_TICKER_LENGTH: usize = 5;
+
+/// The minimum length of a word that distinguishes a boolean parameter.
+const MIN_FLAG_WORD_LENGTH: usize = 4;
+/// Words that many boolean parameters have.
+const FLAG_WORDS: [&str; 12] = [
+    "also", "enable", "false", "include", "only", "return", "set", "should", "show", "true", "whether",
+    "with",
+];
 
 /// The maximum number of references and alternatives that lead to an enumeration.
 const MAX_REFERENCES: usize = 4;
@@ -115,21 +127,37 @@ impl KnownFacts {
         let mut known = arguments.as_object()?.clone();
         for property in schema.properties().filter(|property| !property.is_required) {
             let Some(value) = known.get_mut(property.name) else { continue };
+            let is_unknown_flag = value.is_boolean() && !self.mentions_flag(&call.name, &property);
             match self.known_part(Parameter::new(schema, &property), value) {
-                Some(part) => *value = part,
-                None => {
+                Some(part) if !is_unknown_flag => *value = part,
+                _ => {
                     known.remove(property.name);
                 }
             }
         }
         self.remove_copies(&mut known, schema);
+        remove_copied_return_date(&mut known);
         let known = Value::Object(known);
         (known != *arguments && schema.is_valid(&known))
             .then(|| ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&known)))
     }
 
-    /// Removes all but one of the optional arguments with the same text or number, if the
-    /// conversation contains it once: "the first 5 lines" gives one of `head` and `tail`. The
+    /// Returns `true` if the conversation contains a word of the name or the description of
+    /// `property`, an optional boolean. The words of the name of the tool do not count.
+    fn mentions_flag(&self, tool: &str, property: &Property<'_>) -> bool {
+        let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let text = format!("{} {description}", spaced_words(property.name)).to_lowercase();
+        let tool = spaced_words(tool).to_lowercase();
+        let words = text.split(|letter: char| !letter.is_alphanumeric());
+        let mut distinctive = words.filter(|word| {
+            word.len() >= MIN_FLAG_WORD_LENGTH && !FLAG_WORDS.contains(word) && !tool.contains(word)
+        });
+        distinctive.any(|word| self.words.share(word) > 0.0)
+    }
+
+    /// Removes all but one of the optional arguments with the same date, or with the same text or
+    /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
+    /// `tail`. The
     /// argument whose name and description have the most words of the conversation is kept.
     fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
         let optional: Vec<_> = schema.properties().filter(|property| !property.is_required).collect();
@@ -138,7 +166,8 @@ impl KnownFacts {
                 let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
                     continue;
                 };
-                if value == copy && self.words.occurs_once(value) {
+                let is_date = value.as_str().is_some_and(|text| parse_date(text).is_some());
+                if value == copy && (is_date || self.words.occurs_once(value)) {
                     let worse = if self.relevance(one) < self.relevance(other) { one } else { other };
                     arguments.remove(worse.name);
                 }
@@ -170,7 +199,7 @@ impl KnownFacts {
     /// model may choose it freely.
     fn contains(&self, parameter: Parameter<'_>, value: &Value, strictness: Strictness) -> bool {
         let Parameter { root, name, schema } = parameter;
-        let is_enumeration = is_enumeration(root, schema, MAX_REFERENCES);
+        let is_enumeration = !enumeration(root, schema).is_empty();
         if is_enumeration && strictness == Strictness::Required {
             return true;
         }
@@ -230,7 +259,8 @@ impl KnownFacts {
         }
         // Users write the name instead of a code: `Spanish` instead of `es`.
         let may_be_code = strictness == Strictness::Required || is_code(name);
-        if may_be_code && text.len() <= MAX_CODE_LENGTH && text.chars().all(char::is_alphabetic) {
+        let max_length = if is_ticker(name) { MAX_TICKER_LENGTH } else { MAX_CODE_LENGTH };
+        if may_be_code && text.len() <= max_length && text.chars().all(char::is_alphabetic) {
             return true;
         }
         match strictness {
@@ -249,21 +279,40 @@ impl KnownFacts {
     }
 }
 
-/// Returns `true` if `schema`, a part of `root`, permits a list of values only. Follows at most
-/// `references` references and alternatives.
-fn is_enumeration(root: &Value, schema: &Value, references: usize) -> bool {
-    let Some(references) = references.checked_sub(1) else { return false };
-    if schema.get("enum").is_some() || schema.get("const").is_some() {
-        return true;
-    }
+/// Removes the date of a return that is the date of another argument: a one-way trip has none.
+fn remove_copied_return_date(arguments: &mut Map<String, Value>) {
+    let is_copy = |name: &str, value: &Value| {
+        name.starts_with("return")
+            && value.as_str().is_some_and(|text| parse_date(text).is_some())
+            && arguments.iter().any(|(other, copy)| other != name && copy == value)
+    };
+    let copied = arguments.iter().find(|(name, value)| is_copy(name, value)).map(|(name, _)| name.clone());
+    copied.and_then(|name| arguments.remove(&name));
+}
+
+/// Returns the values of the enumeration `schema`, a part of `root`. Returns no values if `schema`
+/// is no enumeration.
+pub(super) fn enumeration<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
+    let mut values = Vec::new();
+    add_enumeration(root, schema, MAX_REFERENCES, &mut values);
+    values
+}
+
+/// Adds the values of the enumeration `schema` to `values`. Follows at most `references` references
+/// and alternatives.
+fn add_enumeration<'a>(root: &'a Value, schema: &'a Value, references: usize, values: &mut Vec<&'a Value>) {
+    let Some(references) = references.checked_sub(1) else { return };
+    values.extend(schema.get("enum").and_then(Value::as_array).into_iter().flatten());
+    values.extend(schema.get("const"));
     if let Some(target) =
         schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'))
     {
-        return root.pointer(target).is_some_and(|target| is_enumeration(root, target, references));
+        root.pointer(target).into_iter().for_each(|target| add_enumeration(root, target, references, values));
     }
-    let alternatives =
-        ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(keyword)?.as_array());
-    alternatives.flatten().any(|alternative| is_enumeration(root, alternative, references))
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        let alternatives = schema.get(keyword).and_then(Value::as_array);
+        alternatives.into_iter().flatten().for_each(|part| add_enumeration(root, part, references, values));
+    }
 }
 
 /// Adds the values in `result` whose key is `id`, `number` or `name` to `ids`.

@@ -43,11 +43,11 @@ pub(super) enum Plan {
     End,
 }
 
-/// Creates the grammar for the model's [`Plan`] at `stage`. `need_rules` contains the rules that
-/// define the terminal `NEED`.
+/// Creates the grammar for the model's [`Plan`] at `stage`. If `must_call` is `true`, the plan is a
+/// need. `need_rules` contains the rules that define the terminal `NEED`.
 pub(super) fn plan_grammar(stage: Stage, must_call: bool, need_rules: &str) -> TopLevelGrammar {
     let start = match (stage, must_call) {
-        (Stage::Call, _) => "need?".to_owned(),
+        (Stage::Call, false) => "need?".to_owned(),
         (Stage::AfterResults, false) => format!("\"{}\" | need", ANSWER.trim_end()),
         _ => "need".to_owned(),
     };

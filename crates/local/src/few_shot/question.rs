@@ -13,18 +13,27 @@ pub(super) struct OpenQuestion {
     text: String,
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
+    /// `true` if the text begins with a part that needs another call: the next item of a list, or
+    /// the next part of a need that was split.
+    has_open_part: bool,
 }
 
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
 /// the grammar that permits only quotations from it would be too large.
 const MAX_QUESTION_BYTES: usize = 2000;
+/// The maximum length of a question in bytes that is a need as a whole.
+const MAX_SINGLE_NEED_BYTES: usize = 120;
 /// Punctuation that may follow a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
         // A need is stated on a single line, with single spaces between words.
-        Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), is_continued: false }
+        Self {
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            is_continued: false,
+            has_open_part: false,
+        }
     }
 
     /// Returns `true` if a word of the question is left for further calls.
@@ -41,12 +50,25 @@ impl OpenQuestion {
     /// before this item is kept.
     pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
         self.is_continued = true;
+        self.has_open_part = false;
         let Some(start) = self.text.find(part) else { return };
         let end = start + part.len();
-        let rest = end_of_first_item(part, values).map_or(end, |length| start + length);
+        let first_item = end_of_first_item(part, values);
+        let rest = first_item.map_or(end, |length| start + length);
         let before =
             start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
         self.text = format!("{before}{}", self.text.get(rest..).unwrap_or_default());
+        self.has_open_part = self.is_open() && (first_item.is_some() || !before.is_empty());
+    }
+
+    /// Records that the open text needs another call.
+    pub(super) fn require_call(&mut self) {
+        self.has_open_part = self.is_open();
+    }
+
+    /// Returns `true` if the open text needs another call.
+    pub(super) fn requires_call(&self) -> bool {
+        self.has_open_part
     }
 
     /// Returns `need`, a quotation from the question, with the words before it in its sentence. A
@@ -56,6 +78,27 @@ impl OpenQuestion {
         let sentence = [". ", "! ", "? "].iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
         let before = before.get(sentence.max().unwrap_or(0)..).unwrap_or_default();
         format!("{}{need}", before.trim_start())
+    }
+
+    /// Returns the whole question as a need, if it is a single sentence without a list or a
+    /// conjunction.
+    pub(super) fn as_single_need(&self) -> Option<String> {
+        let need = self.text.trim_end_matches(PUNCTUATION);
+        let has_parts = SEPARATORS.iter().chain(&PART_SEPARATORS).any(|separator| need.contains(separator));
+        (need.contains(' ') && need.len() <= MAX_SINGLE_NEED_BYTES && !has_parts).then(|| need.to_owned())
+    }
+
+    /// Returns the parts of the open text that may have needs of their own: its sentences, and the
+    /// parts of a sentence between conjunctions. A part has at least two words. Returns no parts if
+    /// there is only one.
+    pub(super) fn parts(&self) -> Vec<String> {
+        let mut parts = vec![self.text.as_str()];
+        for separator in PART_SEPARATORS {
+            parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
+        }
+        let trimmed = parts.into_iter().map(|part| part.trim_matches(PUNCTUATION).trim());
+        let long: Vec<_> = trimmed.filter(|part| part.contains(' ')).map(str::to_owned).collect();
+        if long.len() > 1 { long } else { Vec::new() }
     }
 
     /// Returns the grammar rules that define the terminal `NEED` as two or more consecutive words
@@ -99,8 +142,11 @@ impl OpenQuestion {
 /// arguments.
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";
 
+/// The texts between the parts of a question.
+const PART_SEPARATORS: [&str; 8] = [". ", "? ", "! ", "; ", ", and ", " and ", ", then ", ", but "];
+
 /// The texts between the items of a list.
-const SEPARATORS: [&str; 6] = [", ", " and ", " or ", " & ", " und ", " y "];
+const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
 
 /// Returns the length of the beginning of `part` that ends with the last of `values`, if an item of
 /// a list follows it.

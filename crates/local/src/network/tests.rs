@@ -31,6 +31,10 @@ fn batched_prompt_equals_single_tokens_in_each_family() {
         network.truncate_cache(0);
         let single = prompt().iter().map(|token| network.forward(&[*token]).unwrap()).last().unwrap();
         assert_close(&single, &batched, family);
+        network.truncate_cache(140);
+        let all = network.forward_all(&prompt()[140..]).unwrap();
+        assert_eq!(all.len(), 10);
+        assert_close(&all[9], &batched, family);
         network.truncate_cache(70);
         let continued = network.forward(&prompt()[70..]).unwrap();
         assert_close(&continued, &batched, family);

@@ -16,12 +16,20 @@ pub(crate) fn encode_with_other_question(
     profile: &PromptProfile,
     request: &ChatRequest,
 ) -> Option<Vec<u32>> {
-    let is_instruction = |message: &Message| matches!(message.body(), MessageBody::System { .. });
-    let instructions = request.messages.iter().take_while(|message| is_instruction(message));
     let first = request.messages.iter().find(|message| !is_instruction(message))?.text();
     // A question with another first letter has another first token.
     let other = if first.trim_start().starts_with('a') { "b" } else { "a" };
-    let messages = instructions.map(|message| message.as_ref().clone()).chain([Message::user(other)]);
-    let other = ChatRequest { messages: messages.collect(), ..request.clone() };
-    encode_prompt(engine, profile, &other).ok()
+    encode_prompt(engine, profile, &with_question(request, other)).ok()
+}
+
+/// Returns a request with the instructions and tools of `request`, and with `question` as its only
+/// other message.
+pub(crate) fn with_question(request: &ChatRequest, question: &str) -> ChatRequest {
+    let instructions = request.messages.iter().take_while(|message| is_instruction(message));
+    let messages = instructions.map(|message| message.as_ref().clone()).chain([Message::user(question)]);
+    ChatRequest { messages: messages.collect(), ..request.clone() }
+}
+
+fn is_instruction(message: &Message) -> bool {
+    matches!(message.body(), MessageBody::System { .. })
 }

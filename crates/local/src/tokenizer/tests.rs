@@ -38,3 +38,12 @@ fn begin_token_is_inserted_once() {
         assert_eq!(tokens[0], BEGIN, "{markup}");
     }
 }
+
+#[test]
+fn beginnings_of_a_text_may_follow_a_space() {
+    let tokenizer = read("mistral3");
+    let tokens = tokenizer.beginnings_of("the man");
+    let texts: Vec<_> = tokens.iter().map(|token| String::from_utf8_lossy(tokenizer.bytes(*token))).collect();
+    assert!(texts.iter().all(|text| "the man".starts_with(text.trim_start())), "{texts:?}");
+    assert!(texts.contains(&" the".into()) && texts.contains(&"t".into()), "{texts:?}");
+}

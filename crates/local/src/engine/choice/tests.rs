@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 
-use super::{Candidate, best_candidate};
+use super::{Candidate, KnownLogits, best_candidate};
 
 /// The vocabulary of the tests: `get` (0), `_capital` (1), `_time` (2), `none` (3), `(` (4).
 const TOKENS: usize = 5;
@@ -20,7 +20,7 @@ fn candidate(tokens: &[u32], bias: f32) -> Candidate {
 }
 
 fn best(candidates: &[Candidate]) -> Option<usize> {
-    let Ok(index) = best_candidate(candidates, logits_after);
+    let Ok(index) = best_candidate(candidates, &mut KnownLogits::new(), logits_after);
     index.map(|choice| choice.index)
 }
 
@@ -41,4 +41,22 @@ fn bias_is_added_to_the_text() {
 fn improbable_candidate_is_better_than_none() {
     assert_eq!(best(&[candidate(&[2, 2], 0.0)]), Some(0));
     assert_eq!(best(&[]), None);
+}
+
+#[test]
+fn later_searches_reuse_logits() {
+    let mut known = KnownLogits::new();
+    let evaluated = std::cell::Cell::new(0);
+    let mut search = |candidates: &[Candidate]| {
+        let found = best_candidate(candidates, &mut known, |beginning| {
+            evaluated.set(evaluated.get() + 1);
+            logits_after(beginning)
+        });
+        let Ok(choice) = found;
+        (choice.unwrap().index, evaluated.get())
+    };
+    let candidates = [candidate(&[0, 2, 4], 0.0), candidate(&[3], 0.0)];
+    assert_eq!(search(&candidates), (1, 2));
+    assert_eq!(search(&candidates), (1, 2));
+    assert_eq!(search(&[candidate(&[0, 2, 4], 9.0)]), (0, 3));
 }

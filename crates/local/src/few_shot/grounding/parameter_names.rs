@@ -46,6 +46,22 @@ pub(super) fn is_code(name: &str) -> bool {
     ["airport", "currency", "iata", "lang", "locale", "unit"].iter().any(|part| name.contains(part))
 }
 
+/// Returns `true` if `name` is the name of a parameter for the symbol of a stock.
+pub(super) fn is_ticker(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["symbol", "ticker"].iter().any(|part| name.trim_end_matches('s').ends_with(part))
+}
+
+/// Separates the words of a name by spaces: `heightCm` and `height_cm` are `height cm`.
+pub(in crate::few_shot) fn spaced_words(name: &str) -> String {
+    let letters = name.chars().flat_map(|letter| match letter {
+        '_' | '-' => vec![' '],
+        _ if letter.is_uppercase() => vec![' ', letter],
+        _ => vec![letter],
+    });
+    letters.collect::<String>().to_lowercase()
+}
+
 /// Returns `true` if `name` is the name of a parameter for a text that the model composes.
 pub(super) fn is_composed(name: &str) -> bool {
     let name = name.to_lowercase();

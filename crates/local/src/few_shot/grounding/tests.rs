@@ -18,6 +18,7 @@ fn schema() -> Schema {
             "limit": {"type": "integer", "default": 10},
             "mode": {"enum": ["bicycling", "driving"]},
             "silent": {"type": "boolean"},
+            "tool_flag": {"type": "boolean", "description": "Whether the event is public."},
             "head": {"type": "integer", "description": "The first lines."},
             "time_zone": {"type": "string", "description": "An IANA name, such as America/Lima."},
             "tail": {"type": "integer", "description": "The last lines."},
@@ -133,7 +134,10 @@ fn an_invented_optional_argument_is_removed() {
         ("How do I cycle there?", json!({"mode": "bicycling"}), json!({"mode": "bicycling"})),
         ("How do I get there by car?", json!({"mode": "driving"}), json!({"mode": "driving"})),
         ("How do I get there?", json!({"mode": "driving"}), json!({})),
-        ("Oslo", json!({"silent": true}), json!({"silent": true})),
+        ("Oslo", json!({"silent": true}), json!({})),
+        ("Oslo, silently", json!({"silent": true}), json!({"silent": true})),
+        ("shown to all", json!({"tool_flag": true}), json!({})),
+        ("a public event", json!({"tool_flag": true}), json!({"tool_flag": true})),
         ("the time in Munich", json!({"time_zone": "Europe/Berlin"}), json!({"time_zone": "Europe/Berlin"})),
         ("the time in Munich", json!({"time_zone": "America/Lima"}), json!({})),
         ("the time here", json!({"time_zone": "Europe/Berlin"}), json!({})),
@@ -161,6 +165,18 @@ fn the_model_may_choose_some_required_arguments() {
     let call = call(json!({"unit": "f", "content": "Red flakes on iron", "max_results": 20}));
     let facts = KnownFacts::from_text("Write a haiku");
     assert_eq!(facts.first_invented(&call, &Schema::new(schema).unwrap()), None);
+}
+
+#[test]
+fn the_symbol_of_a_stock_may_replace_its_name() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"symbol": {"type": "string"}, "owner": {"type": "string"}},
+        "required": ["symbol", "owner"],
+    });
+    let call = call(json!({"symbol": "MSFT", "owner": "ABCD"}));
+    let facts = KnownFacts::from_text("the price of Microsoft");
+    assert_eq!(facts.first_invented(&call, &Schema::new(schema).unwrap()).unwrap(), "owner");
 }
 
 #[test]

@@ -38,12 +38,16 @@ const EMPTY_WORDS: [&str; 30] = [
     "your",
 ];
 /// Frequent values of enumerations, with the words that users write for them.
-const SYNONYMS: [(&str, &[&str]); 8] = [
+const SYNONYMS: [(&str, &[&str]); 12] = [
+    ("bicycling", &["bicycle", "bike", "cycle"]),
     ("celsius", &["°c", "centigrade"]),
+    ("cycling", &["bicycle", "bike", "cycle"]),
     ("driving", &["car", "drive"]),
     ("fahrenheit", &["°f"]),
+    ("female", &["girl", "she", "woman"]),
     ("high", &["important", "urgent"]),
     ("imperial", &["°f", "fahrenheit", "miles"]),
+    ("male", &["boy", "he", "man"]),
     ("metric", &["°c", "celsius"]),
     ("transit", &["bus", "train", "public transport"]),
     ("walking", &["on foot", "walk"]),
@@ -66,7 +70,7 @@ const FILE_WORDS: [&str; 12] = [
 /// The minimum length of the common beginning of two forms of a word, such as `week` and `weekly`.
 const MIN_STEM_LENGTH: usize = 4;
 
-pub(super) struct KnownWords {
+pub(in crate::few_shot) struct KnownWords {
     /// The conversation in lower case.
     text: String,
     /// The letters and digits of `text`, without whitespace and punctuation.
@@ -77,7 +81,7 @@ pub(super) struct KnownWords {
 }
 
 impl KnownWords {
-    pub(super) fn new(text: &str) -> Self {
+    pub(in crate::few_shot) fn new(text: &str) -> Self {
         let has_name = has_name(text);
         let text = text.to_lowercase();
         let words: HashSet<_> = split_words(&text).map(str::to_owned).collect();
@@ -155,6 +159,12 @@ impl KnownWords {
         numbers.all(|number| self.words.contains(number))
     }
 
+    /// Returns `true` if the conversation contains at least half of the words of `name`, the
+    /// lower-case value of an enumeration.
+    pub(in crate::few_shot) fn mentions(&self, name: &str) -> bool {
+        split_words(name).next().is_some() && self.share(&name.replace('_', " ")) >= 0.5
+    }
+
     /// Returns the share of the words of the lower-case `text` that the conversation contains, from
     /// 0 to 1. A text without words has the share 1.
     pub(super) fn share(&self, text: &str) -> f64 {
@@ -167,10 +177,18 @@ impl KnownWords {
         known as f64 / all as f64
     }
 
+    /// Returns `true` if the conversation has `synonym`: a word, or a text of several words.
+    fn has_synonym(&self, synonym: &str) -> bool {
+        match synonym.chars().all(char::is_alphabetic) {
+            true => self.words.contains(synonym),
+            false => self.text.contains(synonym),
+        }
+    }
+
     fn knows(&self, word: &str) -> bool {
         let synonyms = SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, synonyms)| *synonyms);
         self.words.contains(word)
-            || synonyms.is_some_and(|synonyms| synonyms.iter().any(|synonym| self.text.contains(synonym)))
+            || synonyms.is_some_and(|synonyms| synonyms.iter().any(|synonym| self.has_synonym(synonym)))
             || (word.len() >= MIN_STEM_LENGTH && self.stems.iter().any(|stem| word.contains(stem.as_str())))
             // Languages without spaces between words have long words in the conversation.
             || (!word.is_ascii() && self.text.contains(word))

@@ -19,6 +19,46 @@ fn the_rest_of_a_list_stays_open() {
 }
 
 #[test]
+fn an_open_item_requires_a_call() {
+    let requires_call = |text: &str, values: &[&str]| {
+        let mut question = OpenQuestion::new(text);
+        let values: Vec<_> = values.iter().map(|value| (*value).to_owned()).collect();
+        question.advance_past(text, &values);
+        question.requires_call()
+    };
+    assert!(requires_call("Rain in Hanoi, Lahore and Quito", &["hanoi"]));
+    assert!(requires_call("Is tofu or tempeh better", &["tempeh"]));
+    assert!(!requires_call("Rain in Hanoi and Lahore", &["lahore", "hanoi"]));
+    assert!(!requires_call("Rain in Hanoi", &["hanoi"]));
+    let mut question = OpenQuestion::new("Lock the door and heat the hall");
+    question.advance_past("Lock the door", &[]);
+    assert!(!question.requires_call());
+    question.require_call();
+    assert!(question.requires_call());
+}
+
+#[test]
+fn a_question_has_parts() {
+    let parts = |text: &str| OpenQuestion::new(text).parts();
+    assert_eq!(parts("Skip it and turn it up to 60"), ["Skip it", "turn it up to 60"]);
+    assert_eq!(parts("I am cold. Heat the hall, please!"), ["I am cold", "Heat the hall, please"]);
+    assert_eq!(parts("Rain in Hanoi and Lahore?"), [""; 0]);
+}
+
+#[test]
+fn a_single_sentence_is_a_need() {
+    let need = |text: &str| OpenQuestion::new(text).as_single_need();
+    assert_eq!(need("What time is it in Tokyo?").as_deref(), Some("What time is it in Tokyo"));
+    assert_eq!(need("And in  Madrid?").as_deref(), Some("And in Madrid"));
+    let others =
+        ["Hello!", "Rain in Hanoi and Lahore?", "I am cold. Heat the hall.", "Hi, heat the hall", ""];
+    for text in others {
+        assert_eq!(need(text), None, "{text}");
+    }
+    assert_eq!(need(&"a long question ".repeat(20)), None);
+}
+
+#[test]
 fn a_need_begins_with_its_sentence() {
     let question = OpenQuestion::new("Hello there. Which album is the second one on?");
     assert_eq!(question.with_sentence_start("the second one"), "Which album is the second one");

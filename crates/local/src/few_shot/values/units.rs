@@ -1,0 +1,59 @@
+//! Units of measurement.
+
+/// The quantity that a unit measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::few_shot) enum Dimension {
+    Length,
+    Mass,
+    Time,
+    Volume,
+}
+
+/// A unit of measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::few_shot) struct Unit {
+    pub(in crate::few_shot) dimension: Dimension,
+    /// The size of the unit in metres, grams, seconds or litres.
+    pub(in crate::few_shot) factor: f64,
+}
+
+impl Unit {
+    /// Returns the unit with the lower-case name `name`: a singular, a plural or a symbol.
+    pub(in crate::few_shot) fn from_name(name: &str) -> Option<Self> {
+        let (_, dimension, factor) = UNITS.iter().find(|(names, ..)| names.contains(&name))?;
+        Some(Self { dimension: *dimension, factor: *factor })
+    }
+}
+
+/// The names of each unit, its dimension and its size.
+const UNITS: [(&[&str], Dimension, f64); 26] = {
+    use Dimension::{Length, Mass, Time, Volume};
+    [
+        (&["ms", "millisecond", "milliseconds", "millis"], Time, 0.001),
+        (&["s", "sec", "secs", "second", "seconds"], Time, 1.0),
+        (&["min", "mins", "minute", "minutes"], Time, 60.0),
+        (&["h", "hr", "hrs", "hour", "hours"], Time, 3_600.0),
+        (&["day", "days"], Time, 86_400.0),
+        (&["week", "weeks"], Time, 604_800.0),
+        (&["fortnight", "fortnights"], Time, 1_209_600.0),
+        (&["mm", "millimetre", "millimetres", "millimeter", "millimeters"], Length, 0.001),
+        (&["cm", "centimetre", "centimetres", "centimeter", "centimeters"], Length, 0.01),
+        (&["m", "metre", "metres", "meter", "meters"], Length, 1.0),
+        (&["km", "kilometre", "kilometres", "kilometer", "kilometers"], Length, 1_000.0),
+        (&["inch", "inches"], Length, 0.0254),
+        (&["ft", "foot", "feet"], Length, 0.3048),
+        (&["yd", "yard", "yards"], Length, 0.9144),
+        (&["mi", "mile", "miles"], Length, 1_609.344),
+        (&["mg", "milligram", "milligrams"], Mass, 0.001),
+        (&["g", "gram", "grams", "gramme", "grammes"], Mass, 1.0),
+        (&["kg", "kgs", "kilo", "kilos", "kilogram", "kilograms"], Mass, 1_000.0),
+        (&["oz", "ounce", "ounces"], Mass, 28.349_523_125),
+        (&["lb", "lbs", "pound", "pounds"], Mass, 453.592_37),
+        (&["stone"], Mass, 6_350.293_18),
+        (&["tonne", "tonnes"], Mass, 1_000_000.0),
+        (&["ml", "millilitre", "millilitres", "milliliter", "milliliters"], Volume, 0.001),
+        (&["cl", "centilitre", "centilitres", "centiliter", "centiliters"], Volume, 0.01),
+        (&["dl", "decilitre", "decilitres", "deciliter", "deciliters"], Volume, 0.1),
+        (&["l", "litre", "litres", "liter", "liters"], Volume, 1.0),
+    ]
+};
