@@ -8,6 +8,7 @@
 mod correction;
 mod demonstration;
 mod dialogue;
+mod follow_up;
 mod grounding;
 mod mention;
 mod next_step;
@@ -32,7 +33,8 @@ use tracing::debug;
 use self::correction::{ArgumentCorrector, Correction};
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL, readable};
-use self::grounding::KnownFacts;
+use self::follow_up::{continued_call, with_earlier_arguments};
+use self::grounding::{KnownFacts, spaced_json};
 use self::mention::mentions_all;
 use self::next_step::{NextStep, Plan, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
@@ -58,6 +60,8 @@ const NEUTRAL_NEED: &str = "help me with something";
 /// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
 /// one of them fits.
 const CHOICE_WORD_WEIGHT: f32 = 1.5;
+/// The beginning of an answer that asks for a missing argument.
+const QUESTION_BEGINNING: &str = " Please tell me the";
 /// A bias larger than any logit. Subtracting it from the logits of the end-of-sequence tokens keeps
 /// the model from ending the reply with the next token.
 const PREVENT_END_BIAS: f32 = 1e6;
@@ -85,7 +89,10 @@ pub(crate) fn respond(
         tool_words,
         results: dialogue.results,
         deferred_need,
+        lacks_argument: false,
+        asks: false,
         is_need_split: false,
+        uses_priors: false,
         priors: None,
     };
     reply.write_reply(stage, question)
@@ -114,6 +121,19 @@ fn texts_of(call: &ToolCall) -> Vec<String> {
     items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
 }
 
+/// Returns `earlier` with `item` instead of its only argument. Returns `None` if it has several
+/// arguments, or if `schema` does not permit `item`.
+fn with_item(earlier: &ToolCall, item: &str, schema: &Schema) -> Option<ToolCall> {
+    let arguments = earlier.arguments.value_or_string();
+    let members = arguments.as_object()?;
+    let (name, None) = (members.keys().next()?, members.keys().nth(1)) else { return None };
+    let number = item.parse::<serde_json::Number>().ok().map(Value::Number);
+    let values = [number, Some(Value::from(item))].into_iter().flatten();
+    let mut candidates = values.map(|value| serde_json::json!({ name: value }));
+    let valid = candidates.find(|candidate| schema.is_valid(candidate))?;
+    Some(ToolCall::new(call_id(), earlier.name.clone(), spaced_json(&valid)))
+}
+
 fn render_prompt(
     engine: &Engine,
     profile: &ExampleProfile,
@@ -139,8 +159,15 @@ struct ExampleReply<'a> {
     /// The need whose call waits for results: at first the results in the request, and then the
     /// results of the calls in this reply.
     deferred_need: Option<String>,
+    /// `true` if a call was discarded, because the conversation has no value for an argument.
+    lacks_argument: bool,
+    /// `true` if the answer is a question for the missing argument.
+    asks: bool,
     /// `true` if the last need was split, so that the rest of it needs another call.
     is_need_split: bool,
+    /// `true` for the first call of a reply to a question. The earlier calls change the probabilities
+    /// for later calls.
+    uses_priors: bool,
     /// See [`priors`](Self::priors).
     priors: Option<Arc<HashMap<String, f32>>>,
 }
@@ -168,10 +195,16 @@ impl ExampleReply<'_> {
             if stage == Stage::Call && !question.is_open() {
                 break;
             }
+            self.uses_priors = stage == Stage::AfterQuestion;
             let waiting = if stage == Stage::AfterResults { self.deferred_need.take() } else { None };
-            let mut decision = match waiting {
-                Some(need) => self.write_call(need)?,
-                None => self.decide(stage, &question)?,
+            let item = question.next_item().zip(tool_calls.last());
+            let follow_up =
+                if stage == Stage::AfterQuestion { self.write_follow_up(&question)? } else { None };
+            let mut decision = match (waiting, item, follow_up) {
+                (Some(need), ..) => self.write_call(need)?,
+                (None, Some((item, earlier)), _) => self.write_call_for_item(item, earlier)?,
+                (None, None, Some(step)) => Some(step),
+                (None, None, None) => self.decide(stage, &question)?,
             };
             if stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
                 decision = self.write_call_for_part(&question)?.or(decision);
@@ -185,6 +218,7 @@ impl ExampleReply<'_> {
                 NextStep::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
+                    self.asks = self.lacks_argument && question.is_english();
                     return self.write_answer(&lead.unwrap_or_default());
                 }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
@@ -251,6 +285,65 @@ impl ExampleReply<'_> {
                 return self.write_call(part.unwrap_or(need));
             }
         }))
+    }
+
+    /// Generates the call for a question that continues an earlier question; see [`follow_up`].
+    /// Returns `None` if `question` does not, or if the call is invalid or known.
+    fn write_follow_up(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+        let request = self.writer.request;
+        let text = question.text();
+        let Some(earlier) = continued_call(request, text) else { return Ok(None) };
+        let Some(tool) = request.tools.get(earlier.name.as_str()) else { return Ok(None) };
+        let schema = tool.definition().input_schema();
+        let need = text.trim_end_matches(['.', '?', '!']).to_owned();
+        let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
+        let lead = format!("{NEED_LABEL}{need}\n{TOOL}{}", earlier.name);
+        self.writer.prefill(&lead);
+        if let Some(mut call) = self.write_arguments(&need, &earlier.name, schema)? {
+            if let Some(merged) = with_earlier_arguments(&call, earlier, text, schema) {
+                self.writer.prompt.truncate(start);
+                self.writer.prefill(&format!("{lead}({})\n", &*merged.arguments));
+                call = merged;
+            }
+            let is_known = call.arguments.value_or_string() == earlier.arguments.value_or_string();
+            if !is_known && self.facts.first_invented(&call, schema).is_none() {
+                return Ok(Some(NextStep::Call { need, call }));
+            }
+        }
+        self.writer.prompt.truncate(start);
+        self.writer.tokens_left = tokens_left;
+        Ok(None)
+    }
+
+    /// Generates the call of the tool of `earlier`, the call for the item of a list before `item`.
+    /// Returns `None` if the token limit was reached.
+    fn write_call_for_item(
+        &mut self,
+        item: &str,
+        earlier: &ToolCall,
+    ) -> Result<Option<NextStep>, ModelError> {
+        let Some(tool) = self.writer.request.tools.get(&earlier.name) else {
+            return Ok(Some(NextStep::NoMoreCalls));
+        };
+        let schema = tool.definition().input_schema().clone();
+        let start = self.writer.prompt.len();
+        self.writer.prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}", earlier.name));
+        let Some(mut call) = self.write_arguments(item, &earlier.name, &schema)? else { return Ok(None) };
+        if call.arguments == earlier.arguments {
+            let Some(other) = with_item(earlier, item, &schema) else {
+                self.writer.prompt.truncate(start);
+                return Ok(Some(NextStep::NoMoreCalls));
+            };
+            self.writer.prompt.truncate(start);
+            self.writer
+                .prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}({})\n", earlier.name, &*other.arguments));
+            call = other;
+        }
+        if self.facts.first_invented(&call, &schema).is_some() {
+            self.writer.prompt.truncate(start);
+            return Ok(Some(NextStep::NoMoreCalls));
+        }
+        Ok(Some(NextStep::Call { need: item.to_owned(), call }))
     }
 
     /// Returns the first part of `need` if its parts need different tools. A small model quotes too
@@ -322,6 +415,7 @@ impl ExampleReply<'_> {
             if repeats {
                 break;
             }
+            self.lacks_argument = true;
             self.deferred_need = Some(need.clone());
             discarded.push(tool);
         }
@@ -366,7 +460,7 @@ impl ExampleReply<'_> {
         let request = self.writer.request;
         let mut tools = next_step::callable_tools(request);
         tools.retain(|tool| !discarded.contains(tool));
-        let priors = if tools.len() > 1 { self.priors()? } else { Arc::default() };
+        let priors = if self.uses_priors && tools.len() > 1 { self.priors()? } else { Arc::default() };
         let candidate = |name: &String, bias: f32| Candidate {
             tokens: self.encode_choice(&next_step::call_beginning(request, name)),
             bias,
@@ -469,6 +563,11 @@ impl ExampleReply<'_> {
             dialogue::LINE_STARTS.to_vec(),
         );
         let start = self.writer.prompt.len();
+        if self.asks {
+            // Without this beginning, a small model claims that it did what the user asked for.
+            self.writer.prefill(QUESTION_BEGINNING);
+            let _ = prose.push(QUESTION_BEGINNING.as_bytes());
+        }
         let mut eos_bias = 0.0;
         // Tool results usually belong to different parts of the question. A short answer may omit
         // some of them.

@@ -10,8 +10,9 @@ use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequ
 use jiff::civil::{Date, Time};
 use regex::Regex;
 use serde_json::{Map, Value, json};
+use tracing::debug;
 
-use super::grounding::{KnownWords, enumeration, spaced_json, spaced_words};
+use super::grounding::{KnownWords, enumeration, is_composed, spaced_json, spaced_words};
 use super::values::{DateRange, TextValues, Unit, parse_date, parse_time};
 
 /// The maximum number of values among which the model chooses.
@@ -83,6 +84,10 @@ impl ArgumentCorrector {
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
                 [] => {}
+                // The conversation has one date, and two arguments with dates: one of them is invented.
+                [only] if is_copy(schema, &property, only, &corrected) => {
+                    corrected.remove(property.name);
+                }
                 [only] => {
                     corrected.insert(property.name.to_owned(), only.clone());
                 }
@@ -90,6 +95,11 @@ impl ArgumentCorrector {
                 _ => {}
             }
         }
+        if let Some((from, to)) = swapped_units(schema, &corrected, &self.question_text) {
+            corrected.extend([from, to]);
+        }
+        add_omitted(schema, &mut corrected, &sources);
+        remove_repeated_text(&mut corrected);
         if choices.is_empty() {
             let call =
                 || ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&corrected.clone().into()));
@@ -97,10 +107,9 @@ impl ArgumentCorrector {
         }
         let mut narrowed = schema.as_value().clone();
         let properties = narrowed.get_mut("properties")?.as_object_mut()?;
-        for (name, value) in corrected.iter().filter(|(name, value)| arguments.get(*name) != Some(value)) {
-            properties.insert(name.clone(), json!({ "enum": [value] }));
-        }
-        for (name, candidates) in choices {
+        let changed = corrected.iter().filter(|(name, value)| arguments.get(*name) != Some(value));
+        let changed: Vec<_> = changed.map(|(name, value)| (name.as_str(), vec![value.clone()])).collect();
+        for (name, candidates) in changed.into_iter().chain(choices) {
             properties.insert(name.to_owned(), json!({ "enum": candidates }));
         }
         Schema::new(narrowed).ok().map(Correction::Schema)
@@ -118,6 +127,13 @@ fn text_of(message: &Message) -> Option<String> {
 
 fn is_user(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. })
+}
+
+/// Returns `true` if `value` is a date or a time for an optional argument, and another argument has it.
+fn is_copy(schema: &Schema, property: &Property<'_>, value: &Value, arguments: &Map<String, Value>) -> bool {
+    let is_text = value.is_string() && enumeration(schema.as_value(), property.schema).is_empty();
+    let mut others = arguments.iter().filter(|(name, _)| *name != property.name);
+    !property.is_required && is_text && others.any(|(_, known)| known == value)
 }
 
 /// Returns `true` if `schema` permits `arguments` with the value `candidate` for `name`.
@@ -151,6 +167,109 @@ fn candidates(schema: &Schema, property: &Property<'_>, value: &Value, sources: 
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns the units `from` and `to` of a conversion with the names of their parameters, if `from` is
+/// not the unit that follows the number in `question`: "How many ml are 3 cups?" converts from cups.
+fn swapped_units(
+    schema: &Schema,
+    arguments: &Map<String, Value>,
+    question: &str,
+) -> Option<((String, Value), (String, Value))> {
+    let find = |prefix: &str| {
+        let property = schema.properties().find(|property| property.name.starts_with(prefix))?;
+        let names = enumeration(schema.as_value(), property.schema);
+        let names: Vec<&str> = names.into_iter().filter_map(Value::as_str).collect();
+        let value = arguments.get(property.name)?.as_str()?;
+        (!names.is_empty()).then_some((property.name, names, value))
+    };
+    let (from, names, from_unit) = find("from")?;
+    let (to, _, to_unit) = find("to")?;
+    let number = arguments.values().find(|value| value.is_number())?.to_string();
+    let question = question.to_lowercase();
+    let after = question.split(&number).nth(1)?.trim_start();
+    let word = after.split(|letter: char| letter.is_whitespace() || ",.;?!".contains(letter)).next()?;
+    let unit = *names.iter().find(|name| is_same_unit(name, word))?;
+    if unit == from_unit {
+        return None;
+    }
+    let words = KnownWords::new(&question);
+    let is_other = |name: &&&str| **name != unit && words.mentions(&name.to_lowercase());
+    let other = names.iter().find(is_other).copied().unwrap_or(from_unit);
+    let target = if to_unit == unit { other } else { to_unit };
+    Some(((from.to_owned(), json!(unit)), (to.to_owned(), json!(target))))
+}
+
+/// Returns `true` if `word` is a form of `name`, a unit in an enumeration.
+fn is_same_unit(name: &str, word: &str) -> bool {
+    let name = name.to_lowercase();
+    let singular = |text: &str| text.trim_end_matches('s').to_owned();
+    !word.is_empty() && (singular(&name) == singular(word) || KnownWords::new(word).mentions(&name))
+}
+
+/// Removes the text of an argument from the end of another argument: the title `Yesterday by The
+/// Beatles` with the artist `The Beatles` becomes `Yesterday`.
+fn remove_repeated_text(arguments: &mut Map<String, Value>) {
+    const LINKS: [&str; 6] = [" at ", " by ", " for ", " from ", " in ", " on "];
+    let texts: Vec<_> = arguments.values().filter_map(Value::as_str).map(str::to_owned).collect();
+    let without = |text: &str, other: &str| {
+        let before = text.strip_suffix(other).filter(|_| !other.is_empty())?;
+        let rest = LINKS.iter().find_map(|link| before.strip_suffix(link))?;
+        (!rest.is_empty()).then(|| rest.to_owned())
+    };
+    let shortened = |text: &str| texts.iter().find_map(|other| without(text, other));
+    for (name, value) in arguments.iter_mut().filter(|(name, _)| !is_composed(name) || *name == "title") {
+        if let Some(short) = value.as_str().and_then(shortened) {
+            debug!(name, "removed the text of another argument");
+            *value = Value::String(short);
+        }
+    }
+}
+
+/// Adds optional arguments that the model omitted: a number whose unit no other argument has, and the
+/// value of an enumeration that the need contains literally.
+fn add_omitted(schema: &Schema, arguments: &mut Map<String, Value>, sources: &[Source<'_>]) {
+    let Some(need) = sources.first() else { return };
+    for property in schema.properties().filter(|property| !property.is_required) {
+        if arguments.contains_key(property.name) {
+            continue;
+        }
+        let names = enumeration(schema.as_value(), property.schema);
+        let value = match names.is_empty() {
+            true => omitted_number(&property, arguments, need),
+            false => omitted_name(&names, arguments, need),
+        };
+        if let Some(value) = value.filter(|value| is_valid(schema, arguments, property.name, value)) {
+            arguments.insert(property.name.to_owned(), value);
+        }
+    }
+}
+
+fn omitted_number(
+    property: &Property<'_>,
+    arguments: &Map<String, Value>,
+    need: &Source<'_>,
+) -> Option<Value> {
+    let unit = unit_of(property)?;
+    let mut quantities = need.values.quantities.iter().filter(|quantity| quantity.in_unit(unit).is_some());
+    let (only, None) = (quantities.next()?, quantities.next()) else { return None };
+    let converted = only.in_unit(unit)?;
+    let mut numbers = arguments.values().filter_map(Value::as_f64);
+    let is_used = numbers.any(|used| used == only.number || used == converted);
+    let kind = property.schema.get("type").and_then(Value::as_str);
+    let is_number = matches!(kind, Some("integer" | "number"));
+    (is_number && !is_used).then(|| to_json(converted))
+}
+
+fn omitted_name(names: &[&Value], arguments: &Map<String, Value>, need: &Source<'_>) -> Option<Value> {
+    let is_literal = |name: &str| {
+        let words = name.to_lowercase().replace('_', " ");
+        words.chars().count() > MIN_NAME_LENGTH && need.words.has_words(&words)
+    };
+    let mut mentioned = names.iter().filter(|name| name.as_str().is_some_and(is_literal));
+    let (only, None) = (mentioned.next()?, mentioned.next()) else { return None };
+    let is_used = arguments.values().any(|value| value == *only);
+    (!is_used).then(|| (*only).clone())
 }
 
 /// Returns the name in the question of which `text` has one letter wrong. A small model translates
@@ -328,8 +447,11 @@ impl Written<'_> {
         let must_be_clock = ["HH:MM", "24-hour", "24 hour", "24h", "hh:mm"]
             .iter()
             .any(|form| self.description.contains(form));
+        let has_seconds = !must_be_clock || self.description.contains("SS");
         let format = |time: &Time| match self.text.len() {
-            8 if self.text.matches(':').count() == 2 => json!(time.strftime("%H:%M:%S").to_string()),
+            8 if self.text.matches(':').count() == 2 && has_seconds => {
+                json!(time.strftime("%H:%M:%S").to_string())
+            }
             _ => json!(time.strftime("%H:%M").to_string()),
         };
         let times = |source: &Source<'_>| source.values.times.clone();

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-pub(super) use self::parameter_names::spaced_words;
 use self::parameter_names::{is_code, is_identifier, is_path, is_ticker};
+pub(super) use self::parameter_names::{is_composed, spaced_words};
 pub(super) use self::words::KnownWords;
 use super::values::parse_date;
 
@@ -213,7 +213,7 @@ impl KnownFacts {
             }
             Value::String(text) => {
                 let is_free = strictness == Strictness::Required
-                    && (parameter_names::is_composed(name) || schema.get("pattern").is_some());
+                    && (is_composed(name) || schema.get("pattern").is_some());
                 is_free
                     || (parameter_names::is_time_zone(name) && self.may_be_time_zone(text, schema))
                     || self.contains_text(name, text, strictness)

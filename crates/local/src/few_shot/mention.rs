@@ -1,25 +1,59 @@
 //! Detection of tool results that an answer does not mention.
 
+use serde_json::Value;
+
 /// The maximum number of words in an acknowledgement, such as `saved`. A result with a number is
 /// never an acknowledgement.
 const MAX_ACKNOWLEDGEMENT_WORDS: usize = 3;
 
+/// The keys of acknowledgements in JSON.
+const ACKNOWLEDGEMENT_KEYS: [&str; 3] = ["ok", "status", "success"];
+
 /// Returns `true` if `answer` contains at least one word of each result. Acknowledgements such as
-/// `saved` need not be mentioned.
+/// `saved` need not be mentioned. The keys of a result in JSON do not count.
 ///
 /// This check detects incomplete answers: a small model may stop after it has answered the first of
 /// two questions.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
     let answer_words: Vec<_> = words(answer).collect();
     results.iter().all(|result| {
-        let words: Vec<_> = words(result).collect();
-        let has_content = words.len() > MAX_ACKNOWLEDGEMENT_WORDS
-            || words.iter().any(|word| word.contains(char::is_numeric));
+        let content = json_content(result);
+        let words: Vec<_> = words(content.as_deref().unwrap_or(result)).collect();
+        let has_content = match content {
+            Some(_) => !words.is_empty(),
+            None => {
+                words.len() > MAX_ACKNOWLEDGEMENT_WORDS
+                    || words.iter().any(|word| word.contains(char::is_numeric))
+            }
+        };
         !has_content
             || words
                 .iter()
                 .any(|word| answer_words.iter().any(|answer_word| is_same_or_prefix(answer_word, word)))
     })
+}
+
+/// Returns the values of `result`, an object or an array in JSON, except acknowledgements such as
+/// `{"status": "saved"}`. Returns `None` if `result` is another text.
+fn json_content(result: &str) -> Option<String> {
+    let value =
+        serde_json::from_str(result).ok().filter(|value: &Value| value.is_object() || value.is_array())?;
+    let mut values = Vec::new();
+    add_values(&value, &mut values);
+    Some(values.join(" "))
+}
+
+fn add_values(value: &Value, values: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            let content = members.iter().filter(|(key, _)| !ACKNOWLEDGEMENT_KEYS.contains(&key.as_str()));
+            content.for_each(|(_, value)| add_values(value, values));
+        }
+        Value::Array(items) => items.iter().for_each(|value| add_values(value, values)),
+        Value::String(text) => values.push(text.clone()),
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => values.push(number.to_string()),
+    }
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> {

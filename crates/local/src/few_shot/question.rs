@@ -13,11 +13,31 @@ pub(super) struct OpenQuestion {
     text: String,
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
-    /// `true` if the text begins with a part that needs another call: the next item of a list, or
-    /// the next part of a need that was split.
-    has_open_part: bool,
+    open_part: OpenPart,
 }
 
+/// The part at the beginning of an open text that needs another call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OpenPart {
+    /// The model decides if another call follows.
+    Unknown,
+    /// The next item of a list.
+    Item,
+    /// The next part of a need that was split.
+    SplitNeed,
+}
+
+/// Frequent English words that are rare in other languages.
+const ENGLISH_WORDS: [&str; 12] =
+    ["and", "for", "i", "is", "it", "my", "of", "please", "the", "to", "what", "with"];
+/// The maximum number of parts of a question for which a tool is chosen.
+const MAX_PARTS: usize = 4;
+/// Words at the end of a request that are no items of a list.
+const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
+/// The maximum number of words of a list item.
+const MAX_ITEM_WORDS: usize = 3;
+/// The maximum length of a code, such as `AAPL` for Apple.
+const MAX_CODE_LENGTH: usize = 5;
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
 /// the grammar that permits only quotations from it would be too large.
 const MAX_QUESTION_BYTES: usize = 2000;
@@ -32,8 +52,20 @@ impl OpenQuestion {
         Self {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
             is_continued: false,
-            has_open_part: false,
+            open_part: OpenPart::Unknown,
         }
+    }
+
+    /// Returns the open text.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns `true` if the open text contains a frequent English word.
+    pub(super) fn is_english(&self) -> bool {
+        let text = self.text.to_lowercase();
+        let mut words = text.split(|letter: char| !letter.is_alphabetic());
+        words.any(|word| ENGLISH_WORDS.contains(&word))
     }
 
     /// Returns `true` if a word of the question is left for further calls.
@@ -50,7 +82,7 @@ impl OpenQuestion {
     /// before this item is kept.
     pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
         self.is_continued = true;
-        self.has_open_part = false;
+        let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
         let Some(start) = self.text.find(part) else { return };
         let end = start + part.len();
         let first_item = end_of_first_item(part, values);
@@ -58,17 +90,42 @@ impl OpenQuestion {
         let before =
             start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
         self.text = format!("{before}{}", self.text.get(rest..).unwrap_or_default());
-        self.has_open_part = self.is_open() && (first_item.is_some() || !before.is_empty());
+        if self.is_open() && (first_item.is_some() || !before.is_empty() || was_item) {
+            self.open_part = OpenPart::Item;
+        }
     }
 
-    /// Records that the open text needs another call.
+    /// Records that the open text needs another call, because the last need was split.
     pub(super) fn require_call(&mut self) {
-        self.has_open_part = self.is_open();
+        if self.is_open() {
+            self.open_part = OpenPart::SplitNeed;
+        }
     }
 
     /// Returns `true` if the open text needs another call.
     pub(super) fn requires_call(&self) -> bool {
-        self.has_open_part
+        self.open_part != OpenPart::Unknown
+    }
+
+    /// Returns the next item of a list whose first item has a call: `Lahore` in `, Lahore and Quito`.
+    /// An item has at most [`MAX_ITEM_WORDS`] words.
+    pub(super) fn next_item(&self) -> Option<&str> {
+        if self.open_part != OpenPart::Item {
+            return None;
+        }
+        let mut rest = self.text.as_str();
+        loop {
+            rest = rest.trim_start_matches(PUNCTUATION).trim_start_matches(['"', '\'', ' ']);
+            let first = CONJUNCTIONS.iter().find_map(|word| rest.strip_prefix(word));
+            match first {
+                Some(after) => rest = after,
+                None => break,
+            }
+        }
+        let ends = SEPARATORS.iter().filter_map(|separator| rest.find(separator));
+        let item = rest.get(..ends.min().unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
+        let is_polite = POLITE_WORDS.contains(&item.to_lowercase().as_str());
+        (!item.is_empty() && !is_polite && item.split(' ').count() <= MAX_ITEM_WORDS).then_some(item)
     }
 
     /// Returns `need`, a quotation from the question, with the words before it in its sentence. A
@@ -89,15 +146,16 @@ impl OpenQuestion {
     }
 
     /// Returns the parts of the open text that may have needs of their own: its sentences, and the
-    /// parts of a sentence between conjunctions. A part has at least two words. Returns no parts if
+    /// parts of a sentence between conjunctions and commas. A part has at least two words. Returns no parts if
     /// there is only one.
     pub(super) fn parts(&self) -> Vec<String> {
         let mut parts = vec![self.text.as_str()];
         for separator in PART_SEPARATORS {
-            parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
+            parts = parts.into_iter().flat_map(|part| split_at_clauses(part, separator)).collect();
         }
         let trimmed = parts.into_iter().map(|part| part.trim_matches(PUNCTUATION).trim());
-        let long: Vec<_> = trimmed.filter(|part| part.contains(' ')).map(str::to_owned).collect();
+        let long = trimmed.filter(|part| part.contains(' ')).take(MAX_PARTS);
+        let long: Vec<_> = long.map(str::to_owned).collect();
         if long.len() > 1 { long } else { Vec::new() }
     }
 
@@ -143,19 +201,72 @@ impl OpenQuestion {
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";
 
 /// The texts between the parts of a question.
-const PART_SEPARATORS: [&str; 8] = [". ", "? ", "! ", "; ", ", and ", " and ", ", then ", ", but "];
+const PART_SEPARATORS: [&str; 9] = [". ", "? ", "! ", "; ", ", and ", " and ", ", then ", ", but ", ", "];
+/// The first words of a phrase that is no clause.
+const PHRASE_WORDS: [&str; 29] = [
+    "a", "an", "all", "at", "between", "both", "by", "each", "for", "from", "her", "his", "in", "into",
+    "its", "me", "my", "of", "on", "our", "per", "the", "their", "them", "to", "until", "with", "without",
+    "your",
+];
+
+/// Splits `text` at each `separator` before a sentence or a clause. A clause begins with a lower-case
+/// word that is no article, preposition or pronoun: the separators in `May 22, 2026`, `Boston, MA` and
+/// `the kitchen and the hall` do not begin a clause.
+fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
+    let is_clause = |rest: &str| {
+        let word = rest.split(' ').next().unwrap_or_default().trim_end_matches(PUNCTUATION);
+        word.chars().all(|letter| letter.is_lowercase() || letter == '\'') && !PHRASE_WORDS.contains(&word)
+    };
+    let ends_sentence = separator.starts_with(['.', '?', '!', ';']);
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, found) in text.match_indices(separator) {
+        let next = at + found.len();
+        if ends_sentence || text.get(next..).is_some_and(is_clause) {
+            parts.extend(text.get(start..at));
+            start = next;
+        }
+    }
+    parts.extend(text.get(start..));
+    parts
+}
 
 /// The texts between the items of a list.
 const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
 
+/// Words between the items of a list.
+const CONJUNCTIONS: [&str; 6] = ["and ", "or ", "& ", "und ", "et ", "y "];
+
 /// Returns the length of the beginning of `part` that ends with the last of `values`, if an item of
-/// a list follows it.
+/// a list follows it. If `values` are codes that are not in `part`, such as `AAPL` for Apple, it ends
+/// before the first separator.
 fn end_of_first_item(part: &str, values: &[String]) -> Option<usize> {
     let part = part.to_lowercase();
     let ends = values.iter().filter_map(|value| part.find(value.as_str()).map(|start| start + value.len()));
-    let end = ends.max()?;
+    let is_code = |value: &String| {
+        value.len() <= MAX_CODE_LENGTH && value.chars().all(|letter| letter.is_ascii_alphabetic())
+    };
+    let Some(end) = ends.max() else {
+        let separator = SEPARATORS.iter().filter_map(|separator| part.find(separator)).min();
+        let is_list = |end: &usize| part.get(*end..).is_some_and(is_rest_of_list);
+        return separator.filter(|end| matches!(values, [value] if is_code(value)) && is_list(end));
+    };
     let rest = part.get(end..)?.trim_start_matches(['"', '\'']);
-    SEPARATORS.iter().any(|separator| rest.starts_with(separator)).then_some(end)
+    is_rest_of_list(rest).then_some(end)
+}
+
+/// Returns `true` if `rest` is the rest of a list: `, Lahore and Quito`. Its items are short, and the
+/// last one follows a conjunction.
+fn is_rest_of_list(rest: &str) -> bool {
+    let begins = SEPARATORS.iter().any(|separator| rest.starts_with(separator));
+    let has_conjunction = SEPARATORS.iter().skip(1).any(|separator| rest.contains(separator));
+    let mut items = vec![rest];
+    for separator in SEPARATORS {
+        items = items.into_iter().flat_map(|item| item.split(separator)).collect();
+    }
+    begins
+        && has_conjunction
+        && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS + 1)
 }
 
 /// Returns the start of the list item in `part` that has all of `values` that `part` contains, if

@@ -15,6 +15,10 @@ fn schema() -> Schema {
             "time": {"type": "string", "description": "HH:MM, 24-hour clock"},
             "starts_at": {"type": "string", "description": "ISO 8601"},
             "mode": {"enum": ["driving", "bicycling", "public_transport"]},
+            "end": {"type": "string", "description": "HH:MM"},
+            "title": {"type": "string"},
+            "from_unit": {"enum": ["celsius", "fahrenheit", "cup", "milliliter"]},
+            "to_unit": {"enum": ["celsius", "fahrenheit", "cup", "milliliter"]},
             "sex": {"anyOf": [{"enum": ["male", "female"]}, {"type": "null"}]},
         },
     }))
@@ -43,7 +47,8 @@ fn signs_and_units_are_corrected() {
     assert_eq!(corrected("Close it three quarters", json!({"position": 30})), json!({"position": 75}));
     assert_eq!(corrected("35 percent", json!({"position": 35})), json!({"position": 35}));
     // A number without a unit may be right.
-    assert_eq!(corrected("20 minutes, no, 30", json!({"minutes": 30})), json!({"minutes": 30}));
+    let both = json!({"minutes": 30, "length": 20});
+    assert_eq!(corrected("20 minutes, no, 30", both.clone()), both);
     assert_eq!(corrected("5 below zero", json!({"count": 5})), json!({"count": -5}));
 }
 
@@ -54,6 +59,8 @@ fn dates_and_times_are_corrected() {
     assert_eq!(corrected(today, json!({"date": "28/02/2025"})), json!({"date": "2025-03-01"}));
     assert_eq!(corrected(today, json!({"time": "06:00"})), json!({"time": "18:00"}));
     assert_eq!(corrected(today, json!({"time": "6 pm"})), json!({"time": "18:00"}));
+    let meeting = "A meeting, not before 1 pm";
+    assert_eq!(corrected(meeting, json!({"time": "1 pm", "end": "12 pm"})), json!({"time": "13:00"}));
     let party = "A party on 9 August 2025";
     assert_eq!(corrected(party, json!({"date": "9 August 2025"})), json!({"date": "2025-08-09"}));
     assert_eq!(corrected(party, json!({"date": "2023-08-09"})), json!({"date": "2025-08-09"}));
@@ -69,7 +76,7 @@ fn dates_and_times_are_corrected() {
 #[test]
 fn model_chooses_among_several_values() {
     let chosen = corrected("From 3 to 9 May 2025 in 2025", json!({"date": "2023-05-03"}));
-    assert_eq!(chosen["choose"]["date"]["enum"][0], "2025-05-09", "{chosen}");
+    assert_eq!(chosen["choose"]["date"]["enum"][0], "2025-05-03", "{chosen}");
     // All other dates within the year may be right.
     assert_eq!(corrected("in 2025", json!({"date": "2025-05-03"})), json!({"date": "2025-05-03"}));
 }
@@ -90,4 +97,33 @@ fn a_name_with_one_wrong_letter_is_corrected() {
     assert_eq!(corrected("Fly to Lisbon", json!({"day": "Lisboa"})), json!({"day": "Lisbon"}));
     assert_eq!(corrected("Fly to Lisbon", json!({"day": "Lima"})), json!({"day": "Lima"}));
     assert_eq!(corrected("From Lisbon to Lisboa", json!({"day": "Lisboa"})), json!({"day": "Lisboa"}));
+}
+
+#[test]
+fn a_conversion_begins_with_the_unit_of_the_number() {
+    let units = |from: &str, to: &str| json!({"count": 3, "from_unit": from, "to_unit": to});
+    let cups = "How many milliliters are 3 cups?";
+    assert_eq!(corrected(cups, units("milliliter", "milliliter")), units("cup", "milliliter"));
+    assert_eq!(corrected(cups, units("cup", "milliliter")), units("cup", "milliliter"));
+    let oven = "My oven shows Celsius. What is 3 °F?";
+    assert_eq!(corrected(oven, units("celsius", "fahrenheit")), units("fahrenheit", "celsius"));
+}
+
+#[test]
+fn omitted_arguments_are_added() {
+    assert_eq!(corrected("Ride for 20 minutes", json!({"count": 1})), json!({"count": 1, "minutes": 20}));
+    assert_eq!(corrected("Ride 20 of them", json!({"count": 20})), json!({"count": 20}));
+    let bus = "I prefer public transport";
+    assert_eq!(corrected(bus, json!({"count": 1})), json!({"count": 1, "mode": "public_transport"}));
+    assert_eq!(corrected("driving or public transport", json!({})), json!({}));
+    let seconds = json!({"time": "10:15:00"});
+    assert_eq!(corrected("at 10:15 am", seconds), json!({"time": "10:15"}));
+}
+
+#[test]
+fn the_text_of_another_argument_is_removed() {
+    let song = json!({"title": "Yesterday by The Beatles", "day": "The Beatles"});
+    assert_eq!(corrected("Play it", song), json!({"title": "Yesterday", "day": "The Beatles"}));
+    let other = json!({"title": "The Beatles", "day": "The Beatles"});
+    assert_eq!(corrected("Play it", other.clone()), other);
 }

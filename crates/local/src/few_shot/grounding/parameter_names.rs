@@ -25,9 +25,11 @@ const COMPOSED: [&str; 22] = [
     "thought",
     "title",
 ];
-/// Beginnings of the names of numbers that control a tool, which users seldom state.
-const LIMITS: [&str; 11] =
-    ["count", "depth", "limit", "max", "min", "num", "offset", "page", "size", "top", "total"];
+/// Words in the names of numbers that control a tool, which users seldom state.
+const LIMITS: [&str; 13] = [
+    "count", "depth", "limit", "max", "maximum", "min", "minimum", "num", "offset", "page", "size", "top",
+    "total",
+];
 
 /// Returns `true` if `name` is the name of a parameter for an identifier, such as `event_id`,
 /// `orderIds` or `issue_number`. The model cannot derive the value of an identifier.
@@ -63,7 +65,7 @@ pub(in crate::few_shot) fn spaced_words(name: &str) -> String {
 }
 
 /// Returns `true` if `name` is the name of a parameter for a text that the model composes.
-pub(super) fn is_composed(name: &str) -> bool {
+pub(in crate::few_shot) fn is_composed(name: &str) -> bool {
     let name = name.to_lowercase();
     COMPOSED.iter().any(|composed| name == *composed || name.ends_with(&format!("_{composed}")))
 }
@@ -76,8 +78,7 @@ pub(super) fn is_coordinate(name: &str) -> bool {
 
 /// Returns `true` if `name` is the name of a parameter for a number that controls the tool.
 pub(super) fn is_limit(name: &str) -> bool {
-    let name = name.to_lowercase();
-    LIMITS.iter().any(|limit| name.starts_with(limit))
+    spaced_words(name).split_whitespace().next().is_some_and(|word| LIMITS.contains(&word))
 }
 
 /// Returns `true` if `name` is the name of a parameter for a time zone.

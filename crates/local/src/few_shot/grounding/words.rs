@@ -159,6 +159,14 @@ impl KnownWords {
         numbers.all(|number| self.words.contains(number))
     }
 
+    /// Returns `true` if the conversation contains all words of the lower-case `text` next to each
+    /// other.
+    pub(in crate::few_shot) fn has_words(&self, text: &str) -> bool {
+        let conversation: Vec<_> = split_words(&self.text).collect();
+        let words: Vec<_> = split_words(text).collect();
+        !words.is_empty() && conversation.windows(words.len()).any(|window| window == words)
+    }
+
     /// Returns `true` if the conversation contains at least half of the words of `name`, the
     /// lower-case value of an enumeration.
     pub(in crate::few_shot) fn mentions(&self, name: &str) -> bool {

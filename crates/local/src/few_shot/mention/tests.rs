@@ -12,5 +12,9 @@ fn answer_mentions_each_result() {
     check("It is 42, and 13:29 in Tokyo.", &["42", clock], true);
     check("About 123 million people.", &["123000000"], true);
     check("The note is kept.", &["saved", "", "ok"], true);
+    let weather = [r#"{"sky": "sunny in Rome", "rain": 7}"#, r#"{"sky": "cloudy in Oslo", "rain": 9}"#];
+    check("The sky is sunny, rain 7.", &weather, false);
+    check("The sky is sunny (7) and cloudy (9).", &weather, true);
+    check("Done.", &[r#"{"ok": true}"#], true);
     check("There are 5.", &["7", "52"], false);
 }

@@ -30,6 +30,14 @@ fn an_open_item_requires_a_call() {
     assert!(requires_call("Is tofu or tempeh better", &["tempeh"]));
     assert!(!requires_call("Rain in Hanoi and Lahore", &["lahore", "hanoi"]));
     assert!(!requires_call("Rain in Hanoi", &["hanoi"]));
+    let mut stocks = OpenQuestion::new("The prices of Apple, Tesla and Nvidia, please?");
+    let mut items = Vec::new();
+    stocks.advance_past("The prices of Apple, Tesla and Nvidia", &["aapl".to_owned()]);
+    while let Some(item) = stocks.next_item().map(str::to_owned) {
+        stocks.advance_past(&item, &[]);
+        items.push(item);
+    }
+    assert_eq!(items, ["Tesla", "Nvidia"]);
     let mut question = OpenQuestion::new("Lock the door and heat the hall");
     question.advance_past("Lock the door", &[]);
     assert!(!question.requires_call());
@@ -41,7 +49,9 @@ fn an_open_item_requires_a_call() {
 fn a_question_has_parts() {
     let parts = |text: &str| OpenQuestion::new(text).parts();
     assert_eq!(parts("Skip it and turn it up to 60"), ["Skip it", "turn it up to 60"]);
-    assert_eq!(parts("I am cold. Heat the hall, please!"), ["I am cold", "Heat the hall, please"]);
+    assert_eq!(parts("I am cold. Heat the hall, please!"), ["I am cold", "Heat the hall"]);
+    assert_eq!(parts("Close the blinds, start a timer"), ["Close the blinds", "start a timer"]);
+    assert_eq!(parts("Fly to Boston, MA on May 22, 2026"), [""; 0]);
     assert_eq!(parts("Rain in Hanoi and Lahore?"), [""; 0]);
 }
 

@@ -46,6 +46,18 @@ static ISO: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\d{4})-(\d{1,2})-(\d
 static DAY_MONTH: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(r"\b(\d{{1,2}})(?:st|nd|rd|th|\.)?(?: day)?(?: of)? {MONTH}\b(?:,? (\d{{4}})\b)?"))
 });
+/// `6 to 10 October 2025`.
+static DAYS_MONTH: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(
+        r"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: ?[-\u{{2013}}] ?| (?:and|to|until|till|through) (?:the )?)(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {MONTH}\b(?:,? (\d{{4}})\b)?"
+    ))
+});
+/// `October 6 to 10, 2025`.
+static MONTH_DAYS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(
+        r"\b{MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?: ?[-\u{{2013}}] ?| (?:and|to|until|till|through) (?:the )?)(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}})\b)?"
+    ))
+});
 /// `August 9, 2025`.
 static MONTH_DAY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(r"\b{MONTH} (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}})\b)?"))
@@ -113,11 +125,9 @@ pub(super) fn find(text: &str, today: Option<Date>) -> Vec<DateRange> {
             (!has_date).then(|| weekday(captures, today)).flatten().map(DateRange::day)
         });
     }
-    // The date of today is only the reference for other dates, if there are any.
-    let is_today = |found: &FoundRange| TODAY.is_match(text.get(..found.place.start).unwrap_or_default());
-    if !found.iter().all(is_today) {
-        found.retain(|found| !is_today(found));
-    }
+    // The date of today is only the reference for other dates.
+    let is_label = |found: &FoundRange| TODAY.is_match(text.get(..found.place.start).unwrap_or_default());
+    found.retain(|found| Some(found.range.first) != today || !is_label(found));
     let mut ranges: Vec<DateRange> = Vec::new();
     found.into_iter().map(|found| found.range).for_each(|range| {
         if !ranges.contains(&range) {
@@ -160,6 +170,16 @@ fn find_explicit(text: &str, today: Option<Date>) -> Vec<FoundRange> {
         let written = number(written).or(today.is_none().then_some(year).flatten());
         written.or_else(|| next_year_of(month, day, today?)).or(year)
     };
+    let days = |year: Option<Match<'_>>, month: i16, first: Option<i16>, last: Option<i16>| {
+        let year = with_year(year, month, first?)?;
+        Some(DateRange { first: day(year, month, first?)?.first, last: day(year, month, last?)?.last })
+    };
+    add_all(&mut found, &DAYS_MONTH, text, |captures| {
+        days(captures.get(4), month(captures.get(3))?, number(captures.get(1)), number(captures.get(2)))
+    });
+    add_all(&mut found, &MONTH_DAYS, text, |captures| {
+        days(captures.get(4), month(captures.get(1))?, number(captures.get(2)), number(captures.get(3)))
+    });
     add_all(&mut found, &DAY_MONTH, text, |captures| {
         let (number_of_day, month) = (number(captures.get(1))?, month(captures.get(2))?);
         day(with_year(captures.get(3), month, number_of_day)?, month, number_of_day)

@@ -94,6 +94,7 @@ fn relative_dates_refer_to_today() {
     assert_eq!(dates("on Wednesday and on Saturday"), ["2025-09-03", "2025-09-06"]);
     assert_eq!(dates("in two weeks"), ["2025-09-15"]);
     assert_eq!(dates("Monday, 1 September 2025"), ["2025-09-01"]);
+    assert_eq!(dates("It's Monday, 1 September 2025."), [""; 0]);
     assert_eq!(TextValues::new("tomorrow", None).dates, []);
     let today = |text| TextValues::today(text);
     assert_eq!(today("Today is 28 February 2025."), Some(date(2025, 2, 28)));
@@ -106,6 +107,11 @@ fn relative_dates_refer_to_today() {
 fn periods_have_a_first_and_a_last_day() {
     assert_eq!(dates("the first quarter of 2024"), ["2024-01-01 to 2024-03-31"]);
     assert_eq!(dates("November 2025"), ["2025-11-01 to 2025-11-30"]);
+    assert_eq!(dates("between 6 and 10 October 2025"), ["2025-10-06 to 2025-10-10"]);
+    assert_eq!(
+        dates("the 3rd to the 5th of May, March 3-5, 2026"),
+        ["2026-05-03 to 2026-05-05", "2026-03-03 to 2026-03-05"]
+    );
     assert_eq!(dates("in 2024"), ["2024-01-01 to 2024-12-31"]);
     assert_eq!(dates("next week"), ["2025-09-08 to 2025-09-14"]);
     assert_eq!(dates("this weekend"), ["2025-09-06 to 2025-09-07"]);
