@@ -113,8 +113,6 @@ pub(crate) struct GeneratedTokens {
     pub(crate) is_complete: bool,
     /// The token of [`GenerationJob::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
-    /// The number of prompt tokens that were already in the key-value cache.
-    pub(crate) cached_tokens: usize,
 }
 
 /// The decision of a [`TokenListener`] to continue, stop or cancel the generation.
@@ -245,7 +243,7 @@ impl Engine {
         let cached = self.reuse_prefix(prompt);
         let _span = debug_span!("write", prompt = prompt.len(), cached).entered();
         let mut pending = prompt.get(cached..).unwrap_or_default().to_vec();
-        let mut written = GeneratedTokens { cached_tokens: cached, ..GeneratedTokens::default() };
+        let mut written = GeneratedTokens::default();
         let mut closing = GrammarCloser::new();
 
         written.is_complete = loop {

@@ -41,7 +41,7 @@ use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
 use self::repetition::repeats_known_result;
 use self::repository::split_repository;
 use self::tool_words::ToolWords;
-use crate::engine::{Candidate, Engine, EngineError, GeneratedTokens, GenerationJob, KnownLogits};
+use crate::engine::{Candidate, Choice, Engine, EngineError, GeneratedTokens, GenerationJob, KnownLogits};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, ProseDecoder, ReplyWriter, call_id, with_question};
 
@@ -57,6 +57,9 @@ const MAX_SCORE_DIFFERENCE: f32 = 3.5;
 /// as `get_price`, to others in all cases. The probabilities after this question correct for it.
 const NEUTRAL_QUESTION: &str = "Can you help me with something?";
 const NEUTRAL_NEED: &str = "help me with something";
+/// The maximum difference between the scores of two tools that the correction for the prior
+/// probability can overcome.
+const MAX_PRIOR_EFFECT: f32 = 4.0;
 /// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
 /// one of them fits.
 const CHOICE_WORD_WEIGHT: f32 = 1.5;
@@ -480,7 +483,19 @@ impl ExampleReply<'_> {
         let mut known = KnownLogits::new();
         let any = self.writer.choose_candidate(&all, &mut known)?;
         let chosen = match any.filter(|choice| choice.index != none) {
-            Some(_) => self.writer.choose_candidate(&weighted, &mut known)?,
+            Some(likeliest) => {
+                let other = self.writer.choose_candidate(&weighted, &mut known)?;
+                let bias = |candidates: &[Candidate], choice: Choice| {
+                    candidates.get(choice.index).map_or(0.0, |candidate| candidate.bias)
+                };
+                // The score without the correction for the prior probability.
+                let likelihood = |choice: Choice| Choice {
+                    score: choice.score - bias(&weighted, choice) + bias(&all, choice),
+                    ..choice
+                };
+                let is_near = |choice: &Choice| choice.score >= likeliest.score - MAX_PRIOR_EFFECT;
+                Some(other.map(likelihood).filter(is_near).unwrap_or(likeliest))
+            }
             None => None,
         };
         self.writer.prompt.truncate(start);

@@ -98,7 +98,8 @@ impl<'a> ReplyWriter<'a> {
         event_sender: &'a EventSender,
         prompt: Vec<u32>,
     ) -> Self {
-        let usage = Usage::one_request(prompt.len() as u64, 0);
+        let mut usage = Usage::one_request(prompt.len() as u64, 0);
+        usage.cached_input_tokens = engine.reuse_prefix(&prompt) as u64;
         let tokens_left = request.settings.max_tokens.map_or(DEFAULT_MAX_TOKENS, |limit| limit as usize);
         Self {
             engine,
@@ -293,9 +294,6 @@ impl<'a> ReplyWriter<'a> {
         listener: TokenListener<'_>,
     ) -> Result<GeneratedTokens, EngineError> {
         let written = self.engine.generate(&self.prompt, job, listener)?;
-        if self.usage.output_tokens == 0 {
-            self.usage.cached_input_tokens = written.cached_tokens as u64;
-        }
         self.usage.output_tokens += written.tokens.len() as u64;
         self.tokens_left = self.tokens_left.saturating_sub(written.tokens.len());
         self.prompt.extend(&written.tokens);

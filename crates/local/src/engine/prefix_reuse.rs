@@ -23,7 +23,7 @@ impl Engine {
     /// Makes the key-value cache a prefix of `prompt`, as long as possible. Returns its length in
     /// tokens. The prefix never includes the last token of `prompt`, because its logits are needed
     /// and are not cached.
-    pub(super) fn reuse_prefix(&mut self, prompt: &[u32]) -> usize {
+    pub(crate) fn reuse_prefix(&mut self, prompt: &[u32]) -> usize {
         let common = common_prefix_length(&self.cached_tokens, prompt);
         let common = common.min(prompt.len().saturating_sub(1));
         // The blocks are taken before others are saved, so that the others cannot replace them.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_code, is_identifier, is_path, is_ticker};
+use self::parameter_names::{is_code, is_coordinate, is_identifier, is_path, is_ticker};
 pub(super) use self::parameter_names::{is_composed, spaced_words};
 pub(super) use self::words::KnownWords;
 use super::values::parse_date;
@@ -42,6 +42,31 @@ pub(super) struct KnownFacts {
     numbers: KnownNumbers,
     /// The JSON values in the tool results.
     results: Vec<Value>,
+    lookups: Lookups,
+}
+
+/// The values that a tool of the request can find. The model must not guess them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lookups {
+    coordinates: bool,
+    symbols: bool,
+}
+
+impl Lookups {
+    fn new(request: &ChatRequest) -> Self {
+        let mut lookups = Self::default();
+        for tool in request.tools.tools() {
+            let definition = tool.definition();
+            let text = format!("{} {}", definition.name(), definition.description()).to_lowercase();
+            let names: Vec<_> =
+                definition.input_schema().properties().map(|property| property.name).collect();
+            let mentions = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            lookups.coordinates |= mentions(&["coordinates", "geocod", "latitude"])
+                && !names.iter().any(|name| is_coordinate(name));
+            lookups.symbols |= mentions(&["symbol", "ticker"]) && !names.iter().any(|name| is_ticker(name));
+        }
+        lookups
+    }
 }
 
 /// A parameter of a tool.
@@ -74,12 +99,18 @@ impl KnownFacts {
             MessageBody::Tool(result) => serde_json::from_str(&result.model_text()).ok(),
             _ => None,
         });
-        Self { results: results.collect(), ..Self::from_text(&text.join("\n")) }
+        let lookups = Lookups::new(request);
+        Self { results: results.collect(), lookups, ..Self::from_text(&text.join("\n")) }
     }
 
     fn from_text(text: &str) -> Self {
         let words = KnownWords::new(text);
-        Self { numbers: KnownNumbers::new(text, &words), words, results: Vec::new() }
+        Self {
+            numbers: KnownNumbers::new(text, &words),
+            words,
+            results: Vec::new(),
+            lookups: Lookups::default(),
+        }
     }
 
     /// Returns the name of the first required argument of `call` that the conversation does not
@@ -258,7 +289,8 @@ impl KnownFacts {
             return false;
         }
         // Users write the name instead of a code: `Spanish` instead of `es`.
-        let may_be_code = strictness == Strictness::Required || is_code(name);
+        let can_be_found = is_ticker(name) && self.lookups.symbols;
+        let may_be_code = (strictness == Strictness::Required || is_code(name)) && !can_be_found;
         let max_length = if is_ticker(name) { MAX_TICKER_LENGTH } else { MAX_CODE_LENGTH };
         if may_be_code && text.len() <= max_length && text.chars().all(char::is_alphabetic) {
             return true;
@@ -271,7 +303,7 @@ impl KnownFacts {
 
     fn contains_number(&self, name: &str, number: f64, strictness: Strictness) -> bool {
         let may_be_free = || {
-            let is_place = parameter_names::is_coordinate(name) && self.words.has_name();
+            let is_place = is_coordinate(name) && self.words.has_name() && !self.lookups.coordinates;
             !is_identifier(name)
                 && (number == 0.0 || number == 1.0 || is_place || parameter_names::is_limit(name))
         };

@@ -35,7 +35,7 @@ const MAX_PARTS: usize = 4;
 /// Words at the end of a request that are no items of a list.
 const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
 /// The maximum number of words of a list item.
-const MAX_ITEM_WORDS: usize = 3;
+const MAX_ITEM_WORDS: usize = 4;
 /// The maximum length of a code, such as `AAPL` for Apple.
 const MAX_CODE_LENGTH: usize = 5;
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
@@ -89,8 +89,16 @@ impl OpenQuestion {
         let rest = first_item.map_or(end, |length| start + length);
         let before =
             start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
+        // Without a list before it, the text before the last item is a clause.
+        let is_clause = !before.is_empty() && last_item(before).is_none();
+        let before = last_item(before).unwrap_or(before);
         self.text = format!("{before}{}", self.text.get(rest..).unwrap_or_default());
-        if self.is_open() && (first_item.is_some() || !before.is_empty() || was_item) {
+        if !self.is_open() {
+            return;
+        }
+        if is_clause {
+            self.open_part = OpenPart::SplitNeed;
+        } else if first_item.is_some() || !before.is_empty() || was_item {
             self.open_part = OpenPart::Item;
         }
     }
@@ -255,6 +263,13 @@ fn end_of_first_item(part: &str, values: &[String]) -> Option<usize> {
     is_rest_of_list(rest).then_some(end)
 }
 
+/// Returns the last item of the list in `text`. Returns `None` if `text` has no list.
+fn last_item(text: &str) -> Option<&str> {
+    let starts =
+        SEPARATORS.iter().filter_map(|separator| text.rfind(separator).map(|at| at + separator.len()));
+    text.get(starts.max()?..)
+}
+
 /// Returns `true` if `rest` is the rest of a list: `, Lahore and Quito`. Its items are short, and the
 /// last one follows a conjunction.
 fn is_rest_of_list(rest: &str) -> bool {
@@ -264,9 +279,7 @@ fn is_rest_of_list(rest: &str) -> bool {
     for separator in SEPARATORS {
         items = items.into_iter().flat_map(|item| item.split(separator)).collect();
     }
-    begins
-        && has_conjunction
-        && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS + 1)
+    begins && has_conjunction && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS)
 }
 
 /// Returns the start of the list item in `part` that has all of `values` that `part` contains, if

@@ -201,7 +201,8 @@ async fn limit_inside_a_call_leaves_no_call() {
 async fn smallest_limits_hold() {
     for model in TinyFile::new(0).load_all().await {
         for limit in 1..=10 {
-            let mut request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));
+            let schema = json!({"type": "object", "properties": {"s": {"type": "string", "minLength": 9}}, "required": ["s"]});
+            let mut request = request(ToolChoice::Required, &schema);
             request.settings.max_tokens = Some(limit);
             let reply = model.chat(&request).await.unwrap();
             assert_eq!(reply.usage.output_tokens, u64::from(limit));

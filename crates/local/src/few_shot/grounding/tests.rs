@@ -180,6 +180,27 @@ fn the_symbol_of_a_stock_may_replace_its_name() {
 }
 
 #[test]
+fn a_value_that_a_tool_finds_must_be_known() {
+    let schema = Schema::new(json!({
+        "type": "object",
+        "properties": {"symbol": {"type": "string"}, "latitude": {"type": "number"}},
+        "required": ["symbol", "latitude"],
+    }))
+    .unwrap();
+    let call = call(json!({"symbol": "VLO", "latitude": 36.7}));
+    let question = "the price of Vellmar and the height of Ronda";
+    let mut facts = KnownFacts::from_text(question);
+    assert_eq!(facts.first_invented(&call, &schema), None);
+    facts.lookups.symbols = true;
+    assert_eq!(facts.first_invented(&call, &schema).as_deref(), Some("symbol"));
+    facts.lookups = Lookups { symbols: false, coordinates: true };
+    assert_eq!(facts.first_invented(&call, &schema).as_deref(), Some("latitude"));
+    let mut facts = KnownFacts::from_text("VLO at 36.7 degrees");
+    facts.lookups = Lookups { symbols: true, coordinates: true };
+    assert_eq!(facts.first_invented(&call, &schema), None);
+}
+
+#[test]
 fn arguments_that_the_schema_needs_are_not_removed() {
     let schema = json!({
         "type": "object",
