@@ -16,6 +16,7 @@ mod question;
 mod repetition;
 mod repository;
 mod signature;
+mod tool_choice;
 mod tool_words;
 mod values;
 
@@ -33,17 +34,17 @@ use tracing::debug;
 use self::correction::{ArgumentCorrector, Correction};
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL, readable};
-use self::follow_up::{continued_call, with_earlier_arguments};
-use self::grounding::{KnownFacts, spaced_json};
+use self::follow_up::{continued_call, may_be_answered, with_earlier_arguments};
+use self::grounding::{KnownFacts, KnownWords, spaced_json};
 use self::mention::mentions_all;
 use self::next_step::{NextStep, Plan, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
 use self::repetition::repeats_known_result;
 use self::repository::split_repository;
 use self::tool_words::ToolWords;
-use crate::engine::{Candidate, Choice, Engine, EngineError, GeneratedTokens, GenerationJob, KnownLogits};
+use crate::engine::{Engine, EngineError, GeneratedTokens, GenerationJob, NextAction};
 use crate::profile::ExampleProfile;
-use crate::respond::{EventSender, ProseDecoder, ReplyWriter, call_id, with_question};
+use crate::respond::{EventSender, ProseDecoder, ReplyWriter, call_id};
 
 /// The minimum number of tokens that the prompt must leave in the context window for the reply. If
 /// it leaves fewer tokens, the demonstration is removed from the prompt.
@@ -53,16 +54,6 @@ const MAX_DISCARDED_CALLS: usize = 2;
 /// The maximum difference between the scores of the first and the second choice of a tool. If it is
 /// larger, only the first tool fits the need.
 const MAX_SCORE_DIFFERENCE: f32 = 3.5;
-/// A question without content, and the need for it. A small model prefers some names of tools, such
-/// as `get_price`, to others in all cases. The probabilities after this question correct for it.
-const NEUTRAL_QUESTION: &str = "Can you help me with something?";
-const NEUTRAL_NEED: &str = "help me with something";
-/// The maximum difference between the scores of two tools that the correction for the prior
-/// probability can overcome.
-const MAX_PRIOR_EFFECT: f32 = 4.0;
-/// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
-/// one of them fits.
-const CHOICE_WORD_WEIGHT: f32 = 1.5;
 /// The beginning of an answer that asks for a missing argument.
 const QUESTION_BEGINNING: &str = " Please tell me the";
 /// A bias larger than any logit. Subtracting it from the logits of the end-of-sequence tokens keeps
@@ -93,8 +84,9 @@ pub(crate) fn respond(
         results: dialogue.results,
         deferred_need,
         lacks_argument: false,
-        asks: false,
+        requests_argument: false,
         is_need_split: false,
+        may_be_answered: stage == Stage::AfterQuestion && may_be_answered(request, &dialogue.question),
         uses_priors: false,
         priors: None,
     };
@@ -165,11 +157,13 @@ struct ExampleReply<'a> {
     /// `true` if a call was discarded, because the conversation has no value for an argument.
     lacks_argument: bool,
     /// `true` if the answer is a question for the missing argument.
-    asks: bool,
+    requests_argument: bool,
     /// `true` if the last need was split, so that the rest of it needs another call.
     is_need_split: bool,
-    /// `true` for the first call of a reply to a question. The earlier calls change the probabilities
-    /// for later calls.
+    /// `true` if an earlier tool result may answer the question.
+    may_be_answered: bool,
+    /// `true` for the first call of a reply to a question. The earlier calls change the
+    /// probabilities for later calls.
     uses_priors: bool,
     /// See [`priors`](Self::priors).
     priors: Option<Arc<HashMap<String, f32>>>,
@@ -210,7 +204,11 @@ impl ExampleReply<'_> {
                 (None, None, None) => self.decide(stage, &question)?,
             };
             if stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
-                decision = self.write_call_for_part(&question)?.or(decision);
+                self.is_need_split = false;
+                match self.write_call_for_part(&question)? {
+                    Some(NextStep::Answer { .. }) => {}
+                    other => decision = other,
+                }
             }
             let Some(decision) = decision else {
                 return Ok(self.writer.truncated_response());
@@ -221,7 +219,8 @@ impl ExampleReply<'_> {
                 NextStep::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
-                    self.asks = self.lacks_argument && question.is_english();
+                    self.requests_argument =
+                        self.lacks_argument && KnownWords::new(question.text()).is_english();
                     return self.write_answer(&lead.unwrap_or_default());
                 }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
@@ -299,6 +298,10 @@ impl ExampleReply<'_> {
         let Some(tool) = request.tools.get(earlier.name.as_str()) else { return Ok(None) };
         let schema = tool.definition().input_schema();
         let need = text.trim_end_matches(['.', '?', '!']).to_owned();
+        let chosen = self.choose_tool(&need, &[])?;
+        if chosen.is_none_or(|(tool, _)| *tool != *earlier.name) {
+            return Ok(None);
+        }
         let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
         let lead = format!("{NEED_LABEL}{need}\n{TOOL}{}", earlier.name);
         self.writer.prefill(&lead);
@@ -329,6 +332,10 @@ impl ExampleReply<'_> {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
+        let chosen = self.choose_tool(item, &[])?;
+        if chosen.is_none_or(|(tool, _)| *tool != *earlier.name) {
+            return Ok(Some(NextStep::NoMoreCalls));
+        }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}", earlier.name));
         let Some(mut call) = self.write_arguments(item, &earlier.name, &schema)? else { return Ok(None) };
@@ -349,31 +356,18 @@ impl ExampleReply<'_> {
         Ok(Some(NextStep::Call { need: item.to_owned(), call }))
     }
 
-    /// Returns the first part of `need` if its parts need different tools. A small model quotes too
-    /// much: "Lock the door and heat the hall". Returns `None` if `need` has a single part.
-    fn first_part(&mut self, need: &str) -> Result<Option<String>, ModelError> {
-        let parts = OpenQuestion::new(need).parts();
-        let mut first_tool = None;
-        for part in &parts {
-            let Some((tool, _)) = self.choose_tool(part, &[])? else { continue };
-            if *first_tool.get_or_insert_with(|| tool.clone()) != tool {
-                return Ok(parts.into_iter().next());
-            }
-        }
-        Ok(None)
-    }
-
     /// Chooses a tool for the first part of `question` for which a tool fits, and generates the
     /// call. A small model finds no tool for "skip this one and turn it up". Returns `None` if no
     /// tool fits.
     fn write_call_for_part(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+        self.deferred_need = None;
         for part in question.parts() {
-            let step = self.write_call(part)?;
-            if matches!(step, Some(NextStep::Call { .. })) {
-                return Ok(step);
+            match self.write_call(part)? {
+                step @ (None | Some(NextStep::Call { .. })) => return Ok(step),
+                Some(_) => {}
             }
         }
-        Ok(None)
+        Ok(Some(NextStep::Answer { need: None }))
     }
 
     /// Chooses a tool for `need` and generates the call. Returns `None` if the token limit was
@@ -440,10 +434,23 @@ impl ExampleReply<'_> {
         match self.corrector.correct(need, &call, schema) {
             Some(Correction::Call(corrected)) => call = corrected,
             Some(Correction::Schema(narrowed)) => {
-                self.writer.prompt.truncate(end_of_lead);
-                let Some(arguments) = self.writer.write_json(&narrowed, "(", ")\n")? else { return Ok(None) };
-                written = arguments.clone();
-                call = ToolCall::new(call.id, tool, arguments);
+                // If the narrowed schema permits no value, the call is not corrected.
+                let tokens_left = self.writer.tokens_left;
+                let uncorrected = self.writer.prompt.split_off(end_of_lead);
+                match self.writer.write_json(&narrowed, "(", ")\n") {
+                    Ok(Some(arguments)) => {
+                        written = arguments.clone();
+                        call = ToolCall::new(call.id, tool, arguments);
+                    }
+                    Err(error) if self.writer.event_sender.continue_or_cancel() == NextAction::Cancel => {
+                        return Err(error);
+                    }
+                    Ok(None) | Err(_) => {
+                        self.writer.prompt.truncate(end_of_lead);
+                        self.writer.prompt.extend(uncorrected);
+                        self.writer.tokens_left = tokens_left;
+                    }
+                }
             }
             None => {}
         }
@@ -455,74 +462,6 @@ impl ExampleReply<'_> {
             self.writer.prefill(&format!("({})\n", &*call.arguments));
         }
         Ok(Some(call))
-    }
-
-    /// Chooses the tool for `need`, except the tools in `discarded`. Returns the tool and its
-    /// score. Returns `None` if no tool fits.
-    fn choose_tool(&mut self, need: &str, discarded: &[String]) -> Result<Option<(String, f32)>, ModelError> {
-        let request = self.writer.request;
-        let mut tools = next_step::callable_tools(request);
-        tools.retain(|tool| !discarded.contains(tool));
-        let priors = if self.uses_priors && tools.len() > 1 { self.priors()? } else { Arc::default() };
-        let candidate = |name: &String, bias: f32| Candidate {
-            tokens: self.encode_choice(&next_step::call_beginning(request, name)),
-            bias,
-        };
-        let score = |name: &String| self.profile.word_bias * self.tool_words.score(need, name);
-        let mut all: Vec<_> = tools.iter().map(|name| candidate(name, score(name))).collect();
-        let prior = |name: &String| priors.get(name).copied().unwrap_or_default();
-        let bias = |name: &String| CHOICE_WORD_WEIGHT * score(name) - prior(name);
-        let weighted: Vec<_> = tools.iter().map(|name| candidate(name, bias(name))).collect();
-        let none = all.len();
-        if !self.must_call() {
-            let tokens = self.encode_choice(&format!(" {NO_TOOL}\n"));
-            all.push(Candidate { tokens, bias: self.profile.no_tool_bias });
-        }
-        let start = self.writer.prompt.len();
-        self.writer.prefill(&format!("{NEED_LABEL}{need}\n{}", TOOL.trim_end()));
-        let mut known = KnownLogits::new();
-        let any = self.writer.choose_candidate(&all, &mut known)?;
-        let chosen = match any.filter(|choice| choice.index != none) {
-            Some(likeliest) => {
-                let other = self.writer.choose_candidate(&weighted, &mut known)?;
-                let bias = |candidates: &[Candidate], choice: Choice| {
-                    candidates.get(choice.index).map_or(0.0, |candidate| candidate.bias)
-                };
-                // The score without the correction for the prior probability.
-                let likelihood = |choice: Choice| Choice {
-                    score: choice.score - bias(&weighted, choice) + bias(&all, choice),
-                    ..choice
-                };
-                let is_near = |choice: &Choice| choice.score >= likeliest.score - MAX_PRIOR_EFFECT;
-                Some(other.map(likelihood).filter(is_near).unwrap_or(likeliest))
-            }
-            None => None,
-        };
-        self.writer.prompt.truncate(start);
-        Ok(chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score))))
-    }
-
-    /// Returns the log-probability of each tool after a question without content, times
-    /// [`ExampleProfile::prior_weight`].
-    fn priors(&mut self) -> Result<Arc<HashMap<String, f32>>, ModelError> {
-        if let Some(priors) = &self.priors {
-            return Ok(Arc::clone(priors));
-        }
-        let request = with_question(self.writer.request, NEUTRAL_QUESTION);
-        let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
-        prompt.extend(self.encode_choice(&format!("{NEED_LABEL}{NEUTRAL_NEED}\n{}", TOOL.trim_end())));
-        let tools = next_step::callable_tools(&request);
-        let texts = tools.iter().map(|name| next_step::call_beginning(&request, name));
-        let candidates: Vec<_> = texts.map(|text| self.encode_choice(&text)).collect();
-        let probabilities = self.writer.log_probabilities(&prompt, &candidates)?;
-        let weighted = probabilities.into_iter().map(|probability| self.profile.prior_weight * probability);
-        let priors: Arc<HashMap<_, _>> = Arc::new(tools.into_iter().zip(weighted).collect());
-        self.priors = Some(Arc::clone(&priors));
-        Ok(priors)
-    }
-
-    fn encode_choice(&self, text: &str) -> Vec<u32> {
-        self.writer.engine.tokenizer().encode_content(text)
     }
 
     fn must_call(&self) -> bool {
@@ -578,10 +517,12 @@ impl ExampleReply<'_> {
             dialogue::LINE_STARTS.to_vec(),
         );
         let start = self.writer.prompt.len();
-        if self.asks {
+        if self.requests_argument {
             // Without this beginning, a small model claims that it did what the user asked for.
             self.writer.prefill(QUESTION_BEGINNING);
-            let _ = prose.push(QUESTION_BEGINNING.as_bytes());
+            if prose.push(QUESTION_BEGINNING.as_bytes()) == NextAction::Stop {
+                return self.writer.finish_text(prose.finish(), true);
+            }
         }
         let mut eos_bias = 0.0;
         // Tool results usually belong to different parts of the question. A short answer may omit

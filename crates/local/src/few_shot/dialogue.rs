@@ -139,8 +139,11 @@ pub(super) fn result_text(need: &str, result: &str) -> String {
 /// repeats JSON as its answer. Returns `None` if `result` is no flat object.
 pub(super) fn readable(result: &str) -> Option<String> {
     let Ok(Value::Object(members)) = serde_json::from_str(result) else { return None };
-    let is_nested = |value: &Value| value.is_object() || value.is_array();
-    if members.is_empty() || members.values().any(is_nested) {
+    // A text with a separator could imitate another member.
+    let is_unclear = |text: &str| [", ", ": ", "\n"].iter().any(|separator| text.contains(separator));
+    let is_nested =
+        |value: &Value| value.is_object() || value.is_array() || value.as_str().is_some_and(is_unclear);
+    if members.is_empty() || members.values().any(is_nested) || members.keys().any(|key| is_unclear(key)) {
         return None;
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

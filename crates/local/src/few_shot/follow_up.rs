@@ -1,12 +1,14 @@
 //! Short questions that continue an earlier question, such as "And in Madrid?".
 //!
-//! They name only what differs. The call for such a question has the tool of the earlier call, and the
-//! arguments of the earlier call that the question does not change.
+//! Such a question names only the difference from the earlier question. Its call has the tool of
+//! the earlier call, and the arguments of the earlier call that the question does not change.
 
-use haft_core::{Schema, ToolCall, message::MessageBody, model::ChatRequest};
+use std::collections::HashSet;
+
+use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest};
 use serde_json::Value;
 
-use super::grounding::{KnownWords, is_composed, spaced_json};
+use super::grounding::{KnownWords, is_composed, spaced_json, spaced_words};
 
 /// The beginnings of a question that continues an earlier question.
 const BEGINNINGS: [&str; 10] = [
@@ -24,6 +26,81 @@ const BEGINNINGS: [&str; 10] = [
 /// The maximum number of words of such a question.
 const MAX_WORDS: usize = 10;
 
+/// The first words of a question.
+const QUESTION_WORDS: [&str; 20] = [
+    "and", "are", "did", "do", "does", "for", "from", "has", "how", "in", "is", "on", "was", "were", "what",
+    "when", "where", "which", "who", "whose",
+];
+/// The number of letters by which the words of a question and the keys of a result are compared.
+const STEM_LENGTH: usize = 4;
+
+/// Phrases for an item of an earlier result.
+const ITEM_PHRASES: [&str; 8] = [
+    "of the two",
+    "of them",
+    "of these",
+    "of those",
+    "the first one",
+    "the last one",
+    "the second one",
+    "which one",
+];
+
+/// Returns `true` if an earlier tool result in JSON may answer the last sentence of `question`: a
+/// question about a key or an item of a result, without a name or a number that is not in the
+/// conversation.
+pub(super) fn may_be_answered(request: &ChatRequest, question: &str) -> bool {
+    let question = question.rsplit(". ").next().unwrap_or_default();
+    let lower = question.to_lowercase();
+    let first = lower.split_whitespace().next().unwrap_or_default();
+    if !QUESTION_WORDS.contains(&first.trim_end_matches("'s")) {
+        return false;
+    }
+    let messages: Vec<_> = request.all_messages().collect();
+    let last = messages.iter().rposition(|message| matches!(message.body(), MessageBody::User { .. }));
+    let mut keys = HashSet::new();
+    let mut known = String::new();
+    for message in messages.iter().take(last.unwrap_or_default()) {
+        match message.body() {
+            MessageBody::Tool(result) => {
+                let text = result.model_text();
+                if let Ok(value) = serde_json::from_str(&text) {
+                    add_keys(&value, &mut keys);
+                }
+                known.push_str(&text);
+            }
+            _ => known.push_str(&message.text()),
+        }
+        known.push('\n');
+    }
+    let known = KnownWords::new(&known);
+    let words = || question.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let is_name = |word: &&str| word.chars().any(|letter| letter.is_uppercase() || letter.is_numeric());
+    let has_new_name = words().skip(1).filter(is_name).any(|word| !known.has_words(&word.to_lowercase()));
+    let has_key = || words().filter_map(stem).any(|stem| keys.contains(&stem));
+    let refers_to_item = || ITEM_PHRASES.iter().any(|phrase| lower.contains(phrase));
+    !keys.is_empty() && !has_new_name && (has_key() || refers_to_item())
+}
+
+fn add_keys(value: &Value, keys: &mut HashSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| add_keys(item, keys)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                keys.extend(spaced_words(key).split_whitespace().filter_map(stem));
+                add_keys(value, keys);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the first letters of a word with at least [`STEM_LENGTH`] letters, in lower case.
+fn stem(word: &str) -> Option<String> {
+    let stem: String = word.to_lowercase().chars().take(STEM_LENGTH).collect();
+    (stem.chars().count() == STEM_LENGTH).then_some(stem)
+}
+
 /// Returns the last call of an earlier reply, if `question` continues its question.
 pub(super) fn continued_call<'a>(request: &'a ChatRequest, question: &str) -> Option<&'a ToolCall> {
     let lower = question.to_lowercase();
@@ -32,16 +109,21 @@ pub(super) fn continued_call<'a>(request: &'a ChatRequest, question: &str) -> Op
     if !is_follow_up {
         return None;
     }
-    let calls = request.all_messages().filter_map(|message| match message.body() {
+    // Only the exchange directly before the question is continued.
+    let messages: Vec<_> = request.all_messages().collect();
+    let is_user = |message: &Message| matches!(message.body(), MessageBody::User { .. });
+    let before = messages.split_last()?.1;
+    let exchange = before.iter().rev().take_while(|message| !is_user(message));
+    let mut calls = exchange.filter_map(|message| match message.body() {
         MessageBody::Assistant(reply) => reply.tool_calls.last(),
         _ => None,
     });
-    calls.last().filter(|call| request.tools.get(call.name.as_str()).is_some())
+    calls.next().filter(|call| request.tools.get(call.name.as_str()).is_some())
 }
 
-/// Returns `call` with the arguments of `earlier` that `question` does not change: texts and numbers
-/// without a word of the question, and texts that the model composed from the question itself. Returns
-/// `None` if there are none, or if `schema` does not permit the result.
+/// Returns `call` with the arguments of `earlier` that `question` does not change: texts and
+/// numbers without a word of the question, and texts that the model composed from the question
+/// itself. Returns `None` if there are none, or if `schema` does not permit the result.
 pub(super) fn with_earlier_arguments(
     call: &ToolCall,
     earlier: &ToolCall,
@@ -72,7 +154,7 @@ pub(super) fn with_earlier_arguments(
 #[cfg(test)]
 mod tests {
     use haft_core::{
-        Message, ToolDefinition, ToolError, ToolName, ToolOutput, message::AssistantMessage,
+        ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, message::AssistantMessage,
         tool::DynamicTool, toolset::ToolList,
     };
     use serde_json::json;
@@ -105,6 +187,24 @@ mod tests {
         assert!(continued_call(&request, "Which rain is it?").is_none());
         assert!(continued_call(&request, &"And in Oslo".repeat(5)).is_none());
         assert!(continued_call(&ChatRequest::new([]), "And in Oslo?").is_none());
+    }
+
+    #[test]
+    fn a_known_result_may_answer_a_question() {
+        let result = r#"{"city": "Bergen", "weather": {"humidity": 80, "day_high": 21}}"#;
+        let answered = |question: &str| {
+            let result = ToolResult::done("1", "look", ToolOutput::from(result));
+            let messages = [Message::user("Rain in Bergen?"), Message::tool(result), Message::user(question)];
+            may_be_answered(&ChatRequest::new(messages), question)
+        };
+        assert!(answered("And how humid is it?"));
+        assert!(answered("What is the highest in Bergen?"));
+        assert!(!answered("How humid is it in Oslo?"));
+        assert!(!answered("What will it be in 5 hours, how humid?"));
+        assert!(answered("Thanks. Which one is it?"));
+        assert!(!answered("How windy is it?"));
+        assert!(!answered("Set the humidity"));
+        assert!(!may_be_answered(&ChatRequest::new([]), "How humid is it?"));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_code, is_coordinate, is_identifier, is_path, is_ticker};
-pub(super) use self::parameter_names::{is_composed, spaced_words};
+use self::parameter_names::{is_code, is_identifier, is_path, is_ticker};
+pub(super) use self::parameter_names::{is_composed, is_coordinate, spaced_words};
 pub(super) use self::words::KnownWords;
 use super::values::parse_date;
 
@@ -27,6 +27,12 @@ const MAX_TICKER_LENGTH: usize = 5;
 
 /// The minimum length of a word that distinguishes a boolean parameter.
 const MIN_FLAG_WORD_LENGTH: usize = 4;
+/// Words in the names of flags that prevent or permit damage.
+const SAFETY_FLAGS: [&str; 8] =
+    ["confirm", "dry", "force", "notify", "overwrite", "preview", "send", "simulate"];
+/// Words in the names of the two ends of a period or of a range, and of sizes.
+const PAIR_WORDS: [&str; 12] =
+    ["begin", "end", "from", "height", "max", "maximum", "min", "minimum", "start", "to", "until", "width"];
 /// Words that many boolean parameters have.
 const FLAG_WORDS: [&str; 12] = [
     "also", "enable", "false", "include", "only", "return", "set", "should", "show", "true", "whether",
@@ -167,29 +173,40 @@ impl KnownFacts {
             }
         }
         self.remove_copies(&mut known, schema);
-        remove_copied_return_date(&mut known);
+        if !self.words.mentions_return() {
+            remove_copied_return_date(&mut known);
+        }
         let known = Value::Object(known);
         (known != *arguments && schema.is_valid(&known))
             .then(|| ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&known)))
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of
-    /// `property`, an optional boolean. The words of the name of the tool do not count.
+    /// `property`, an optional boolean. The words of the name of the tool do not count. A flag for
+    /// safety and a flag without distinctive words always count as mentioned, and so do all flags
+    /// after a question that is not English or has a negation.
     fn mentions_flag(&self, tool: &str, property: &Property<'_>) -> bool {
         let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let text = format!("{} {description}", spaced_words(property.name)).to_lowercase();
-        let tool = spaced_words(tool).to_lowercase();
+        let name = spaced_words(property.name);
+        let text = format!("{name} {description}").to_lowercase();
+        let tool = spaced_words(tool);
+        let is_safety_flag = SAFETY_FLAGS.iter().any(|flag| name.contains(flag));
+        if is_safety_flag || !self.words.is_english() || self.words.has_negation() {
+            return true;
+        }
         let words = text.split(|letter: char| !letter.is_alphanumeric());
-        let mut distinctive = words.filter(|word| {
-            word.len() >= MIN_FLAG_WORD_LENGTH && !FLAG_WORDS.contains(word) && !tool.contains(word)
-        });
-        distinctive.any(|word| self.words.share(word) > 0.0)
+        let distinctive: Vec<_> = words
+            .filter(|word| {
+                word.len() >= MIN_FLAG_WORD_LENGTH && !FLAG_WORDS.contains(word) && !tool.contains(word)
+            })
+            .collect();
+        distinctive.is_empty() || distinctive.iter().any(|word| self.words.share(word) > 0.0)
     }
 
     /// Removes all but one of the optional arguments with the same date, or with the same text or
     /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
-    /// `tail`. The
-    /// argument whose name and description have the most words of the conversation is kept.
+    /// `tail`. The argument whose name and description have the most words of the conversation is
+    /// kept. The ends of a period may be equal.
     fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
         let optional: Vec<_> = schema.properties().filter(|property| !property.is_required).collect();
         for (index, one) in optional.iter().enumerate() {
@@ -197,8 +214,11 @@ impl KnownFacts {
                 let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
                     continue;
                 };
-                let is_date = value.as_str().is_some_and(|text| parse_date(text).is_some());
-                if value == copy && (is_date || self.words.occurs_once(value)) {
+                let is_end =
+                    |name: &str| spaced_words(name).split(' ').any(|word| PAIR_WORDS.contains(&word));
+                let is_pair = is_end(one.name) && is_end(other.name);
+                let is_date = !is_pair && value.as_str().is_some_and(|text| parse_date(text).is_some());
+                if value == copy && (is_date || (!is_pair && self.words.occurs_once(value))) {
                     let worse = if self.relevance(one) < self.relevance(other) { one } else { other };
                     arguments.remove(worse.name);
                 }

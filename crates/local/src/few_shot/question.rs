@@ -27,9 +27,6 @@ enum OpenPart {
     SplitNeed,
 }
 
-/// Frequent English words that are rare in other languages.
-const ENGLISH_WORDS: [&str; 12] =
-    ["and", "for", "i", "is", "it", "my", "of", "please", "the", "to", "what", "with"];
 /// The maximum number of parts of a question for which a tool is chosen.
 const MAX_PARTS: usize = 4;
 /// Words at the end of a request that are no items of a list.
@@ -59,13 +56,6 @@ impl OpenQuestion {
     /// Returns the open text.
     pub(super) fn text(&self) -> &str {
         &self.text
-    }
-
-    /// Returns `true` if the open text contains a frequent English word.
-    pub(super) fn is_english(&self) -> bool {
-        let text = self.text.to_lowercase();
-        let mut words = text.split(|letter: char| !letter.is_alphabetic());
-        words.any(|word| ENGLISH_WORDS.contains(&word))
     }
 
     /// Returns `true` if a word of the question is left for further calls.
@@ -115,8 +105,8 @@ impl OpenQuestion {
         self.open_part != OpenPart::Unknown
     }
 
-    /// Returns the next item of a list whose first item has a call: `Lahore` in `, Lahore and Quito`.
-    /// An item has at most [`MAX_ITEM_WORDS`] words.
+    /// Returns the next item of a list whose first item has a call: `Lahore` in `, Lahore and
+    /// Quito`. An item has at most [`MAX_ITEM_WORDS`] words.
     pub(super) fn next_item(&self) -> Option<&str> {
         if self.open_part != OpenPart::Item {
             return None;
@@ -133,7 +123,8 @@ impl OpenQuestion {
         let ends = SEPARATORS.iter().filter_map(|separator| rest.find(separator));
         let item = rest.get(..ends.min().unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
         let is_polite = POLITE_WORDS.contains(&item.to_lowercase().as_str());
-        (!item.is_empty() && !is_polite && item.split(' ').count() <= MAX_ITEM_WORDS).then_some(item)
+        (!item.is_empty() && !is_polite && is_item(item) && item.split(' ').count() <= MAX_ITEM_WORDS)
+            .then_some(item)
     }
 
     /// Returns `need`, a quotation from the question, with the words before it in its sentence. A
@@ -142,7 +133,9 @@ impl OpenQuestion {
         let Some((before, _)) = self.text.split_once(need) else { return need.to_owned() };
         let sentence = [". ", "! ", "? "].iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
         let before = before.get(sentence.max().unwrap_or(0)..).unwrap_or_default();
-        format!("{}{need}", before.trim_start())
+        let start = before.trim_start();
+        // A long text before the need is usually pasted.
+        if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
     }
 
     /// Returns the whole question as a need, if it is a single sentence without a list or a
@@ -154,15 +147,16 @@ impl OpenQuestion {
     }
 
     /// Returns the parts of the open text that may have needs of their own: its sentences, and the
-    /// parts of a sentence between conjunctions and commas. A part has at least two words. Returns no parts if
-    /// there is only one.
+    /// parts of a sentence between conjunctions and commas. A part has at least two words. Returns
+    /// no parts if there is only one.
     pub(super) fn parts(&self) -> Vec<String> {
         let mut parts = vec![self.text.as_str()];
         for separator in PART_SEPARATORS {
             parts = parts.into_iter().flat_map(|part| split_at_clauses(part, separator)).collect();
         }
         let trimmed = parts.into_iter().map(|part| part.trim_matches(PUNCTUATION).trim());
-        let long = trimmed.filter(|part| part.contains(' ')).take(MAX_PARTS);
+        let long = trimmed.filter(|part| part.contains(' ') && part.len() <= 2 * MAX_SINGLE_NEED_BYTES);
+        let long = long.take(MAX_PARTS);
         let long: Vec<_> = long.map(str::to_owned).collect();
         if long.len() > 1 { long } else { Vec::new() }
     }
@@ -217,9 +211,9 @@ const PHRASE_WORDS: [&str; 29] = [
     "your",
 ];
 
-/// Splits `text` at each `separator` before a sentence or a clause. A clause begins with a lower-case
-/// word that is no article, preposition or pronoun: the separators in `May 22, 2026`, `Boston, MA` and
-/// `the kitchen and the hall` do not begin a clause.
+/// Splits `text` at each `separator` before a sentence or a clause. A clause begins with a
+/// lower-case word that is no article, preposition or pronoun: the separators in `May 22, 2026`,
+/// `Boston, MA` and `the kitchen and the hall` do not begin a clause.
 fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     let is_clause = |rest: &str| {
         let word = rest.split(' ').next().unwrap_or_default().trim_end_matches(PUNCTUATION);
@@ -246,8 +240,8 @@ const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " 
 const CONJUNCTIONS: [&str; 6] = ["and ", "or ", "& ", "und ", "et ", "y "];
 
 /// Returns the length of the beginning of `part` that ends with the last of `values`, if an item of
-/// a list follows it. If `values` are codes that are not in `part`, such as `AAPL` for Apple, it ends
-/// before the first separator.
+/// a list follows it. If `values` are codes that are not in `part`, such as `AAPL` for Apple, it
+/// ends before the first separator.
 fn end_of_first_item(part: &str, values: &[String]) -> Option<usize> {
     let part = part.to_lowercase();
     let ends = values.iter().filter_map(|value| part.find(value.as_str()).map(|start| start + value.len()));
@@ -263,6 +257,13 @@ fn end_of_first_item(part: &str, values: &[String]) -> Option<usize> {
     is_rest_of_list(rest).then_some(end)
 }
 
+/// Returns `true` if `item` is a single word, or if its first word is an article, a preposition, a
+/// name or a number. Other texts may be clauses: `keep b.txt`.
+fn is_item(item: &str) -> bool {
+    let Some((first, _)) = item.split_once(' ') else { return true };
+    PHRASE_WORDS.contains(&first) || !first.chars().all(char::is_lowercase)
+}
+
 /// Returns the last item of the list in `text`. Returns `None` if `text` has no list.
 fn last_item(text: &str) -> Option<&str> {
     let starts =
@@ -270,16 +271,21 @@ fn last_item(text: &str) -> Option<&str> {
     text.get(starts.max()?..)
 }
 
-/// Returns `true` if `rest` is the rest of a list: `, Lahore and Quito`. Its items are short, and the
-/// last one follows a conjunction.
+/// Returns `true` if `rest` is the rest of a list: `, Lahore and Quito`. Its items are short, and
+/// the last one follows a conjunction.
 fn is_rest_of_list(rest: &str) -> bool {
     let begins = SEPARATORS.iter().any(|separator| rest.starts_with(separator));
+    // "Anna or Bob" needs a single call.
     let has_conjunction = SEPARATORS.iter().skip(1).any(|separator| rest.contains(separator));
+    let has_alternative = rest.contains(" or ");
     let mut items = vec![rest];
     for separator in SEPARATORS {
         items = items.into_iter().flat_map(|item| item.split(separator)).collect();
     }
-    begins && has_conjunction && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS)
+    begins
+        && has_conjunction
+        && !has_alternative
+        && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS)
 }
 
 /// Returns the start of the list item in `part` that has all of `values` that `part` contains, if

@@ -13,32 +13,46 @@ use jiff::civil::{Date, Time};
 use text2num::{Language, replace_numbers_in_text};
 
 pub(super) use self::dates::{DateRange, parse_date};
-pub(super) use self::quantities::Quantity;
+pub(super) use self::quantities::{Quantity, pattern};
 pub(super) use self::times::parse_time;
 pub(super) use self::units::Unit;
+
+/// The maximum length of the text in which values are searched, in bytes. A longer text usually
+/// contains a file or a large tool result.
+pub(super) const MAX_TEXT_BYTES: usize = 8_000;
 
 /// The values in a text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct TextValues {
     pub(super) quantities: Vec<Quantity>,
+    /// `true` if the text has numbers in a form that is not read, such as `1/2` or `5 foot 10`.
+    pub(super) has_unclear_numbers: bool,
+    /// `true` if the text has a change by a number, such as `by 10%`.
+    pub(super) has_change: bool,
     pub(super) dates: Vec<DateRange>,
     pub(super) times: Vec<Time>,
 }
 
 impl TextValues {
-    /// Reads the values in `text`. `today` is the date to which words such as `tomorrow` refer.
+    /// Reads the values in the last [`MAX_TEXT_BYTES`] of `text`. `today` is the date to which
+    /// words such as `tomorrow` refer.
     pub(super) fn new(text: &str, today: Option<Date>) -> Self {
-        let text = normalize(text);
+        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT_BYTES));
+        let text = normalize(text.get(start..).unwrap_or_default());
         Self {
             quantities: quantities::find(&text),
+            has_unclear_numbers: quantities::has_unclear_numbers(&text),
+            has_change: quantities::has_change(&text),
             dates: dates::find(&text, today),
             times: times::find(&text),
         }
     }
 
-    /// Returns the date that `text` gives for today, as in "Today is 3 May 2025".
+    /// Returns the date that the first [`MAX_TEXT_BYTES`] of `text` give for today, as in "Today is
+    /// 3 May 2025".
     pub(super) fn today(text: &str) -> Option<Date> {
-        dates::find_today(&normalize(text))
+        let end = text.floor_char_boundary(MAX_TEXT_BYTES);
+        dates::find_today(&normalize(text.get(..end).unwrap_or_default()))
     }
 }
 
@@ -65,7 +79,12 @@ fn normalize(text: &str) -> String {
         (" a minute", " 1 minute"),
         (" a week", " 1 week"),
     ];
-    let lower = replace_numbers_in_text(&text.to_lowercase(), &Language::english(), 0.0);
+    let lower = text.to_lowercase();
+    // The crate overflows at long decimal fractions in words.
+    let lower = match lower.contains(" point ") {
+        true => lower,
+        false => replace_numbers_in_text(&lower, &Language::english(), 0.0),
+    };
     let replaced = REPLACEMENTS.iter().fold(format!(" {lower}"), |text, (from, to)| text.replace(from, to));
     replaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -97,8 +97,15 @@ fn other_text_is_unchanged() {
 fn flat_results_are_rendered_without_json() {
     let text = |result: &str| result_text("it", result);
     assert_eq!(text(r#"{"sky": "clear", "wind": 3.5}"#), "Result for \"it\": sky: clear, wind: 3.5");
-    assert_eq!(text(r#"{"note": "a\nQuestion: b"}"#), "Result for \"it\": note: a\n  Question: b");
-    for other in [r#"{"days": [1, 2]}"#, "[1]", "{}", "plain", r#""text""#] {
+    for other in [
+        r#"{"note": "a\nQuestion: b"}"#,
+        r#"{"subject": "hi, status: paid"}"#,
+        r#"{"days": [1, 2]}"#,
+        "[1]",
+        "{}",
+        "plain",
+        r#""text""#,
+    ] {
         assert_eq!(text(other), format!("Result for \"it\": {other}"));
     }
 }

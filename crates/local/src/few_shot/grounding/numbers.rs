@@ -1,54 +1,22 @@
 //! The numbers of a conversation.
 
 use super::words::KnownWords;
+use crate::few_shot::values::TextValues;
 
 /// Number words of which the value is not computed. If the conversation has one of them, every
 /// number counts as known.
-const NUMBER_WORDS: [&str; 44] = [
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-    "thirty",
-    "forty",
-    "fifty",
-    "sixty",
-    "seventy",
-    "eighty",
-    "ninety",
-    "hundred",
-    "thousand",
-    "million",
-    "half",
-    "quarter",
-    "quarters",
+const NUMBER_WORDS: [&str; 11] = [
+    "binary",
+    "couple",
+    "decimal",
+    "double",
+    "dozen",
+    "hexadecimal",
+    "octal",
+    "pair",
     "third",
     "thirds",
-    "dozen",
-    "couple",
-    "pair",
-    "double",
     "twice",
-    "zero",
-    "binary",
-    "octal",
-    "decimal",
-    "hexadecimal",
 ];
 /// Words for the number before or after a known number.
 const NEIGHBOUR_WORDS: [&str; 7] = ["after", "before", "earlier", "following", "later", "next", "previous"];
@@ -64,6 +32,9 @@ pub(super) struct KnownNumbers {
 impl KnownNumbers {
     pub(super) fn new(text: &str, words: &KnownWords) -> Self {
         let mut numbers = parse_numbers(text);
+        let values = TextValues::new(text, None);
+        numbers.extend(values.quantities.iter().map(|quantity| quantity.number.abs()));
+        numbers.extend(values.times.iter().flat_map(|time| [time.hour(), time.minute()]).map(f64::from));
         if words.has_word("one") || words.has_word("first") {
             numbers.push(1.0);
         }

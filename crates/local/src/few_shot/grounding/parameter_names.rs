@@ -71,7 +71,7 @@ pub(in crate::few_shot) fn is_composed(name: &str) -> bool {
 }
 
 /// Returns `true` if `name` is the name of a parameter for a latitude or a longitude.
-pub(super) fn is_coordinate(name: &str) -> bool {
+pub(in crate::few_shot) fn is_coordinate(name: &str) -> bool {
     let name = name.to_lowercase();
     ["lat", "lon", "lng"].iter().any(|part| name.starts_with(part))
 }

@@ -37,6 +37,11 @@ const EMPTY_WORDS: [&str; 30] = [
     "with",
     "your",
 ];
+/// Frequent English words that are rare in other languages.
+const ENGLISH_WORDS: [&str; 16] = [
+    "and", "from", "give", "how", "my", "please", "show", "that", "the", "this", "to", "what", "which",
+    "with", "you", "your",
+];
 /// Frequent values of enumerations, with the words that users write for them.
 const SYNONYMS: [(&str, &[&str]); 12] = [
     ("bicycling", &["bicycle", "bike", "cycle"]),
@@ -157,6 +162,21 @@ impl KnownWords {
     pub(super) fn has_numbers_of(&self, text: &str) -> bool {
         let mut numbers = split_words(text).filter(|word| word.chars().all(char::is_numeric));
         numbers.all(|number| self.words.contains(number))
+    }
+
+    /// Returns `true` if the conversation contains two different words that only English has.
+    pub(in crate::few_shot) fn is_english(&self) -> bool {
+        ENGLISH_WORDS.iter().filter(|word| self.words.contains(**word)).count() > 1
+    }
+
+    pub(super) fn has_negation(&self) -> bool {
+        const NEGATIONS: [&str; 7] = ["don", "except", "never", "no", "not", "t", "without"];
+        NEGATIONS.iter().any(|word| self.words.contains(*word))
+    }
+
+    /// Returns `true` if the conversation is about a journey back.
+    pub(super) fn mentions_return(&self) -> bool {
+        ["back", "return", "round"].iter().any(|word| self.words.contains(*word))
     }
 
     /// Returns `true` if the conversation contains all words of the lower-case `text` next to each

@@ -28,9 +28,13 @@ fn an_open_item_requires_a_call() {
     };
     assert!(requires_call("Rain in Hanoi, Lahore and Quito", &["hanoi"]));
     assert!(requires_call("Is tofu or tempeh better", &["tempeh"]));
+    assert!(!requires_call("Write to Anna or Bob", &["anna"]));
     let mut protein = OpenQuestion::new("What has more protein, 100 g of tofu or 100 g of tempeh?");
     protein.advance_past(&protein.text.clone(), &["tempeh".to_owned(), "100".to_owned()]);
     assert_eq!(protein.next_item(), Some("100 g of tofu"));
+    let mut files = OpenQuestion::new("Delete a.txt and keep b.txt");
+    files.advance_past(&files.text.clone(), &["a.txt".to_owned()]);
+    assert_eq!(files.next_item(), None);
     let mut door = OpenQuestion::new("Lock the door and heat the hall");
     door.advance_past(&door.text.clone(), &["hall".to_owned()]);
     assert_eq!((door.requires_call(), door.next_item()), (true, None));

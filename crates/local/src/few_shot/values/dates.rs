@@ -41,7 +41,7 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
 ];
 
 /// `2025-08-09`.
-static ISO: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b"));
+static ISO: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\d{4})-(\d{1,2})-(\d{1,2})(?:\b|t)"));
 /// `9 August 2025`, `the 9th of August`.
 static DAY_MONTH: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(r"\b(\d{{1,2}})(?:st|nd|rd|th|\.)?(?: day)?(?: of)? {MONTH}\b(?:,? (\d{{4}})\b)?"))
@@ -70,9 +70,17 @@ static MONTH_YEAR: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"\b{MONT
 static QUARTER: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\b(?:q([1-4])|([1-4])(?:st|nd|rd|th) quarter)(?: of| in|,)? (\d{4})\b"));
 /// `in 2024`.
-static YEAR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:in|of|during|for|year|season) (\d{4})\b"));
+static YEAR: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"\b(?:in|of|during|for|year|season) ((?:19|20)\d{2})(?:$|[?!,;]|\.(?: |$)| (?:and|for|to|with)\b)",
+    )
+});
 /// `the 7th`, the day of a month that the text mentions before.
-static DAY: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bthe (\d{1,2})(?:st|nd|rd|th)\b"));
+static DAY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"\b(?:on|to|until|till|from|by|before|after|then|and) the (\d{1,2})(?:st|nd|rd|th)(?:$|[,.?!;]| (?:at|and|to|instead|for)\b)",
+    )
+});
 /// `in 3 days`, `2 weeks ago`.
 static DISTANCE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"\bin (\d+) (day|week|month)s?\b|\b(\d+) (day|week|month)s? (ago|from now|from today)\b")

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::units::Unit;
+use super::units::{Dimension, Unit};
 
 /// A number in a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +18,10 @@ pub(in crate::few_shot) struct Quantity {
 }
 
 impl Quantity {
+    pub(in crate::few_shot) fn is_duration(&self) -> bool {
+        self.unit.is_some_and(|unit| unit.dimension == Dimension::Time)
+    }
+
     /// Returns the number in `unit`. Returns `None` if the quantity has another dimension.
     pub(in crate::few_shot) fn in_unit(&self, unit: Unit) -> Option<f64> {
         let own = self.unit.filter(|own| own.dimension == unit.dimension)?;
@@ -45,7 +49,7 @@ static PERCENT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^ ?(?:%|percent\b)"
 /// The unit after a number. A hyphen is permitted: `a 30-minute walk`.
 static UNIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[ -]?([a-z]+)\b"));
 
-pub(super) fn pattern(text: &str) -> Regex {
+pub(in crate::few_shot) fn pattern(text: &str) -> Regex {
     match Regex::new(text) {
         Ok(pattern) => pattern,
         Err(error) => unreachable!("the pattern is a constant: {error}"),
@@ -126,11 +130,34 @@ fn ends_with_name(before: &str) -> bool {
     }
 }
 
+/// Returns `true` if a minus sign, or the word `minus` without a number before it, ends `before`.
 fn is_minus(before: &str) -> bool {
-    let before = before.trim_end();
-    let is_word = ["minus", "negative"].iter().any(|word| before.ends_with(word));
-    is_word
-        || before.strip_suffix('-').is_some_and(|before| before.is_empty() || before.ends_with([' ', '(']))
+    let follows_number = |text: &str| text.trim_end().ends_with(|letter: char| letter.is_ascii_digit());
+    let word = ["minus ", "negative "].iter().find_map(|word| before.strip_suffix(word));
+    match (before.strip_suffix('-'), word) {
+        (Some(rest), _) | (None, Some(rest)) => {
+            (rest.is_empty() || rest.ends_with([' ', '('])) && !follows_number(rest)
+        }
+        (None, None) => false,
+    }
+}
+
+/// Returns `true` if `text` has a number in a form that [`find`] does not read: a fraction in
+/// digits, a number without a unit after a number with a unit, a thousands separator that may be a
+/// decimal point, or a fraction of a unit.
+pub(super) fn has_unclear_numbers(text: &str) -> bool {
+    static UNCLEAR: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"\d ?/ ?\d|\d\.\d{3}\b|\d ?(?:hours?|h|feet|foot|ft|pounds?|lbs?|stone) (?:and )?\d+\b(?: ?$| ?[,.?!]| [a-z]{3,})|(?:quarters?|thirds?|half) (?:of )?(?:a |an |1 )?(?:hour|minute|day|week)|(?:hours?|minutes?) and 1 quarter|(?:hours?|minutes?) and a quarter",
+        )
+    });
+    UNCLEAR.is_match(text)
+}
+
+/// Returns `true` if `text` has a number after `by`: `down by 10%`.
+pub(super) fn has_change(text: &str) -> bool {
+    static CHANGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bby (?:a |another )?\d"));
+    CHANGE.is_match(text)
 }
 
 /// Parses a number. `1,250` is a number with a thousands separator, and `3,5` with a decimal comma.

@@ -34,6 +34,11 @@ fn numbers_have_signs_and_words() {
     assert_eq!(numbers("36.72 north, 4.42 west"), [36.72, -4.42]);
     assert_eq!(numbers("33.4 degrees south and 70.6° W"), [-33.4, -70.6]);
     assert_eq!(numbers("minus 5, -6, 7 degrees below zero, (-8)"), [-5.0, -6.0, -7.0, 0.0, -8.0]);
+    assert_eq!(numbers("17 minus 5, 4 - 6"), [17.0, 5.0, 4.0, 6.0]);
+    assert_eq!(
+        numbers("three point one four one five nine two six five three five eight nine seven"),
+        [0.0; 0]
+    );
     assert_eq!(numbers("rem_118, m-20417, LX318, #42"), [0.0; 0]);
     assert_eq!(numbers("3-5"), [3.0]);
 }
@@ -67,6 +72,8 @@ fn times_have_all_usual_forms() {
     assert_eq!(times("18:00, 6 p.m. and noon"), ["18:00", "12:00"]);
     assert_eq!(times("this evening at seven"), ["19:00"]);
     assert_eq!(times("at 7"), ["07:00", "19:00"]);
+    assert_eq!(times("at 2 at night, ten o'clock at night"), ["22:00", "02:00"]);
+    assert_eq!(times("at 08:00 tonight"), ["08:00"]);
     assert_eq!(times("at midnight"), ["00:00"]);
     assert_eq!(times("add 3.50 and 12 at 5 percent"), [""; 0]);
     assert_eq!(parse_time("1 pm"), Some(time(13, 0, 0, 0)));
@@ -82,7 +89,7 @@ fn dates_have_all_usual_forms() {
     );
     assert_eq!(dates("the 9th of August 2026 at 5"), ["2026-08-09"]);
     assert_eq!(dates("14.04.2024 and 25/12/2024 and 12/25/2024"), ["2024-04-14", "2024-12-25"]);
-    assert_eq!(dates("on 5 August 2026, then the 7th"), ["2026-08-05", "2026-08-07"]);
+    assert_eq!(dates("on 5 August 2026, then the 7th, the 8th item"), ["2026-08-05", "2026-08-07"]);
     assert_eq!(dates("on 3 March"), ["2026-03-03"]);
     assert_eq!(parse_date("28/02/2025"), Some(date(2025, 2, 28)));
     assert_eq!(parse_date("28 apples"), None);

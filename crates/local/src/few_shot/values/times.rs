@@ -22,7 +22,7 @@ static RELATIVE: LazyLock<Regex> = LazyLock::new(|| {
 /// `at nine`, with nothing after it that makes the number a quantity.
 static BARE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"\b(?:at|by|until|till|before|after|from) (\d{1,2})(?:$|[,?!]|\.(?:$| )| (?:on|tomorrow|today|tonight|in the|at night|and|for|with|sharp)\b)",
+        r"\b(?:at|by|until|till|before|after|from) (?<bare>\d{1,2})(?:$|[,?!]|\.(?:$| )| (?:on|tomorrow|today|tonight|in the|at night|and|for|with|sharp)\b)",
     )
 });
 static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(noon|midday|midnight)\b"));
@@ -30,11 +30,13 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(noon|midday|midnigh
 /// The maximum distance in bytes between a time and the part of the day that belongs to it.
 const PART_OF_DAY_DISTANCE: usize = 24;
 
-/// The half of the day to which a time belongs.
+/// The part of the day to which a time belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Half {
     Morning,
     Afternoon,
+    /// The evening or the hours after midnight.
+    Night,
 }
 
 /// Finds the times in `text`, which is normalized. A time that may be in the morning or in the
@@ -43,9 +45,13 @@ pub(super) fn find(text: &str) -> Vec<Time> {
     let mut found = Vec::new();
     let mut add = |captures: &Captures<'_>, hour: Option<i8>, minute: Option<i8>, mark: Option<&str>| {
         let (Some(hour), Some(minute), Some(whole)) = (hour, minute, captures.get(0)) else { return };
-        let half = mark
-            .map(|mark| if mark == "am" { Half::Morning } else { Half::Afternoon })
-            .or_else(|| part_of_day(text, whole.start(), whole.end()));
+        // The text after a bare number, such as `at night`, is not a part of the time.
+        let end = captures.name("bare").map_or(whole.end(), |number| number.end());
+        let half = match (mark, whole.as_str().starts_with('0')) {
+            (Some("am"), _) | (None, true) => Some(Half::Morning),
+            (Some(_), _) => Some(Half::Afternoon),
+            (None, false) => part_of_day(text, whole.start(), end),
+        };
         for time in readings(hour, minute, half) {
             if !found.contains(&time) {
                 found.push(time);
@@ -128,6 +134,9 @@ fn readings(hour: i8, minute: i8, half: Option<Half>) -> Vec<Time> {
     let hours = match half {
         Some(Half::Morning) if hour <= 12 => vec![hour % 12],
         Some(Half::Afternoon) if hour <= 12 => vec![hour % 12 + 12],
+        // Two at night is in the morning, and ten at night is in the evening.
+        Some(Half::Night) if hour <= 5 || hour == 12 => vec![hour % 12],
+        Some(Half::Night) if hour < 12 => vec![hour + 12],
         None if (1..=12).contains(&hour) => vec![hour, (hour + 12) % 24],
         _ => vec![hour],
     };
@@ -135,19 +144,23 @@ fn readings(hour: i8, minute: i8, half: Option<Half>) -> Vec<Time> {
 }
 
 /// Returns the half of the day of the time at `start..end`, from words such as `in the morning` or
-/// `tonight` near it.
+/// `tonight` near it in the same clause.
 fn part_of_day(text: &str, start: usize, end: usize) -> Option<Half> {
+    const CLAUSE_ENDS: [char; 5] = [',', '.', ';', '?', '!'];
     let after = text.get(end..).unwrap_or_default();
-    let after = after.split([',', '.', ';', '?']).next().unwrap_or_default();
+    let after = after.split(CLAUSE_ENDS).next().unwrap_or_default();
     let after = after.get(..after.floor_char_boundary(PART_OF_DAY_DISTANCE)).unwrap_or(after);
     let from = text.ceil_char_boundary(start.saturating_sub(PART_OF_DAY_DISTANCE));
     let before = text.get(from..start).unwrap_or_default();
+    let before = before.rsplit(CLAUSE_ENDS).next().unwrap_or_default();
     [after, before].into_iter().find_map(|text| {
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
         if has(&["morning", "breakfast"]) {
             Some(Half::Morning)
-        } else if has(&["afternoon", "evening", "tonight", "night", "dinner"]) {
+        } else if has(&["afternoon", "evening", "tonight", "dinner"]) {
             Some(Half::Afternoon)
+        } else if has(&["at night"]) {
+            Some(Half::Night)
         } else {
             None
         }

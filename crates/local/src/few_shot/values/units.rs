@@ -33,7 +33,7 @@ const UNITS: [(&[&str], Dimension, f64); 26] = {
         (&["s", "sec", "secs", "second", "seconds"], Time, 1.0),
         (&["min", "mins", "minute", "minutes"], Time, 60.0),
         (&["h", "hr", "hrs", "hour", "hours"], Time, 3_600.0),
-        (&["day", "days"], Time, 86_400.0),
+        (&["day", "days", "night", "nights"], Time, 86_400.0),
         (&["week", "weeks"], Time, 604_800.0),
         (&["fortnight", "fortnights"], Time, 1_209_600.0),
         (&["mm", "millimetre", "millimetres", "millimeter", "millimeters"], Length, 0.001),

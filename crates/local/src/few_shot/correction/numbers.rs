@@ -1,0 +1,138 @@
+//! Correction of numbers: units, percentages and signs.
+
+use std::sync::LazyLock;
+
+use haft_core::schema::Property;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::{Sources, description};
+use crate::few_shot::grounding::{is_coordinate, spaced_words};
+use crate::few_shot::values::{Quantity, TextValues, Unit, pattern};
+
+/// Names of parameters from 0 to 100.
+const PERCENTAGES: [&str; 8] =
+    ["brightness", "level", "opacity", "percent", "percentage", "position", "share", "volume"];
+/// Names of parameters for a duration or a distance.
+const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius", "seconds"];
+
+/// The maximum ratio between the unit of an omitted quantity and the unit of its parameter.
+const MAX_UNIT_RATIO: f64 = 60.0;
+
+/// Returns the number that `property` should have instead of `number`. Returns `None` if `number`
+/// may be right.
+pub(super) fn candidate(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+    converted(property, number, sources)
+        .or_else(|| percentage(property, number, sources))
+        .or_else(|| negated(property, number, sources))
+}
+
+/// Returns the quantity in the unit of `property`, if `number` is the same quantity in another
+/// unit: 168 for `height_cm` and "1.68 m". A number that is not in the text is replaced if the text
+/// has a single number: 90 for `minutes` and "an hour and a half".
+fn converted(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+    let unit = unit_of(property)?;
+    let in_unit = |values: &TextValues| -> Vec<f64> {
+        values.quantities.iter().filter_map(|quantity| quantity.in_unit(unit)).collect()
+    };
+    let is_known = |values: &TextValues| in_unit(values).into_iter().any(|known| is_equal(known, number));
+    if sources.all().into_iter().any(is_known) {
+        return None;
+    }
+    let source = sources.replacing().into_iter().find(|values| !in_unit(values).is_empty())?;
+    let quantities = &source.quantities;
+    let is_raw = |quantity: &&Quantity| is_equal(quantity.number, number);
+    match (quantities.iter().find(is_raw), quantities.as_slice()) {
+        (Some(raw), _) => raw.in_unit(unit),
+        (None, [only]) if !source.has_unclear_numbers => only.in_unit(unit),
+        _ => None,
+    }
+}
+
+/// Returns the percentage in the text, if `number` is the same percentage in another scale, or if
+/// the text has no other number: 75 for `position` and "three quarters".
+fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+    if !is_percentage(property) || number == 0.0 || number == 100.0 {
+        return None;
+    }
+    // `brightness` is from 0 to 100, unless the schema limits it to 1.
+    let maximum = property.schema.get("maximum").and_then(Value::as_f64);
+    let scale = if maximum.is_some_and(|maximum| maximum <= 1.0) { 1.0 } else { 100.0 };
+    let source =
+        sources.replacing().into_iter().find(|values| values.quantities.iter().any(|it| it.is_share))?;
+    let [only] = source.quantities.as_slice() else { return None };
+    let expected = (only.number * scale * 1e6).round() / 1e6;
+    let is_other_scale = is_equal(number, only.number) || is_equal(number, only.number * 100.0);
+    let may_be_computed = source.has_change && !is_other_scale;
+    (!is_equal(number, expected) && !may_be_computed).then_some(expected)
+}
+
+/// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
+/// only the negative number: -4.42 for "4.42 west".
+fn negated(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+    let name = spaced_words(property.name);
+    let is_signed = is_coordinate(property.name) || name.contains("temp");
+    let all = || sources.replacing().into_iter().flat_map(|values| &values.quantities);
+    let is_negative = all().any(|quantity| is_equal(-quantity.number, number));
+    let is_positive = all().any(|quantity| is_equal(quantity.number, number));
+    (is_signed && number > 0.0 && is_negative && !is_positive).then_some(-number)
+}
+
+/// Returns the only quantity of `need` in the unit of `property`, a duration or a distance. Returns
+/// `None` if an argument has it.
+pub(super) fn omitted_quantity(
+    property: &Property<'_>,
+    arguments: &Map<String, Value>,
+    need: &TextValues,
+) -> Option<f64> {
+    let name = spaced_words(property.name);
+    let kind = property.schema.get("type").and_then(Value::as_str);
+    let is_extent = name.split(' ').any(|word| EXTENTS.contains(&word));
+    if !is_extent || !matches!(kind, Some("integer" | "number")) || need.has_unclear_numbers {
+        return None;
+    }
+    let unit = unit_of(property)?;
+    let mut quantities = need.quantities.iter().filter(|quantity| quantity.in_unit(unit).is_some());
+    let (only, None) = (quantities.next()?, quantities.next()) else { return None };
+    let number = only.in_unit(unit)?;
+    // A number of days is seldom meant for a parameter in minutes.
+    if !(1.0 / MAX_UNIT_RATIO..=MAX_UNIT_RATIO).contains(&(number / only.number)) {
+        return None;
+    }
+    let mut used = arguments.values().filter_map(Value::as_f64);
+    (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
+}
+
+fn is_equal(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-6 * other.abs().max(1e-3)
+}
+
+/// Returns the unit of `property`: from its name, such as `height_cm` or `minutes`, or from its
+/// description, such as `The duration in minutes`.
+fn unit_of(property: &Property<'_>) -> Option<Unit> {
+    static IN_UNIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bin ([a-z]{2,})\b|\(([a-z]{2,})\)"));
+    let name = spaced_words(property.name);
+    let words: Vec<_> = name.split(' ').collect();
+    if words.contains(&"per") {
+        return None;
+    }
+    let of_name = match words.as_slice() {
+        [only] => Some(*only).filter(|word| EXTENTS.contains(word)),
+        [.., last] => Some(*last),
+        [] => None,
+    };
+    let description = description(property).to_lowercase();
+    of_name.and_then(Unit::from_name).or_else(|| {
+        IN_UNIT.captures_iter(&description).find_map(|captures| {
+            let name = captures.iter().skip(1).flatten().next()?;
+            Unit::from_name(name.as_str())
+        })
+    })
+}
+
+fn is_percentage(property: &Property<'_>) -> bool {
+    let description = description(property).to_lowercase();
+    spaced_words(property.name).split(' ').any(|word| PERCENTAGES.contains(&word))
+        || description.contains("percent")
+        || description.contains('%')
+}

@@ -1,0 +1,116 @@
+//! Choice of the tool for a need.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use haft_core::model::ModelError;
+
+use super::dialogue::{NEED_LABEL, NO_TOOL, TOOL};
+use super::question::OpenQuestion;
+use super::{ExampleReply, next_step, render_prompt};
+use crate::engine::{Candidate, Choice, KnownLogits};
+use crate::respond::with_question;
+
+/// The maximum difference between the scores of two tools that the correction for the prior
+/// probability can overcome.
+const MAX_PRIOR_EFFECT: f32 = 4.0;
+/// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
+/// one of them fits.
+const CHOICE_WORD_WEIGHT: f32 = 1.5;
+/// A bias for the choice that no tool fits, if an earlier result may answer the question.
+const KNOWN_RESULT_BIAS: f32 = 10.0;
+/// A question without content, and the need for it. A small model prefers some names of tools, such
+/// as `get_price`, to others in all cases. The probabilities after this question correct for it.
+const NEUTRAL_QUESTION: &str = "Can you help me with something?";
+const NEUTRAL_NEED: &str = "help me with something";
+
+impl ExampleReply<'_> {
+    /// Returns the first part of `need` if its parts need different tools. A small model quotes too
+    /// much: "Lock the door and heat the hall". Returns `None` if `need` has parts for one tool
+    /// only.
+    pub(super) fn first_part(&mut self, need: &str) -> Result<Option<String>, ModelError> {
+        let mut first: Option<(String, String)> = None;
+        for part in OpenQuestion::new(need).parts() {
+            let Some((tool, _)) = self.choose_tool(&part, &[])? else { continue };
+            match &first {
+                None => first = Some((part, tool)),
+                Some((_, first_tool)) if *first_tool == tool => {}
+                Some(_) => return Ok(first.map(|(part, _)| part)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Chooses the tool for `need`, except the tools in `discarded`. Returns the tool and its
+    /// score. Returns `None` if no tool fits.
+    pub(super) fn choose_tool(
+        &mut self,
+        need: &str,
+        discarded: &[String],
+    ) -> Result<Option<(String, f32)>, ModelError> {
+        let request = self.writer.request;
+        let mut tools = next_step::callable_tools(request);
+        tools.retain(|tool| !discarded.contains(tool));
+        let priors = if self.uses_priors && tools.len() > 1 { self.priors()? } else { Arc::default() };
+        let candidate = |name: &String, bias: f32| Candidate {
+            tokens: self.encode_choice(&next_step::call_beginning(request, name)),
+            bias,
+        };
+        let score = |name: &String| self.profile.word_bias * self.tool_words.score(need, name);
+        let mut all: Vec<_> = tools.iter().map(|name| candidate(name, score(name))).collect();
+        let prior = |name: &String| priors.get(name).copied().unwrap_or_default();
+        let bias = |name: &String| CHOICE_WORD_WEIGHT * score(name) - prior(name);
+        let weighted: Vec<_> = tools.iter().map(|name| candidate(name, bias(name))).collect();
+        let none = all.len();
+        if !self.must_call() {
+            let tokens = self.encode_choice(&format!(" {NO_TOOL}\n"));
+            let known_result_bias = if self.may_be_answered { KNOWN_RESULT_BIAS } else { 0.0 };
+            all.push(Candidate { tokens, bias: self.profile.no_tool_bias + known_result_bias });
+        }
+        let start = self.writer.prompt.len();
+        self.writer.prefill(&format!("{NEED_LABEL}{need}\n{}", TOOL.trim_end()));
+        let mut known = KnownLogits::new();
+        let any = self.writer.choose_candidate(&all, &mut known)?;
+        let chosen = match any.filter(|choice| choice.index != none) {
+            Some(likeliest) => {
+                let other = self.writer.choose_candidate(&weighted, &mut known)?;
+                let bias = |candidates: &[Candidate], choice: Choice| {
+                    candidates.get(choice.index).map_or(0.0, |candidate| candidate.bias)
+                };
+                // The score without the correction for the prior probability.
+                let likelihood = |choice: Choice| Choice {
+                    score: choice.score - bias(&weighted, choice) + bias(&all, choice),
+                    ..choice
+                };
+                let is_near = |choice: &Choice| choice.score >= likeliest.score - MAX_PRIOR_EFFECT;
+                Some(other.map(likelihood).filter(is_near).unwrap_or(likeliest))
+            }
+            None => None,
+        };
+        self.writer.prompt.truncate(start);
+        Ok(chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score))))
+    }
+
+    /// Returns the log-probability of each tool after a question without content, times
+    /// [`ExampleProfile::prior_weight`].
+    pub(super) fn priors(&mut self) -> Result<Arc<HashMap<String, f32>>, ModelError> {
+        if let Some(priors) = &self.priors {
+            return Ok(Arc::clone(priors));
+        }
+        let request = with_question(self.writer.request, NEUTRAL_QUESTION);
+        let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
+        prompt.extend(self.encode_choice(&format!("{NEED_LABEL}{NEUTRAL_NEED}\n{}", TOOL.trim_end())));
+        let tools = next_step::callable_tools(&request);
+        let texts = tools.iter().map(|name| next_step::call_beginning(&request, name));
+        let candidates: Vec<_> = texts.map(|text| self.encode_choice(&text)).collect();
+        let probabilities = self.writer.log_probabilities(&prompt, &candidates)?;
+        let weighted = probabilities.into_iter().map(|probability| self.profile.prior_weight * probability);
+        let priors: Arc<HashMap<_, _>> = Arc::new(tools.into_iter().zip(weighted).collect());
+        self.priors = Some(Arc::clone(&priors));
+        Ok(priors)
+    }
+
+    fn encode_choice(&self, text: &str) -> Vec<u32> {
+        self.writer.engine.tokenizer().encode_content(text)
+    }
+}
