@@ -362,9 +362,9 @@ impl ExampleReply<'_> {
     fn write_call_for_part(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
         self.deferred_need = None;
         for part in question.parts() {
-            match self.write_call(part)? {
-                step @ (None | Some(NextStep::Call { .. })) => return Ok(step),
-                Some(_) => {}
+            let step = self.write_call(part)?;
+            if !matches!(step, Some(NextStep::Answer { .. })) {
+                return Ok(step);
             }
         }
         Ok(Some(NextStep::Answer { need: None }))

@@ -4,7 +4,7 @@ use jiff::civil::{Date, Time};
 use serde_json::{Value, json};
 
 use super::Sources;
-use crate::few_shot::values::{DateRange, parse_date, parse_time};
+use crate::few_shot::values::{DateRange, Quantity, parse_date, parse_time};
 
 /// A text argument and its parameter.
 pub(super) struct TextArgument<'a> {
@@ -86,7 +86,7 @@ impl TextArgument<'_> {
 
 /// Returns `true` if the question has a duration, from which a date or a time may be computed.
 fn has_duration(sources: &Sources<'_>) -> bool {
-    sources.question.quantities.iter().any(|quantity| quantity.is_duration())
+    sources.question.quantities.iter().any(Quantity::is_duration)
 }
 
 /// Returns the first and the last day of each period.
