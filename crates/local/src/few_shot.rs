@@ -183,10 +183,6 @@ impl ExampleReply<'_> {
             };
             return self.write_answer(&lead);
         }
-        // The other prompt is evaluated first, so that it does not replace the evaluated question.
-        if self.writer.request.tools.len() > 1 {
-            self.priors()?;
-        }
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
             if stage == Stage::Call && !question.is_open() {

@@ -14,6 +14,8 @@ use crate::respond::with_question;
 /// The maximum difference between the scores of two tools that the correction for the prior
 /// probability can overcome.
 const MAX_PRIOR_EFFECT: f32 = 4.0;
+/// The bias of a candidate that must not be chosen.
+const EXCLUDED_BIAS: f32 = -1e4;
 /// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
 /// one of them fits.
 const CHOICE_WORD_WEIGHT: f32 = 1.5;
@@ -51,44 +53,73 @@ impl ExampleReply<'_> {
         let request = self.writer.request;
         let mut tools = next_step::callable_tools(request);
         tools.retain(|tool| !discarded.contains(tool));
-        let priors = if self.uses_priors && tools.len() > 1 { self.priors()? } else { Arc::default() };
+        let score = |name: &String| self.profile.word_bias * self.tool_words.score(need, name);
         let candidate = |name: &String, bias: f32| Candidate {
             tokens: self.encode_choice(&next_step::call_beginning(request, name)),
             bias,
         };
-        let score = |name: &String| self.profile.word_bias * self.tool_words.score(need, name);
-        let mut all: Vec<_> = tools.iter().map(|name| candidate(name, score(name))).collect();
-        let prior = |name: &String| priors.get(name).copied().unwrap_or_default();
-        let bias = |name: &String| CHOICE_WORD_WEIGHT * score(name) - prior(name);
-        let weighted: Vec<_> = tools.iter().map(|name| candidate(name, bias(name))).collect();
-        let none = all.len();
+        let mut candidates: Vec<_> = tools.iter().map(|name| candidate(name, score(name))).collect();
         if !self.must_call() {
             let tokens = self.encode_choice(&format!(" {NO_TOOL}\n"));
             let known_result_bias = if self.may_be_answered { KNOWN_RESULT_BIAS } else { 0.0 };
-            all.push(Candidate { tokens, bias: self.profile.no_tool_bias + known_result_bias });
+            candidates.push(Candidate { tokens, bias: self.profile.no_tool_bias + known_result_bias });
         }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{need}\n{}", TOOL.trim_end()));
         let mut known = KnownLogits::new();
-        let any = self.writer.choose_candidate(&all, &mut known)?;
-        let chosen = match any.filter(|choice| choice.index != none) {
-            Some(likeliest) => {
-                let other = self.writer.choose_candidate(&weighted, &mut known)?;
-                let bias = |candidates: &[Candidate], choice: Choice| {
-                    candidates.get(choice.index).map_or(0.0, |candidate| candidate.bias)
-                };
-                // The score without the correction for the prior probability.
-                let likelihood = |choice: Choice| Choice {
-                    score: choice.score - bias(&weighted, choice) + bias(&all, choice),
-                    ..choice
-                };
-                let is_near = |choice: &Choice| choice.score >= likeliest.score - MAX_PRIOR_EFFECT;
-                Some(other.map(likelihood).filter(is_near).unwrap_or(likeliest))
+        let likeliest = self.writer.choose_candidate(&candidates, &mut known)?;
+        candidates.truncate(tools.len());
+        let chosen = match likeliest.filter(|choice| choice.index < tools.len()) {
+            Some(likeliest) if self.uses_priors => {
+                self.correct_for_priors(&tools, &mut candidates, likeliest, &mut known)?
             }
-            None => None,
+            likeliest => likeliest,
         };
         self.writer.prompt.truncate(start);
         Ok(chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score))))
+    }
+
+    /// Returns the best of `candidates`, the names of `tools`, after the prior probabilities are
+    /// subtracted. `likeliest` is the best of them before. The result is `likeliest`, if no other
+    /// candidate has nearly the same score.
+    fn correct_for_priors(
+        &mut self,
+        tools: &[String],
+        candidates: &mut [Candidate],
+        likeliest: Choice,
+        known: &mut KnownLogits,
+    ) -> Result<Option<Choice>, ModelError> {
+        let min_score = likeliest.score - MAX_PRIOR_EFFECT;
+        let Some(bias) = candidates.get(likeliest.index).map(|candidate| candidate.bias) else {
+            return Ok(Some(likeliest));
+        };
+        let set_bias = |candidates: &mut [Candidate], bias: f32| {
+            if let Some(candidate) = candidates.get_mut(likeliest.index) {
+                candidate.bias = bias;
+            }
+        };
+        set_bias(candidates, EXCLUDED_BIAS);
+        let second = self.writer.choose_candidate(candidates, known)?;
+        set_bias(candidates, bias);
+        if second.is_none_or(|second| second.index == likeliest.index || second.score < min_score) {
+            return Ok(Some(likeliest));
+        }
+        let priors = self.priors()?;
+        let changes: Vec<_> = tools
+            .iter()
+            .zip(candidates.iter())
+            .map(|(name, candidate)| {
+                let prior = priors.get(name).copied().unwrap_or_default();
+                (CHOICE_WORD_WEIGHT - 1.0) * candidate.bias - prior
+            })
+            .collect();
+        candidates.iter_mut().zip(&changes).for_each(|(candidate, change)| candidate.bias += change);
+        let corrected = self.writer.choose_candidate(candidates, known)?;
+        let uncorrected = corrected.map(|choice| {
+            let change = changes.get(choice.index).copied().unwrap_or_default();
+            Choice { score: choice.score - change, ..choice }
+        });
+        Ok(Some(uncorrected.filter(|choice| choice.score >= min_score).unwrap_or(likeliest)))
     }
 
     /// Returns the log-probability of each tool after a question without content, times
