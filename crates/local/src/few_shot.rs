@@ -353,8 +353,8 @@ impl ExampleReply<'_> {
     }
 
     /// Chooses a tool for the first part of `question` for which a tool fits, and generates the
-    /// call. A small model finds no tool for "skip this one and turn it up". Returns `None` if no
-    /// tool fits.
+    /// call. A small model finds no tool for "skip this one and turn it up". Returns `None` if the
+    /// token limit was reached.
     fn write_call_for_part(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
         self.deferred_need = None;
         for part in question.parts() {

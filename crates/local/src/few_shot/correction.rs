@@ -13,17 +13,13 @@ use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 
 use self::moments::TextArgument;
-use super::grounding::{KnownWords, enumeration, spaced_json};
+use super::grounding::{KnownWords, enumeration, spaced_json, text_of};
 use super::values::{MAX_TEXT_BYTES, TextValues};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
 /// The minimum length of the values of an enumeration that are compared with the question.
 const MIN_VALUE_LENGTH: usize = 3;
-/// Words of a negation. The value of an enumeration after a negation is not meant.
-const NEGATIONS: [&str; 10] =
-    ["cannot", "don", "except", "kein", "keine", "never", "nicht", "no", "not", "without"];
-
 /// The values in the conversation, with which arguments are compared.
 pub(super) struct ArgumentCorrector {
     today: Option<Date>,
@@ -60,7 +56,7 @@ impl<'a> Sources<'a> {
         [self.need, self.question, self.conversation]
     }
 
-    /// The texts whose values may replace an argument.
+    /// Returns the values that may replace an argument.
     fn replacing(&self) -> [&'a TextValues; 2] {
         [self.need, self.question]
     }
@@ -174,7 +170,7 @@ impl ArgumentCorrector {
         for source in [need, self.question.as_str()] {
             let words = KnownWords::new(source);
             let is_mentioned = |name: &str| words.mentions(&name.to_lowercase());
-            if is_mentioned(text) || NEGATIONS.iter().any(|word| words.has_words(word)) {
+            if is_mentioned(text) || words.has_negation() {
                 return None;
             }
             let mut mentioned = names.iter().filter(|name| is_mentioned(name));
@@ -185,18 +181,6 @@ impl ArgumentCorrector {
             }
         }
         None
-    }
-}
-
-/// Returns the text of `message` and the arguments of its calls.
-fn text_of(message: &Message) -> String {
-    match message.body() {
-        MessageBody::Tool(result) => result.model_text().into_owned(),
-        MessageBody::Assistant(reply) => {
-            let arguments = reply.tool_calls.iter().map(|call| call.arguments.to_string());
-            std::iter::once(reply.text()).chain(arguments).collect::<Vec<_>>().join("\n")
-        }
-        _ => message.text(),
     }
 }
 

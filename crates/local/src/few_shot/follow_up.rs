@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest};
 use serde_json::Value;
 
-use super::grounding::{KnownWords, is_composed, spaced_json, spaced_words};
+use super::grounding::{KnownWords, is_composed, spaced_json, spaced_words, stem};
 
 /// The beginnings of a question that continues an earlier question.
 const BEGINNINGS: [&str; 10] = [
@@ -31,9 +31,6 @@ const QUESTION_WORDS: [&str; 20] = [
     "and", "are", "did", "do", "does", "for", "from", "has", "how", "in", "is", "on", "was", "were", "what",
     "when", "where", "which", "who", "whose",
 ];
-/// The number of letters by which the words of a question and the keys of a result are compared.
-const STEM_LENGTH: usize = 4;
-
 /// Phrases for an item of an earlier result.
 const ITEM_PHRASES: [&str; 8] = [
     "of the two",
@@ -77,7 +74,7 @@ pub(super) fn may_be_answered(request: &ChatRequest, question: &str) -> bool {
     let words = || question.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     let is_name = |word: &&str| word.chars().any(|letter| letter.is_uppercase() || letter.is_numeric());
     let has_new_name = words().skip(1).filter(is_name).any(|word| !known.has_words(&word.to_lowercase()));
-    let has_key = || words().filter_map(stem).any(|stem| keys.contains(&stem));
+    let has_key = || words().filter_map(|word| stem(&word.to_lowercase())).any(|stem| keys.contains(&stem));
     let refers_to_item = || ITEM_PHRASES.iter().any(|phrase| lower.contains(phrase));
     !keys.is_empty() && !has_new_name && (has_key() || refers_to_item())
 }
@@ -93,12 +90,6 @@ fn add_keys(value: &Value, keys: &mut HashSet<String>) {
         }
         _ => {}
     }
-}
-
-/// Returns the first letters of a word with at least [`STEM_LENGTH`] letters, in lower case.
-fn stem(word: &str) -> Option<String> {
-    let stem: String = word.to_lowercase().chars().take(STEM_LENGTH).collect();
-    (stem.chars().count() == STEM_LENGTH).then_some(stem)
 }
 
 /// Returns the last call of an earlier reply, if `question` continues its question.
@@ -152,75 +143,4 @@ pub(super) fn with_earlier_arguments(
 }
 
 #[cfg(test)]
-mod tests {
-    use haft_core::{
-        ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, message::AssistantMessage,
-        tool::DynamicTool, toolset::ToolList,
-    };
-    use serde_json::json;
-
-    use super::*;
-
-    fn schema() -> Schema {
-        let properties =
-            json!({"city": {"type": "string"}, "days": {"type": "integer"}, "text": {"type": "string"}});
-        Schema::new(json!({"type": "object", "properties": properties})).unwrap()
-    }
-
-    fn call(arguments: Value) -> ToolCall {
-        ToolCall::new("1", "look", arguments.to_string())
-    }
-
-    #[test]
-    fn a_short_question_continues_the_last_call() {
-        let definition = ToolDefinition::new(ToolName::new("look").unwrap(), schema());
-        let tool = DynamicTool::new(definition, |_, _| async { Ok::<_, ToolError>(ToolOutput::from("ok")) });
-        let reply = AssistantMessage {
-            tool_calls: vec![call(json!({"city": "Rome"}))],
-            ..AssistantMessage::default()
-        };
-        let messages =
-            [Message::user("Rain in Rome?"), Message::assistant(reply), Message::user("And in Oslo?")];
-        let request = ChatRequest::new(messages).with_tools(ToolList::new("test", [tool]));
-        assert!(continued_call(&request, "And in Oslo?").is_some());
-        assert!(continued_call(&request, "What about Oslo?").is_some());
-        assert!(continued_call(&request, "Which rain is it?").is_none());
-        assert!(continued_call(&request, &"And in Oslo".repeat(5)).is_none());
-        assert!(continued_call(&ChatRequest::new([]), "And in Oslo?").is_none());
-    }
-
-    #[test]
-    fn a_known_result_may_answer_a_question() {
-        let result = r#"{"city": "Bergen", "weather": {"humidity": 80, "day_high": 21}}"#;
-        let answered = |question: &str| {
-            let result = ToolResult::done("1", "look", ToolOutput::from(result));
-            let messages = [Message::user("Rain in Bergen?"), Message::tool(result), Message::user(question)];
-            may_be_answered(&ChatRequest::new(messages), question)
-        };
-        assert!(answered("And how humid is it?"));
-        assert!(answered("What is the highest in Bergen?"));
-        assert!(!answered("How humid is it in Oslo?"));
-        assert!(!answered("What will it be in 5 hours, how humid?"));
-        assert!(answered("Thanks. Which one is it?"));
-        assert!(!answered("How windy is it?"));
-        assert!(!answered("Set the humidity"));
-        assert!(!may_be_answered(&ChatRequest::new([]), "How humid is it?"));
-    }
-
-    #[test]
-    fn unchanged_arguments_are_kept() {
-        let merged = |question: &str, arguments: Value| {
-            let earlier = call(json!({"city": "Rome", "days": 3, "text": "Good morning"}));
-            let call = call(arguments);
-            let merged = with_earlier_arguments(&call, &earlier, question, &schema()).unwrap_or(call);
-            merged.arguments.value_or_string().as_ref().clone()
-        };
-        let oslo = json!({"city": "Oslo", "days": 3, "text": "Good morning"});
-        assert_eq!(merged("And in Oslo?", json!({"city": "Oslo", "days": 1})), oslo);
-        assert_eq!(merged("And in Oslo?", json!({"city": "Oslo", "text": "And in Oslo"})), oslo);
-        let quoted = json!({"city": "Rome", "days": 3, "text": "Bye"});
-        assert_eq!(merged("And \"Bye\"?", json!({"text": "Bye"})), quoted);
-        let days = json!({"city": "Rome", "days": 5, "text": "Good morning"});
-        assert_eq!(merged("What about 5 days?", json!({"city": "Lima", "days": 5})), days);
-    }
-}
+mod tests;

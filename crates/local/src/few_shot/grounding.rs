@@ -17,7 +17,7 @@ use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
 use self::parameter_names::{is_code, is_identifier, is_path, is_ticker};
 pub(super) use self::parameter_names::{is_composed, is_coordinate, spaced_words};
-pub(super) use self::words::KnownWords;
+pub(super) use self::words::{KnownWords, stem};
 use super::values::parse_date;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.
@@ -394,7 +394,7 @@ pub(super) fn spaced_json(value: &Value) -> String {
 }
 
 /// Returns the text of `message`, with the results of tools and the arguments of calls.
-fn text_of(message: &Message) -> String {
+pub(super) fn text_of(message: &Message) -> String {
     match message.body() {
         MessageBody::Tool(result) => result.model_text().into_owned(),
         MessageBody::Assistant(reply) => {

@@ -105,8 +105,8 @@ impl OpenQuestion {
         self.open_part != OpenPart::Unknown
     }
 
-    /// Returns the next item of a list whose first item has a call: `Lahore` in `, Lahore and
-    /// Quito`. An item has at most [`MAX_ITEM_WORDS`] words.
+    /// Returns the next item of a list, after a call for an item before it: `Lahore` in `, Lahore
+    /// and Quito`. An item has at most [`MAX_ITEM_WORDS`] words.
     pub(super) fn next_item(&self) -> Option<&str> {
         if self.open_part != OpenPart::Item {
             return None;
@@ -114,7 +114,7 @@ impl OpenQuestion {
         let mut rest = self.text.as_str();
         loop {
             rest = rest.trim_start_matches(PUNCTUATION).trim_start_matches(['"', '\'', ' ']);
-            let first = CONJUNCTIONS.iter().find_map(|word| rest.strip_prefix(word));
+            let first = SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start()));
             match first {
                 Some(after) => rest = after,
                 None => break,
@@ -235,9 +235,6 @@ fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
 
 /// The texts between the items of a list.
 const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
-
-/// Words between the items of a list.
-const CONJUNCTIONS: [&str; 6] = ["and ", "or ", "& ", "und ", "et ", "y "];
 
 /// Returns the length of the beginning of `part` that ends with the last of `values`, if an item of
 /// a list follows it. If `values` are codes that are not in `part`, such as `AAPL` for Apple, it

@@ -169,8 +169,11 @@ impl KnownWords {
         ENGLISH_WORDS.iter().filter(|word| self.words.contains(**word)).count() > 1
     }
 
-    pub(super) fn has_negation(&self) -> bool {
-        const NEGATIONS: [&str; 7] = ["don", "except", "never", "no", "not", "t", "without"];
+    /// Returns `true` if the conversation contains a negation in English or German. `don't` is the
+    /// words `don` and `t`.
+    pub(in crate::few_shot) fn has_negation(&self) -> bool {
+        const NEGATIONS: [&str; 11] =
+            ["cannot", "don", "except", "kein", "keine", "never", "nicht", "no", "not", "t", "without"];
         NEGATIONS.iter().any(|word| self.words.contains(*word))
     }
 
@@ -231,7 +234,9 @@ fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-fn stem(word: &str) -> Option<String> {
+/// Returns the first [`MIN_STEM_LENGTH`] letters of `word`. Returns `None` if it is shorter or a
+/// number.
+pub(in crate::few_shot) fn stem(word: &str) -> Option<String> {
     let stem: String = word.chars().take(MIN_STEM_LENGTH).collect();
     (stem.chars().count() == MIN_STEM_LENGTH && !stem.chars().all(char::is_numeric)).then_some(stem)
 }
