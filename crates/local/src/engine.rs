@@ -7,6 +7,8 @@ mod json_state;
 mod number_length;
 mod prefix_reuse;
 mod stray_space;
+#[cfg(test)]
+mod tests;
 
 use std::panic::resume_unwind;
 use std::path::Path;

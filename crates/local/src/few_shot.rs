@@ -16,12 +16,11 @@ mod question;
 mod repetition;
 mod repository;
 mod signature;
+#[cfg(test)]
+mod tests;
 mod tool_choice;
 mod tool_words;
 mod values;
-
-use std::collections::HashMap;
-use std::sync::Arc;
 
 use haft_core::{
     Schema, ToolCall,
@@ -54,7 +53,8 @@ const MAX_DISCARDED_CALLS: usize = 2;
 /// The maximum difference between the scores of the first and the second choice of a tool. If it is
 /// larger, only the first tool fits the need.
 const MAX_SCORE_DIFFERENCE: f32 = 3.5;
-/// The beginning of an answer that asks for a missing argument.
+/// The beginning of an answer that asks for a missing argument. Without it, a small model claims
+/// that it did what the user asked for.
 const QUESTION_BEGINNING: &str = " Please tell me the";
 /// A bias larger than any logit. Subtracting it from the logits of the end-of-sequence tokens keeps
 /// the model from ending the reply with the next token.
@@ -84,13 +84,11 @@ pub(crate) fn respond(
         results: dialogue.results,
         deferred_need,
         lacks_argument: false,
-        requests_argument: false,
         is_need_split: false,
         may_be_answered: stage == Stage::AfterQuestion && may_be_answered(request, &dialogue.question),
-        uses_priors: false,
-        priors: None,
+        stage,
     };
-    reply.write_reply(stage, question)
+    reply.write_reply(question)
 }
 
 /// Encodes the prompt for `request`.
@@ -156,50 +154,39 @@ struct ExampleReply<'a> {
     deferred_need: Option<String>,
     /// `true` if a call was discarded, because the conversation has no value for an argument.
     lacks_argument: bool,
-    /// `true` if the answer is a question for the missing argument.
-    requests_argument: bool,
     /// `true` if the last need was split, so that the rest of it needs another call.
     is_need_split: bool,
     /// `true` if an earlier tool result may answer the question.
     may_be_answered: bool,
-    /// `true` for the first call of a reply to a question. The earlier calls change the
-    /// probabilities for later calls.
-    uses_priors: bool,
-    /// See [`priors`](Self::priors).
-    priors: Option<Arc<HashMap<String, f32>>>,
+    stage: Stage,
 }
 
 impl ExampleReply<'_> {
     /// Generates the reply, which consists of tool calls or of an answer.
-    fn write_reply(
-        mut self,
-        mut stage: Stage,
-        mut question: OpenQuestion,
-    ) -> Result<ChatResponse, ModelError> {
+    fn write_reply(mut self, mut question: OpenQuestion) -> Result<ChatResponse, ModelError> {
         if !self.writer.may_call()? {
-            let lead = match stage {
+            let lead = match self.stage {
                 Stage::AfterQuestion => format!("{NEED_LABEL}an answer\n{TOOL}{NO_TOOL}\n"),
                 Stage::AfterResults | Stage::Call => String::new(),
             };
-            return self.write_answer(&lead);
+            return self.write_answer(&lead, "");
         }
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
-            if stage == Stage::Call && !question.is_open() {
+            if self.stage == Stage::Call && !question.is_open() {
                 break;
             }
-            self.uses_priors = stage == Stage::AfterQuestion;
-            let waiting = if stage == Stage::AfterResults { self.deferred_need.take() } else { None };
+            let waiting = if self.stage == Stage::AfterResults { self.deferred_need.take() } else { None };
             let item = question.next_item().zip(tool_calls.last());
             let follow_up =
-                if stage == Stage::AfterQuestion { self.write_follow_up(&question)? } else { None };
+                if self.stage == Stage::AfterQuestion { self.write_follow_up(&question)? } else { None };
             let mut decision = match (waiting, item, follow_up) {
                 (Some(need), ..) => self.write_call(need)?,
                 (None, Some((item, earlier)), _) => self.write_call_for_item(item, earlier)?,
                 (None, None, Some(step)) => Some(step),
-                (None, None, None) => self.decide(stage, &question)?,
+                (None, None, None) => self.decide(&question)?,
             };
-            if stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
+            if self.stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
                 self.is_need_split = false;
                 match self.write_call_for_part(&question)? {
                     Some(NextStep::Answer { .. }) => {}
@@ -211,13 +198,15 @@ impl ExampleReply<'_> {
             };
             let (need, call) = match decision {
                 NextStep::Call { need, call } => (need, call),
-                NextStep::Answer { .. } if stage == Stage::AfterResults => return self.write_answer(""),
+                NextStep::Answer { .. } if self.stage == Stage::AfterResults => {
+                    return self.write_answer("", "");
+                }
                 NextStep::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
-                    self.requests_argument =
-                        self.lacks_argument && KnownWords::new(question.text()).is_english();
-                    return self.write_answer(&lead.unwrap_or_default());
+                    let asks = self.lacks_argument && KnownWords::new(question.text()).is_english();
+                    let beginning = if asks { QUESTION_BEGINNING } else { "" };
+                    return self.write_answer(&lead.unwrap_or_default(), beginning);
                 }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
@@ -232,16 +221,17 @@ impl ExampleReply<'_> {
             }
             self.add_reasoning(Some(need));
             tool_calls.push(call);
-            stage = Stage::Call;
+            self.stage = Stage::Call;
         }
         let deferred = self.deferred_need.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
         self.add_reasoning(deferred);
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
 
-    /// Generates the model's next decision at `stage`. Returns `None` if the token limit was
+    /// Generates the model's next decision. Returns `None` if the token limit was
     /// reached.
-    fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+    fn decide(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+        let stage = self.stage;
         let start = self.writer.prompt.len();
         let quotes = self.profile.quotes_question && stage != Stage::AfterResults;
         if let Some(need) = question.as_single_need().filter(|_| quotes && stage == Stage::AfterQuestion) {
@@ -294,19 +284,13 @@ impl ExampleReply<'_> {
         let Some(tool) = request.tools.get(earlier.name.as_str()) else { return Ok(None) };
         let schema = tool.definition().input_schema();
         let need = text.trim_end_matches(['.', '?', '!']).to_owned();
-        let chosen = self.choose_tool(&need, &[])?;
-        if chosen.is_none_or(|(tool, _)| *tool != *earlier.name) {
+        if !self.is_best_tool(&need, &earlier.name)? {
             return Ok(None);
         }
         let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
-        let lead = format!("{NEED_LABEL}{need}\n{TOOL}{}", earlier.name);
-        self.writer.prefill(&lead);
-        if let Some(mut call) = self.write_arguments(&need, &earlier.name, schema)? {
-            if let Some(merged) = with_earlier_arguments(&call, earlier, text, schema) {
-                self.writer.prompt.truncate(start);
-                self.writer.prefill(&format!("{lead}({})\n", &*merged.arguments));
-                call = merged;
-            }
+        self.writer.prefill(&format!("{NEED_LABEL}{need}\n{TOOL}{}", earlier.name));
+        let merge = |call: &ToolCall| with_earlier_arguments(call, earlier, text, schema);
+        if let Some(call) = self.write_arguments(&need, &earlier.name, schema, &merge)? {
             let is_known = call.arguments.value_or_string() == earlier.arguments.value_or_string();
             if !is_known && self.facts.first_invented(&call, schema).is_none() {
                 return Ok(Some(NextStep::Call { need, call }));
@@ -328,24 +312,19 @@ impl ExampleReply<'_> {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
-        let chosen = self.choose_tool(item, &[])?;
-        if chosen.is_none_or(|(tool, _)| *tool != *earlier.name) {
+        if !self.is_best_tool(item, &earlier.name)? {
             return Ok(Some(NextStep::NoMoreCalls));
         }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}", earlier.name));
-        let Some(mut call) = self.write_arguments(item, &earlier.name, &schema)? else { return Ok(None) };
-        if call.arguments == earlier.arguments {
-            let Some(other) = with_item(earlier, item, &schema) else {
-                self.writer.prompt.truncate(start);
-                return Ok(Some(NextStep::NoMoreCalls));
-            };
-            self.writer.prompt.truncate(start);
-            self.writer
-                .prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}({})\n", earlier.name, &*other.arguments));
-            call = other;
-        }
-        if self.facts.first_invented(&call, &schema).is_some() {
+        let replace = |call: &ToolCall| match call.arguments == earlier.arguments {
+            true => with_item(earlier, item, &schema),
+            false => None,
+        };
+        let Some(call) = self.write_arguments(item, &earlier.name, &schema, &replace)? else {
+            return Ok(None);
+        };
+        if call.arguments == earlier.arguments || self.facts.first_invented(&call, &schema).is_some() {
             self.writer.prompt.truncate(start);
             return Ok(Some(NextStep::NoMoreCalls));
         }
@@ -387,14 +366,18 @@ impl ExampleReply<'_> {
                 break;
             };
             let schema = definition.input_schema();
-            let Some(mut call) = self.write_arguments(&need, &tool, schema)? else { return Ok(None) };
+            let Some(mut call) = self.write_arguments(&need, &tool, schema, &|_| None)? else {
+                return Ok(None);
+            };
             let mut invented = self.facts.first_invented(&call, schema);
             if let Some(narrowed) =
                 invented.as_deref().and_then(|name| self.facts.with_known_ids(schema, name))
             {
                 self.writer.prompt.truncate(start);
                 self.writer.prefill(&lead);
-                let Some(other) = self.write_arguments(&need, &tool, &narrowed)? else { return Ok(None) };
+                let Some(other) = self.write_arguments(&need, &tool, &narrowed, &|_| None)? else {
+                    return Ok(None);
+                };
                 call = other;
                 invented = self.facts.first_invented(&call, schema);
             }
@@ -416,12 +399,14 @@ impl ExampleReply<'_> {
     }
 
     /// Generates the arguments of a call to `tool` that match `schema` and satisfy `need`. Corrects
-    /// the call and the prompt. Returns `None` if the token limit was reached.
+    /// the call and the prompt. `revise` returns a further correction of the call, if any. Returns
+    /// `None` if the token limit was reached.
     fn write_arguments(
         &mut self,
         need: &str,
         tool: &str,
         schema: &Schema,
+        revise: &dyn Fn(&ToolCall) -> Option<ToolCall>,
     ) -> Result<Option<ToolCall>, ModelError> {
         let end_of_lead = self.writer.prompt.len();
         let Some(arguments) = self.writer.write_json(schema, "(", ")\n")? else { return Ok(None) };
@@ -452,6 +437,7 @@ impl ExampleReply<'_> {
         }
         call = split_repository(&call).unwrap_or(call);
         call = self.facts.without_invented(&call, schema).unwrap_or(call);
+        call = revise(&call).unwrap_or(call);
         if *call.arguments != *written {
             // A further call must follow the corrected arguments.
             self.writer.prompt.truncate(end_of_lead);
@@ -486,12 +472,14 @@ impl ExampleReply<'_> {
         self.writer.event_sender.reasoning(line);
     }
 
-    fn write_answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
+    /// Generates the answer after the literal text `lead`. `beginning` is the beginning of an
+    /// answer that is text.
+    fn write_answer(&mut self, lead: &str, beginning: &str) -> Result<ChatResponse, ModelError> {
         // The space after `Answer:` is not prefilled, because it is part of the first word's token.
         self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
         match self.writer.write_structured(" ")? {
             Some(reply) => Ok(reply),
-            None => self.write_prose(),
+            None => self.write_prose(beginning),
         }
     }
 
@@ -504,21 +492,19 @@ impl ExampleReply<'_> {
         texts.flatten().flat_map(|text| self.writer.engine.tokenizer().beginnings_of(&text)).collect()
     }
 
-    /// Generates the answer as text. If the answer does not mention all tool results, the model may
-    /// have to continue it; see [`ExampleProfile::continues_answers`].
-    fn write_prose(&mut self) -> Result<ChatResponse, ModelError> {
+    /// Generates the answer as text, which begins with `beginning`. If the answer does not mention
+    /// all tool results, the model may have to continue it; see
+    /// [`ExampleProfile::continues_answers`].
+    fn write_prose(&mut self, beginning: &str) -> Result<ChatResponse, ModelError> {
         let mut prose = ProseDecoder::new(
             self.writer.event_sender,
             self.writer.stop_sequences(),
             dialogue::LINE_STARTS.to_vec(),
         );
         let start = self.writer.prompt.len();
-        if self.requests_argument {
-            // Without this beginning, a small model claims that it did what the user asked for.
-            self.writer.prefill(QUESTION_BEGINNING);
-            if prose.push(QUESTION_BEGINNING.as_bytes()) == NextAction::Stop {
-                return self.writer.finish_text(prose.finish(), true);
-            }
+        self.writer.prefill(beginning);
+        if prose.push(beginning.as_bytes()) == NextAction::Stop {
+            return self.writer.finish_text(prose.finish(), true);
         }
         let mut eos_bias = 0.0;
         // Tool results usually belong to different parts of the question. A short answer may omit

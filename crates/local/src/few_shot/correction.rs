@@ -8,11 +8,12 @@
 mod moments;
 mod numbers;
 
-use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest, schema::Property};
+use haft_core::{Schema, ToolCall, model::ChatRequest, schema::Property};
 use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 
 use self::moments::TextArgument;
+use super::dialogue::last_question;
 use super::grounding::{KnownWords, enumeration, spaced_json, text_of};
 use super::values::{MAX_TEXT_BYTES, TextValues};
 
@@ -64,10 +65,11 @@ impl<'a> Sources<'a> {
 
 impl ArgumentCorrector {
     pub(super) fn new(request: &ChatRequest) -> Self {
-        let texts: Vec<_> = request.all_messages().map(|message| text_of(message)).collect();
+        let messages: Vec<_> = request.all_messages().collect();
+        let texts: Vec<_> = messages.iter().map(|message| text_of(message)).collect();
         let conversation = texts.join("\n");
-        let question = request.all_messages().filter(|message| is_user(message)).last();
-        let question = question.map(|message| message.text()).unwrap_or_default();
+        let question =
+            last_question(&messages).and_then(|index| texts.get(index)).cloned().unwrap_or_default();
         let today = texts.iter().rev().find_map(|text| TextValues::today(text));
         Self {
             today,
@@ -182,10 +184,6 @@ impl ArgumentCorrector {
         }
         None
     }
-}
-
-fn is_user(message: &Message) -> bool {
-    matches!(message.body(), MessageBody::User { .. })
 }
 
 fn description<'a>(property: &Property<'a>) -> &'a str {

@@ -17,7 +17,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use haft_core::{
     Message, Tool, ToolCall,
@@ -191,6 +191,11 @@ fn calls_with_needs(reply: &AssistantMessage) -> impl Iterator<Item = (String, &
 fn deferred_need_of(reply: &AssistantMessage) -> Option<String> {
     let mut lines = reply.reasoning.as_deref()?.lines();
     lines.find_map(|line| line.strip_prefix(DEFERRED_LABEL)).map(str::to_owned)
+}
+
+/// Returns the index of the last message of the user.
+pub(super) fn last_question(messages: &[&Arc<Message>]) -> Option<usize> {
+    messages.iter().rposition(|message| matches!(message.body(), MessageBody::User { .. }))
 }
 
 /// The messages between two replies of the model, which form one user turn.

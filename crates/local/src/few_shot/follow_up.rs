@@ -5,9 +5,10 @@
 
 use std::collections::HashSet;
 
-use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest};
+use haft_core::{Schema, ToolCall, message::MessageBody, model::ChatRequest};
 use serde_json::Value;
 
+use super::dialogue::last_question;
 use super::grounding::{KnownWords, is_composed, spaced_json, spaced_words, stem};
 
 /// The beginnings of a question that continues an earlier question.
@@ -54,7 +55,7 @@ pub(super) fn may_be_answered(request: &ChatRequest, question: &str) -> bool {
         return false;
     }
     let messages: Vec<_> = request.all_messages().collect();
-    let last = messages.iter().rposition(|message| matches!(message.body(), MessageBody::User { .. }));
+    let last = last_question(&messages);
     let mut keys = HashSet::new();
     let mut known = String::new();
     for message in messages.iter().take(last.unwrap_or_default()) {
@@ -102,14 +103,13 @@ pub(super) fn continued_call<'a>(request: &'a ChatRequest, question: &str) -> Op
     }
     // Only the exchange directly before the question is continued.
     let messages: Vec<_> = request.all_messages().collect();
-    let is_user = |message: &Message| matches!(message.body(), MessageBody::User { .. });
-    let before = messages.split_last()?.1;
-    let exchange = before.iter().rev().take_while(|message| !is_user(message));
-    let mut calls = exchange.filter_map(|message| match message.body() {
+    let before = messages.get(..last_question(&messages)?)?;
+    let exchange = before.get(last_question(before).unwrap_or_default()..)?;
+    let calls = exchange.iter().filter_map(|message| match message.body() {
         MessageBody::Assistant(reply) => reply.tool_calls.last(),
         _ => None,
     });
-    calls.next().filter(|call| request.tools.get(call.name.as_str()).is_some())
+    calls.last().filter(|call| request.tools.get(call.name.as_str()).is_some())
 }
 
 /// Returns `call` with the arguments of `earlier` that `question` does not change: texts and

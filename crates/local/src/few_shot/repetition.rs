@@ -2,6 +2,8 @@
 
 use haft_core::{ToolCall, message::MessageBody, model::ChatRequest};
 
+use super::dialogue::last_question;
+
 /// Words with which a user asks for another call with the same arguments.
 const REPEAT_WORDS: [&str; 16] = [
     "again",
@@ -30,7 +32,7 @@ const REPEAT_WORDS: [&str; 16] = [
 /// the reply to another question.
 pub(super) fn repeats_known_result(request: &ChatRequest, call: &ToolCall) -> bool {
     let messages: Vec<_> = request.all_messages().collect();
-    let question = messages.iter().rposition(|message| matches!(message.body(), MessageBody::User { .. }));
+    let question = last_question(&messages);
     let text =
         question.and_then(|index| messages.get(index)).map(|message| message.text()).unwrap_or_default();
     let arguments = call.arguments.value_or_string();

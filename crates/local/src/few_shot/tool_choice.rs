@@ -1,11 +1,11 @@
 //! Choice of the tool for a need.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use haft_core::model::ModelError;
 
 use super::dialogue::{NEED_LABEL, NO_TOOL, TOOL};
+use super::next_step::Stage;
 use super::question::OpenQuestion;
 use super::{ExampleReply, next_step, render_prompt};
 use crate::engine::{Candidate, Choice, KnownLogits};
@@ -16,8 +16,8 @@ use crate::respond::with_question;
 const MAX_PRIOR_EFFECT: f32 = 4.0;
 /// The bias of a candidate that must not be chosen.
 const EXCLUDED_BIAS: f32 = -1e4;
-/// The factor of [`ExampleProfile::word_bias`] in the choice among tools, after the decision that
-/// one of them fits.
+/// The factor of [`ExampleProfile::word_bias`](crate::profile::ExampleProfile::word_bias) in the
+/// choice among tools, after the decision that one of them fits.
 const CHOICE_WORD_WEIGHT: f32 = 1.5;
 /// A bias for the choice that no tool fits, if an earlier result may answer the question.
 const KNOWN_RESULT_BIAS: f32 = 10.0;
@@ -70,7 +70,8 @@ impl ExampleReply<'_> {
         let likeliest = self.writer.choose_candidate(&candidates, &mut known)?;
         candidates.truncate(tools.len());
         let chosen = match likeliest.filter(|choice| choice.index < tools.len()) {
-            Some(likeliest) if self.uses_priors => {
+            // Earlier calls in the reply change the probabilities, so the priors do not fit them.
+            Some(likeliest) if self.stage == Stage::AfterQuestion => {
                 self.correct_for_priors(&tools, &mut candidates, likeliest, &mut known)?
             }
             likeliest => likeliest,
@@ -123,11 +124,8 @@ impl ExampleReply<'_> {
     }
 
     /// Returns the log-probability of each tool after a question without content, times
-    /// [`ExampleProfile::prior_weight`].
-    pub(super) fn priors(&mut self) -> Result<Arc<HashMap<String, f32>>, ModelError> {
-        if let Some(priors) = &self.priors {
-            return Ok(Arc::clone(priors));
-        }
+    /// [`ExampleProfile::prior_weight`](crate::profile::ExampleProfile::prior_weight).
+    fn priors(&mut self) -> Result<HashMap<String, f32>, ModelError> {
         let request = with_question(self.writer.request, NEUTRAL_QUESTION);
         let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
         prompt.extend(self.encode_choice(&format!("{NEED_LABEL}{NEUTRAL_NEED}\n{}", TOOL.trim_end())));
@@ -136,9 +134,12 @@ impl ExampleReply<'_> {
         let candidates: Vec<_> = texts.map(|text| self.encode_choice(&text)).collect();
         let probabilities = self.writer.log_probabilities(&prompt, &candidates)?;
         let weighted = probabilities.into_iter().map(|probability| self.profile.prior_weight * probability);
-        let priors: Arc<HashMap<_, _>> = Arc::new(tools.into_iter().zip(weighted).collect());
-        self.priors = Some(Arc::clone(&priors));
-        Ok(priors)
+        Ok(tools.into_iter().zip(weighted).collect())
+    }
+
+    /// Returns `true` if `tool` is the best tool for `need`.
+    pub(super) fn is_best_tool(&mut self, need: &str, tool: &str) -> Result<bool, ModelError> {
+        Ok(self.choose_tool(need, &[])?.is_some_and(|(best, _)| best == tool))
     }
 
     fn encode_choice(&self, text: &str) -> Vec<u32> {

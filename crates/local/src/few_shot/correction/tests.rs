@@ -1,3 +1,5 @@
+use haft_core::Message;
+
 use super::*;
 
 fn schema() -> Schema {

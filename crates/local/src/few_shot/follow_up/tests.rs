@@ -1,5 +1,5 @@
 use haft_core::{
-    ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, message::AssistantMessage,
+    Message, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, message::AssistantMessage,
     tool::DynamicTool, toolset::ToolList,
 };
 use serde_json::json;
