@@ -105,11 +105,11 @@ pub(super) fn continued_call<'a>(request: &'a ChatRequest, question: &str) -> Op
     let messages: Vec<_> = request.all_messages().collect();
     let before = messages.get(..last_question(&messages)?)?;
     let exchange = before.get(last_question(before).unwrap_or_default()..)?;
-    let calls = exchange.iter().filter_map(|message| match message.body() {
+    let mut calls = exchange.iter().rev().filter_map(|message| match message.body() {
         MessageBody::Assistant(reply) => reply.tool_calls.last(),
         _ => None,
     });
-    calls.last().filter(|call| request.tools.get(call.name.as_str()).is_some())
+    calls.next().filter(|call| request.tools.get(call.name.as_str()).is_some())
 }
 
 /// Returns `call` with the arguments of `earlier` that `question` does not change: texts and
