@@ -3,6 +3,7 @@
 
 mod choice;
 mod close_grammar;
+mod endless_loop;
 mod json_state;
 mod number_length;
 mod prefix_reuse;
@@ -20,6 +21,7 @@ use tracing::{debug, debug_span, info_span, trace_span};
 use self::choice::KnownProbabilities;
 pub(crate) use self::choice::{Candidate, Choice, KnownLogits};
 use self::close_grammar::GrammarCloser;
+use self::endless_loop::{MIN_REPEATED_TOKENS, ends_with_loop};
 use self::json_state::JsonState;
 use crate::LoadError;
 use crate::constraint::{Constraint, GrammarCompiler};
@@ -111,7 +113,7 @@ pub(crate) struct GeneratedTokens {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
     /// `true` if the text is complete. `false` if the token limit was reached, if the context
-    /// window is full, or if no token could be sampled.
+    /// window is full, if no token could be sampled, or if the model repeats itself endlessly.
     pub(crate) is_complete: bool,
     /// The token of [`GenerationJob::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
@@ -256,6 +258,13 @@ impl Engine {
             if written.tokens.len() >= limit {
                 break false;
             }
+            if written.tokens.len() < job.close_after_tokens && self.ends_with_loop(&job, &written) {
+                match self.end_of_loop(&job, &written) {
+                    LoopEnd::Now => break false,
+                    LoopEnd::Close => job.close_after_tokens = written.tokens.len(),
+                    LoopEnd::Later => {}
+                }
+            }
             let mut logits = self.evaluate(&mut pending, listener)?;
             if written.tokens.is_empty() {
                 self.tokenizer.end_tokens().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
@@ -362,6 +371,31 @@ impl Engine {
         Ok(complete.then_some(true))
     }
 
+    /// Returns `true` if the output repeats itself. The numbers in JSON are data, and those in text
+    /// may be the numbers of list items.
+    fn ends_with_loop(&self, job: &GenerationJob, written: &GeneratedTokens) -> bool {
+        let is_text = job.constraint.is_none();
+        ends_with_loop(&written.tokens, |token| {
+            let digits = self.tokenizer.bytes(token).trim_ascii();
+            is_text && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+        })
+    }
+
+    /// Returns how to end an output that ends with a loop. A JSON value is closed, unless the loop
+    /// is within a single string or number, which must not be truncated.
+    fn end_of_loop(&self, job: &GenerationJob, written: &GeneratedTokens) -> LoopEnd {
+        let tokens = written.tokens.len();
+        let repeated = written.tokens.iter().rev().take(MIN_REPEATED_TOKENS);
+        let repeated_bytes = repeated.map(|token| self.tokenizer.bytes(*token).len()).sum();
+        let end = match (job.constraint.is_some(), JsonState::at_end_of(&written.bytes)) {
+            (true, JsonState::Outside) => LoopEnd::Close,
+            (true, _) if JsonState::was_outside(&written.bytes, repeated_bytes) => LoopEnd::Later,
+            _ => LoopEnd::Now,
+        };
+        debug!(tokens, ?end, "the model repeats itself");
+        end
+    }
+
     /// Samples the next token. Returns `None` if no token is allowed.
     fn choose_token(
         &self,
@@ -408,6 +442,17 @@ impl Engine {
         }
         Ok(NextAction::Continue)
     }
+}
+
+/// The way in which the engine ends an output that repeats itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LoopEnd {
+    /// The output ends, and is incomplete.
+    Now,
+    /// The JSON value is closed; see [`close_grammar`].
+    Close,
+    /// The next token that ends a string or a number is awaited.
+    Later,
 }
 
 /// The parts of a model other than the network.

@@ -62,6 +62,10 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// Without [`max_tokens`], the limit is 2,048 tokens, and a JSON value is closed early: after 1,024
 /// tokens, the engine prefers tokens that end the value. It does not truncate strings or numbers.
 ///
+/// A model that repeats the same text at least four times in succession, with 160 tokens or more,
+/// would continue until the limit. Such a reply ends with [`Length`] at once, and a JSON value is
+/// closed.
+///
 /// [`Length`]: haft_core::model::FinishReason::Length
 /// [`max_tokens`]: haft_core::model::ChatSettings::max_tokens
 ///

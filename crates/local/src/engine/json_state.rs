@@ -20,6 +20,17 @@ impl JsonState {
         line.iter().fold(Self::Outside, |state, byte| state.after_byte(*byte))
     }
 
+    /// Returns `true` if the state is [`Outside`](Self::Outside) after one of the last `tail` bytes
+    /// of `written`.
+    pub(super) fn was_outside(written: &[u8], tail: usize) -> bool {
+        let (before, tail) = written.split_at(written.len().saturating_sub(tail));
+        let mut state = Self::at_end_of(before);
+        tail.iter().any(|byte| {
+            state = if *byte == b'\n' { Self::Outside } else { state.after_byte(*byte) };
+            state == Self::Outside
+        })
+    }
+
     /// Returns the state that results from appending `byte` to the text.
     pub(super) fn after_byte(self, byte: u8) -> Self {
         match (self, byte) {
