@@ -37,7 +37,7 @@ use self::follow_up::{continued_call, may_be_answered, with_earlier_arguments};
 use self::grounding::{KnownFacts, KnownWords, spaced_json};
 use self::mention::mentions_all;
 use self::next_step::{NextStep, Plan, Stage};
-use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
+use self::question::{FREE_NEED_RULE, OpenQuestion, first_item_need, refers_to_result};
 use self::repetition::repeats_known_result;
 use self::repository::split_repository;
 use self::tool_words::ToolWords;
@@ -184,7 +184,10 @@ impl ExampleReply<'_> {
                 (Some(need), ..) => self.write_call(need)?,
                 (None, Some((item, earlier)), _) => self.write_call_for_item(item, earlier)?,
                 (None, None, Some(step)) => Some(step),
-                (None, None, None) => self.decide(&question)?,
+                (None, None, None) => match self.write_next_request(&question, &tool_calls)? {
+                    Some(step) => Some(step),
+                    None => self.decide(&question)?,
+                },
             };
             if self.stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
                 self.is_need_split = false;
@@ -268,11 +271,72 @@ impl ExampleReply<'_> {
                     Stage::AfterQuestion => question.with_sentence_start(&need),
                     Stage::AfterResults | Stage::Call => need,
                 };
+                if let Some(step) = self.write_skipped_call(question, &need)? {
+                    return Ok(Some(step));
+                }
                 let part = if quotes { self.first_part(&need)? } else { None };
                 self.is_need_split = part.is_some();
                 return self.write_call(part.unwrap_or(need));
             }
         }))
+    }
+
+    /// Generates the call for the request at the beginning of the open text, if it needs another tool
+    /// than `tool_calls`, the calls in this reply. Without this step, a small model ends the reply.
+    /// Returns `None` if the model must decide.
+    fn write_next_request(
+        &mut self,
+        question: &OpenQuestion,
+        tool_calls: &[ToolCall],
+    ) -> Result<Option<NextStep>, ModelError> {
+        if self.stage != Stage::Call {
+            return Ok(None);
+        }
+        let Some(request) = question.next_request() else { return Ok(None) };
+        if refers_to_result(request) {
+            self.deferred_need = Some(request.to_owned());
+            return Ok(Some(NextStep::NoMoreCalls));
+        }
+        let Some((tool, _)) = self.choose_tool(request, &[])? else { return Ok(None) };
+        if tool_calls.iter().any(|call| call.name == tool) {
+            return Ok(None);
+        }
+        let lacked_argument = self.lacks_argument;
+        match self.write_call(request.to_owned())? {
+            Some(NextStep::Call { need, call }) => Ok(Some(NextStep::Call { need, call })),
+            None => Ok(None),
+            // The call lacks an argument, which the results may contain.
+            Some(_) if self.deferred_need.is_some() => Ok(Some(NextStep::NoMoreCalls)),
+            Some(_) => {
+                self.lacks_argument = lacked_argument;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Generates the call for the request before `need` that the model skipped. Returns `None` if
+    /// there is no such request, or if no tool fits it.
+    fn write_skipped_call(
+        &mut self,
+        question: &OpenQuestion,
+        need: &str,
+    ) -> Result<Option<NextStep>, ModelError> {
+        if self.stage == Stage::AfterResults {
+            return Ok(None);
+        }
+        let Some(skipped) = question.skipped_request(need) else { return Ok(None) };
+        let lacked_argument = self.lacks_argument;
+        match self.write_call(skipped)? {
+            Some(step @ NextStep::Call { .. }) => {
+                self.is_need_split = true;
+                Ok(Some(step))
+            }
+            _ => {
+                self.deferred_need = None;
+                self.lacks_argument = lacked_argument;
+                Ok(None)
+            }
+        }
     }
 
     /// Generates the call for a question that continues an earlier question; see [`follow_up`].
@@ -342,6 +406,14 @@ impl ExampleReply<'_> {
                 return Ok(step);
             }
         }
+        // The first item of a list is a part, too.
+        let whole = question.text().trim_end_matches(['.', '?', '!']);
+        if let Some(reduced) = first_item_need(whole) {
+            return Ok(self.write_call(reduced)?.map(|step| match step {
+                NextStep::Call { call, .. } => NextStep::Call { need: whole.to_owned(), call },
+                other => other,
+            }));
+        }
         Ok(Some(NextStep::Answer { need: None }))
     }
 
@@ -393,6 +465,10 @@ impl ExampleReply<'_> {
             }
             self.lacks_argument = true;
             self.deferred_need = Some(need.clone());
+            // The result of an earlier call in this reply may be the missing argument.
+            if self.stage == Stage::Call {
+                break;
+            }
             discarded.push(tool);
         }
         Ok(Some(NextStep::Answer { need: Some(need) }))

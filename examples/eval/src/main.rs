@@ -27,6 +27,7 @@ use haft_local::{KnownModel, LocalModel};
 use haft_react::{
     AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, ReactAgentBuilder, TextReact,
 };
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::{
     case::{CASES, Case},
@@ -82,6 +83,9 @@ async fn main() -> ExitCode {
     // Install a TLS provider for `reqwest::Client::new()`. The call fails only if a provider is
     // already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    // `HAFT_LOG=haft_local=debug` shows the decisions of the local model.
+    let filter = EnvFilter::builder().with_env_var("HAFT_LOG").with_default_directive(LevelFilter::OFF.into());
+    tracing_subscriber::fmt().with_env_filter(filter.from_env_lossy()).with_writer(std::io::stderr).init();
     run(Options::parse()).await.unwrap_or_else(|error| {
         eprintln!("error: {}", ErrorChain(&*error));
         ExitCode::FAILURE

@@ -8,23 +8,33 @@
 mod moments;
 mod numbers;
 
+use std::sync::LazyLock;
+
 use haft_core::{Schema, ToolCall, model::ChatRequest, schema::Property};
 use jiff::civil::Date;
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use self::moments::TextArgument;
 use super::dialogue::last_question;
-use super::grounding::{KnownWords, enumeration, spaced_json, text_of};
-use super::values::{MAX_TEXT_BYTES, TextValues};
+use super::grounding::{KnownWords, enumeration, spaced_json, spaced_words, text_of};
+use super::values::{MAX_TEXT_BYTES, TextValues, Unit, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
 /// The minimum length of the values of an enumeration that are compared with the question.
 const MIN_VALUE_LENGTH: usize = 3;
+/// Words in the names of parameters for a number of results.
+const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
+/// The minimum number of letters that two spellings of a name have in common.
+const MIN_SAME_LETTERS: usize = 3;
+
 /// The values in the conversation, with which arguments are compared.
 pub(super) struct ArgumentCorrector {
     today: Option<Date>,
     question: String,
+    /// The text of the conversation.
+    text: String,
     question_values: TextValues,
     conversation: TextValues,
     /// `false` if the conversation is longer than the text in which values are searched. Arguments
@@ -77,6 +87,7 @@ impl ArgumentCorrector {
             question,
             is_complete: conversation.len() <= MAX_TEXT_BYTES,
             conversation: TextValues::new(&conversation, today),
+            text: conversation,
         }
     }
 
@@ -96,6 +107,10 @@ impl ArgumentCorrector {
         for property in schema.properties() {
             let Some(value) = arguments.get(property.name) else { continue };
             let mut candidates = self.candidates(schema, &property, value, need, &sources);
+            if let Some(number) = value.as_f64().filter(|_| candidates.is_empty()) {
+                let unused = numbers::unused_numbers(&property, number, arguments, &self.question_values);
+                candidates.extend(unused.into_iter().map(to_json));
+            }
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
                 [] => {}
@@ -114,7 +129,10 @@ impl ArgumentCorrector {
             corrected.extend([from, to]);
         }
         add_omitted_duration(schema, &mut corrected, &sources);
+        add_omitted_limit(schema, &mut corrected, need);
         remove_artist(&mut corrected);
+        let question = self.question.to_lowercase();
+        numbers::remove_other_limit(schema, &mut corrected, &question, &self.question_values);
         if choices.is_empty() {
             let corrected = Value::Object(corrected);
             let is_changed = corrected.as_object() != Some(arguments) && schema.is_valid(&corrected);
@@ -148,10 +166,8 @@ impl ArgumentCorrector {
                     return self.mentioned_name(text, &names, need).into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
-                argument
-                    .date_candidates(sources)
-                    .or_else(|| argument.time_candidates(sources))
-                    .unwrap_or_default()
+                let moments = argument.date_candidates(sources).or_else(|| argument.time_candidates(sources));
+                moments.unwrap_or_else(|| self.respelled(text).into_iter().collect())
             }
             Value::Number(number) => {
                 let number = number.as_f64().and_then(|number| numbers::candidate(property, number, sources));
@@ -159,6 +175,21 @@ impl ArgumentCorrector {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Returns `text` with the names as the user wrote them: `Lisbon` for `Lisboa`. Returns `None` if
+    /// nothing changes.
+    fn respelled(&self, text: &str) -> Option<Value> {
+        let is_name = |word: &str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphabetic);
+        let known = || self.question.split(|letter: char| !letter.is_alphabetic()).filter(|word| is_name(word));
+        let respell = |word: &str| {
+            let is_unknown = is_name(word) && !self.text.contains(word);
+            let mut similar = known().filter(|known| is_unknown && differs_at_end(word, known));
+            let first = similar.next();
+            first.filter(|first| similar.all(|other| other == *first)).map_or_else(|| word.to_owned(), str::to_owned)
+        };
+        let changed = text.split(' ').map(respell).collect::<Vec<_>>().join(" ");
+        (changed != text).then(|| json!(changed))
     }
 
     /// Returns the only value of the enumeration `names` that the need or the question mentions, if
@@ -184,6 +215,14 @@ impl ArgumentCorrector {
         }
         None
     }
+}
+
+/// Returns `true` if `word` and `known` have the same length, and if only the last one or two
+/// letters differ.
+fn differs_at_end(word: &str, known: &str) -> bool {
+    let same = word.chars().zip(known.chars()).take_while(|(one, other)| one == other).count();
+    let length = word.chars().count();
+    length == known.chars().count() && same >= MIN_SAME_LETTERS && (length - 2..length).contains(&same)
 }
 
 fn description<'a>(property: &Property<'a>) -> &'a str {
@@ -234,8 +273,9 @@ fn units_of_conversion(
     let number = arguments.values().find(|value| value.is_number())?.to_string();
     let question = question.to_lowercase();
     let after = question.split(&number).nth(1)?.trim_start();
+    let after = after.trim_start_matches("degrees ").trim_start_matches("degree ");
     let word = after.split(|letter: char| letter.is_whitespace() || ",.;?!".contains(letter)).next()?;
-    if is_same_unit(from_unit, word) {
+    if is_same_unit(from_unit, word) && from_unit != to_unit {
         return None;
     }
     let unit = *names.iter().find(|name| is_same_unit(name, word))?;
@@ -253,7 +293,9 @@ fn is_same_unit(name: &str, word: &str) -> bool {
         [("°c", "celsius"), ("c", "celsius"), ("°f", "fahrenheit"), ("f", "fahrenheit")];
     let name = name.to_lowercase();
     let singular = |text: &str| text.trim_end_matches('s').to_owned();
-    !word.is_empty() && (singular(&name) == singular(word) || SYMBOLS.contains(&(word, name.as_str())))
+    let is_symbol = || Unit::from_name(&name).is_some_and(|unit| Unit::from_name(word) == Some(unit));
+    !word.is_empty()
+        && (singular(&name) == singular(word) || SYMBOLS.contains(&(word, name.as_str())) || is_symbol())
 }
 
 /// Adds the duration or the distance in the need that the model omitted: the only quantity with a
@@ -267,6 +309,28 @@ fn add_omitted_duration(schema: &Schema, arguments: &mut Map<String, Value>, sou
         if let Some(value) = value.filter(|value| is_valid(schema, arguments, property.name, value)) {
             arguments.insert(property.name.to_owned(), value);
         }
+    }
+}
+
+/// Adds the number in `need` that the model omitted: 10 for the optional parameter `limit` and "the
+/// last 10 transactions".
+fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+    static LIMIT: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) [a-z]"));
+    let need = need.to_lowercase();
+    let Some(number) = LIMIT.captures(&need).and_then(|captures| captures.get(1)?.as_str().parse::<i64>().ok())
+    else {
+        return;
+    };
+    let is_used = arguments.values().any(|value| *value == json!(number));
+    let mut optional = schema.properties().filter(|property| !property.is_required);
+    let limit = optional.find(|property| {
+        spaced_words(property.name).split(' ').any(|word| LIMIT_WORDS.contains(&word))
+            && !arguments.contains_key(property.name)
+            && is_valid(schema, arguments, property.name, &json!(number))
+    });
+    if let Some(limit) = limit.filter(|_| !is_used) {
+        arguments.insert(limit.name.to_owned(), json!(number));
     }
 }
 

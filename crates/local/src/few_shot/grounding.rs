@@ -173,7 +173,9 @@ impl KnownFacts {
             }
         }
         self.remove_copies(&mut known, schema);
-        if !self.words.mentions_return() {
+        if self.words.has_words("one way") {
+            known.retain(|name, _| !name.starts_with("return") || is_required(schema, name));
+        } else if !self.words.mentions_return() {
             remove_copied_return_date(&mut known);
         }
         let known = Value::Object(known);
@@ -262,6 +264,7 @@ impl KnownFacts {
                 let text = text.to_lowercase();
                 self.words.has_text(&text) || self.words.share(&text) >= 0.5
             }
+            Value::String(text) if is_address(name, schema) && !text.contains('@') => false,
             Value::String(text) => {
                 let is_free = strictness == Strictness::Required
                     && (is_composed(name) || schema.get("pattern").is_some());
@@ -329,6 +332,18 @@ impl KnownFacts {
         };
         self.numbers.contains(number) || (strictness == Strictness::Required && may_be_free())
     }
+}
+
+/// Returns `true` if the parameter `name` is an e-mail address.
+fn is_address(name: &str, schema: &Value) -> bool {
+    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let text = format!("{} {description}", spaced_words(name)).to_lowercase();
+    let is_email = ["email address", "e-mail address", "mail address"].iter().any(|words| text.contains(words));
+    is_email || schema.get("format").is_some_and(|format| format == "email")
+}
+
+fn is_required(schema: &Schema, name: &str) -> bool {
+    schema.properties().any(|property| property.is_required && property.name == name)
 }
 
 /// Removes the date of a return that is the date of another argument: a one-way trip has none.

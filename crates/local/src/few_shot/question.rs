@@ -1,7 +1,11 @@
 //! Grammar rules for the need that the model states before a call: a quotation from the question,
 //! or a text in the model's own words.
 
+mod lists;
+
 use serde_json::json;
+
+use self::lists::{SEPARATORS, first_item, is_item, last_item, next_item, start_of_last_item};
 
 /// The part of a question for which no call is planned yet.
 ///
@@ -14,6 +18,9 @@ pub(super) struct OpenQuestion {
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
     open_part: OpenPart,
+    /// The words that follow each item of the list, in lower case: `line` in "the red line and the
+    /// green line".
+    item_head: String,
 }
 
 /// The part at the beginning of an open text that needs another call.
@@ -29,6 +36,8 @@ enum OpenPart {
 
 /// The maximum number of parts of a question for which a tool is chosen.
 const MAX_PARTS: usize = 4;
+/// The ends of a sentence before another sentence.
+const SENTENCE_ENDS: [&str; 3] = [". ", "! ", "? "];
 /// Words at the end of a request that are no items of a list.
 const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
 /// The maximum number of words of a list item.
@@ -50,6 +59,7 @@ impl OpenQuestion {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
             is_continued: false,
             open_part: OpenPart::Unknown,
+            item_head: String::new(),
         }
     }
 
@@ -67,29 +77,45 @@ impl OpenQuestion {
     /// nothing if the rest of the question does not contain `part`.
     ///
     /// `values` are the texts among the arguments of the call. If one of them is an item of a list
-    /// in `part`, and it is not the last item, the rest of the list is kept: "the lights in the
-    /// kitchen and the hallway" needs two calls. If all of them are in the last item, the text
-    /// before this item is kept.
+    /// that begins in `part`, and it is not the last item, the rest of the list is kept: "the lights
+    /// in the kitchen and the hallway" needs two calls. If all of them are in the last item, the
+    /// text before this item is kept. A text behind `part` whose values are arguments of the call is
+    /// removed: "turn on the light and dim it to 30 percent" needs a single call.
     pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
         let Some(start) = self.text.find(part) else { return };
         let end = start + part.len();
-        let first_item = end_of_first_item(part, values);
-        let rest = first_item.map_or(end, |length| start + length);
+        let sentence = self.text.get(start..).unwrap_or_default();
+        let sentence_end = SENTENCE_ENDS.iter().filter_map(|end| sentence.find(end)).min();
+        let sentence = sentence.get(..sentence_end.unwrap_or(sentence.len()).max(part.len()));
+        // The last item of a list has no item after it, only an argument that belongs to all items.
+        let list = first_item(sentence.unwrap_or(part), values).filter(|_| !was_item || part.contains(' '));
+        let next_phrase = || next_phrase(part, values).map(|phrase| start + phrase);
+        let rest = list.as_ref().map(|item| start + item.end).or_else(next_phrase).unwrap_or(end);
         let before =
             start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
         // Without a list before it, the text before the last item is a clause.
         let is_clause = !before.is_empty() && last_item(before).is_none();
         let before = last_item(before).unwrap_or(before);
-        self.text = format!("{before}{}", self.text.get(rest..).unwrap_or_default());
+        let rest = self.text.get(rest..).unwrap_or_default();
+        let is_done = list.is_none() && continues_call(rest, values);
+        self.text = format!("{before}{}", if is_done { "" } else { rest });
         if !self.is_open() {
             return;
         }
+        let continues_list = was_item && SEPARATORS.iter().any(|separator| self.text.starts_with(separator));
         if is_clause {
             self.open_part = OpenPart::SplitNeed;
-        } else if first_item.is_some() || !before.is_empty() || was_item {
+        } else if list.is_some() || !before.is_empty() || continues_list {
             self.open_part = OpenPart::Item;
+        } else if was_item {
+            // The rest of the sentence belongs to all items.
+            let end = SENTENCE_ENDS.iter().filter_map(|end| self.text.find(end)).min();
+            self.text = self.text.split_off(end.unwrap_or(self.text.len()));
+        }
+        if let Some(list) = list {
+            self.item_head = list.head;
         }
     }
 
@@ -106,36 +132,64 @@ impl OpenQuestion {
     }
 
     /// Returns the next item of a list, after a call for an item before it: `Lahore` in `, Lahore
-    /// and Quito`. An item has at most [`MAX_ITEM_WORDS`] words.
+    /// and Quito`.
     pub(super) fn next_item(&self) -> Option<&str> {
         if self.open_part != OpenPart::Item {
             return None;
         }
-        let mut rest = self.text.as_str();
-        loop {
-            rest = rest.trim_start_matches(PUNCTUATION).trim_start_matches(['"', '\'', ' ']);
-            let first = SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start()));
-            match first {
-                Some(after) => rest = after,
-                None => break,
-            }
-        }
-        let ends = SEPARATORS.iter().filter_map(|separator| rest.find(separator));
-        let item = rest.get(..ends.min().unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
+        let item = next_item(&self.text, &self.item_head)?;
         let is_polite = POLITE_WORDS.contains(&item.to_lowercase().as_str());
-        (!item.is_empty() && !is_polite && is_item(item) && item.split(' ').count() <= MAX_ITEM_WORDS)
-            .then_some(item)
+        (!is_polite && is_item(item)).then_some(item)
+    }
+
+    /// Returns the request at the beginning of the open text, after a conjunction or a sentence:
+    /// `heat the hall` in ` and heat the hall`. Returns `None` if the open text begins with a
+    /// statement or with the item of a list.
+    pub(super) fn next_request(&self) -> Option<&str> {
+        if self.open_part == OpenPart::Item {
+            return None;
+        }
+        let (separator, rest) = REQUEST_SEPARATORS
+            .iter()
+            .find_map(|separator| self.text.strip_prefix(separator).map(|rest| (*separator, rest)))?;
+        let part = *split_into_parts(rest).first()?;
+        let first = part.split(' ').next()?.to_lowercase();
+        let is_question = rest.split_once(part).is_some_and(|(_, after)| after.starts_with('?'));
+        let is_sentence = separator.starts_with(['.', '?', '!']);
+        let is_request = match is_sentence {
+            true => is_question || !STATEMENT_WORDS.contains(&first.as_str()),
+            false => !STATEMENT_WORDS.contains(&first.as_str()) || part.contains(" of "),
+        };
+        (is_request && part.contains(' ')).then_some(part)
     }
 
     /// Returns `need`, a quotation from the question, with the words before it in its sentence. A
     /// small model quotes too little: "the second one" of "Which album is the second one on?".
     pub(super) fn with_sentence_start(&self, need: &str) -> String {
         let Some((before, _)) = self.text.split_once(need) else { return need.to_owned() };
-        let sentence = [". ", "! ", "? "].iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
+        let sentence =
+            SENTENCE_ENDS.iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
         let before = before.get(sentence.max().unwrap_or(0)..).unwrap_or_default();
         let start = before.trim_start();
         // A long text before the need is usually pasted.
         if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
+    }
+
+    /// Returns the first request before `need`, a quotation from the question: "Lock my car" in "Lock
+    /// my car and book an oil change". A small model skips short requests. Returns `None` if the text
+    /// before `need` has no question and no imperative.
+    pub(super) fn skipped_request(&self, need: &str) -> Option<String> {
+        let (before, _) = self.text.split_once(need)?;
+        let is_request = |part: &&str| {
+            let word = part.split(' ').next().unwrap_or_default().to_lowercase();
+            let is_question = before.split_once(*part).is_some_and(|(_, after)| after.starts_with('?'));
+            part.contains(' ') && (is_question || !STATEMENT_WORDS.contains(&word.as_str()))
+        };
+        let parts = split_into_parts(before);
+        // Without a separator at its end, the text before the need belongs to its clause.
+        let complete = PART_SEPARATORS.iter().any(|separator| before.ends_with(separator));
+        let count = parts.len() - usize::from(!complete && !parts.is_empty());
+        parts.into_iter().take(count).find(is_request).map(str::to_owned)
     }
 
     /// Returns the whole question as a need, if it is a single sentence without a list or a
@@ -150,12 +204,8 @@ impl OpenQuestion {
     /// parts of a sentence between conjunctions and commas. A part has at least two words. Returns
     /// no parts if there is only one.
     pub(super) fn parts(&self) -> Vec<String> {
-        let mut parts = vec![self.text.as_str()];
-        for separator in PART_SEPARATORS {
-            parts = parts.into_iter().flat_map(|part| split_at_clauses(part, separator)).collect();
-        }
-        let trimmed = parts.into_iter().map(|part| part.trim_matches(PUNCTUATION).trim());
-        let long = trimmed.filter(|part| part.contains(' ') && part.len() <= 2 * MAX_SINGLE_NEED_BYTES);
+        let parts = split_into_parts(&self.text).into_iter();
+        let long = parts.filter(|part| part.contains(' ') && part.len() <= 2 * MAX_SINGLE_NEED_BYTES);
         let long = long.take(MAX_PARTS);
         let long: Vec<_> = long.map(str::to_owned).collect();
         if long.len() > 1 { long } else { Vec::new() }
@@ -197,6 +247,32 @@ impl OpenQuestion {
     }
 }
 
+/// Pronouns that refer to the object of the clause before.
+const PRONOUNS: [&str; 3] = ["it", "them", "its"];
+
+/// Returns `true` if `rest` continues the request for a call with the arguments `values`: it refers
+/// to an object with a pronoun, it contains one of `values`, and it has no other number.
+fn continues_call(rest: &str, values: &[String]) -> bool {
+    let rest = rest.to_lowercase();
+    let mut words = rest.split(|letter: char| !letter.is_alphanumeric());
+    let mut numbers = words.clone().filter(|word| word.chars().any(|letter| letter.is_ascii_digit()));
+    let has_value = values.iter().any(|value| words.clone().any(|word| word == value));
+    let is_single_clause = !SENTENCE_ENDS.iter().any(|end| rest.contains(end));
+    has_value
+        && is_single_clause
+        && numbers.all(|number| values.iter().any(|value| value == number))
+        && words.any(|word| PRONOUNS.contains(&word))
+}
+
+/// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is
+/// in it: ` and the volume of the cube` in "the area of the circle and the volume of the cube".
+fn next_phrase(part: &str, values: &[String]) -> Option<usize> {
+    let start = part.rfind(" and the ")?;
+    let phrase = part.get(start..)?.to_lowercase();
+    let has_value = values.iter().any(|value| phrase.contains(value.as_str()));
+    (phrase.contains(" of ") && !has_value).then_some(start)
+}
+
 /// The grammar rule for a need of at most 80 characters in the model's own words. Parentheses,
 /// braces, `_` and `=` are excluded, because the model would otherwise begin a call with invented
 /// arguments.
@@ -205,11 +281,46 @@ pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";
 /// The texts between the parts of a question.
 const PART_SEPARATORS: [&str; 9] = [". ", "? ", "! ", "; ", ", and ", " and ", ", then ", ", but ", ", "];
 /// The first words of a phrase that is no clause.
-const PHRASE_WORDS: [&str; 29] = [
+const PHRASE_WORDS: [&str; 30] = [
     "a", "an", "all", "at", "between", "both", "by", "each", "for", "from", "her", "his", "in", "into",
-    "its", "me", "my", "of", "on", "our", "per", "the", "their", "them", "to", "until", "with", "without",
+    "its", "me", "my", "of", "on", "one", "our", "per", "the", "their", "them", "to", "until", "with", "without",
     "your",
 ];
+
+/// The texts before another request. The longest one that fits is the first.
+const REQUEST_SEPARATORS: [&str; 9] =
+    [", and then ", ", and ", " and then ", " and ", ", then ", "; ", ". ", "? ", "! "];
+/// The first words of greetings and of statements, which are no requests.
+const STATEMENT_WORDS: [&str; 32] = [
+    "a", "an", "and", "dear", "good", "he", "hello", "hey", "hi", "i", "i'd", "i'll", "i'm", "i've", "if", "in",
+    "it", "it's", "my", "now", "ok", "on", "our", "please", "she", "thank", "thanks", "that", "the", "there",
+    "they", "we",
+];
+
+/// Splits `text` into sentences and clauses, without the punctuation around them.
+fn split_into_parts(text: &str) -> Vec<&str> {
+    let mut parts = vec![text];
+    for separator in PART_SEPARATORS {
+        parts = parts.into_iter().flat_map(|part| split_at_clauses(part, separator)).collect();
+    }
+    let trimmed = parts.into_iter().map(|part| part.trim_matches(PUNCTUATION).trim());
+    trimmed.filter(|part| !part.is_empty()).collect()
+}
+
+/// Returns `need` without all but the first item of a list: "Rain in Hanoi" for "Rain in Hanoi and
+/// Lahore". Returns `None` if `need` has no list of names, numbers or single words.
+pub(super) fn first_item_need(need: &str) -> Option<String> {
+    let (at, separator) =
+        [", ", " and "].iter().filter_map(|separator| Some((need.find(separator)?, *separator))).min()?;
+    let (first, rest) = (need.get(..at)?, need.get(at..)?);
+    let last = rest.rfind(" and ").and_then(|at| rest.get(at + " and ".len()..))?;
+    let is_name = |word: &str| !word.chars().all(char::is_lowercase);
+    let word = last.split(' ').next()?;
+    let after = last.get(word.len()..)?;
+    // A lower-case word must be the last word: other words may be verbs.
+    let is_list = is_name(word) || after.is_empty();
+    (is_list && first.contains(' ') && !separator.is_empty()).then(|| format!("{first}{after}"))
+}
 
 /// Splits `text` at each `separator` before a sentence or a clause. A clause begins with a
 /// lower-case word that is no article, preposition or pronoun: the separators in `May 22, 2026`,
@@ -233,77 +344,30 @@ fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     parts
 }
 
-/// The texts between the items of a list.
-const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
-
-/// Returns the length of the beginning of `part` that ends with the last of `values`, if an item of
-/// a list follows it. If `values` are codes that are not in `part`, such as `AAPL` for Apple, it
-/// ends before the first separator.
-fn end_of_first_item(part: &str, values: &[String]) -> Option<usize> {
-    let part = part.to_lowercase();
-    let ends = values.iter().filter_map(|value| part.find(value.as_str()).map(|start| start + value.len()));
-    let is_code = |value: &String| {
-        value.len() <= MAX_CODE_LENGTH && value.chars().all(|letter| letter.is_ascii_alphabetic())
-    };
-    let Some(end) = ends.max() else {
-        let separator = SEPARATORS.iter().filter_map(|separator| part.find(separator)).min();
-        let is_list = |end: &usize| part.get(*end..).is_some_and(is_rest_of_list);
-        return separator.filter(|end| matches!(values, [value] if is_code(value)) && is_list(end));
-    };
-    let rest = part.get(end..)?.trim_start_matches(['"', '\'']);
-    is_rest_of_list(rest).then_some(end)
-}
-
-/// Returns `true` if `item` is a single word, or if its first word is an article, a preposition, a
-/// name or a number. Other texts may be clauses: `keep b.txt`.
-fn is_item(item: &str) -> bool {
-    let Some((first, _)) = item.split_once(' ') else { return true };
-    PHRASE_WORDS.contains(&first) || !first.chars().all(char::is_lowercase)
-}
-
-/// Returns the last item of the list in `text`. Returns `None` if `text` has no list.
-fn last_item(text: &str) -> Option<&str> {
-    let starts =
-        SEPARATORS.iter().filter_map(|separator| text.rfind(separator).map(|at| at + separator.len()));
-    text.get(starts.max()?..)
-}
-
-/// Returns `true` if `rest` is the rest of a list: `, Lahore and Quito`. Its items are short, and
-/// the last one follows a conjunction.
-fn is_rest_of_list(rest: &str) -> bool {
-    let begins = SEPARATORS.iter().any(|separator| rest.starts_with(separator));
-    // "Anna or Bob" needs a single call.
-    let has_conjunction = SEPARATORS.iter().skip(1).any(|separator| rest.contains(separator));
-    let has_alternative = rest.contains(" or ");
-    let mut items = vec![rest];
-    for separator in SEPARATORS {
-        items = items.into_iter().flat_map(|item| item.split(separator)).collect();
-    }
-    begins
-        && has_conjunction
-        && !has_alternative
-        && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS)
-}
-
-/// Returns the start of the list item in `part` that has all of `values` that `part` contains, if
-/// other items precede it.
-fn start_of_last_item(part: &str, values: &[String]) -> Option<usize> {
-    let part = part.to_lowercase();
-    let long = values.iter().filter(|value| value.chars().count() > 1);
-    let first = long.filter_map(|value| part.rfind(value.as_str())).min()?;
-    let before = part.get(..first)?;
-    [" and ", " or "].iter().filter_map(|separator| before.rfind(separator)).max()
-}
-
 /// Words for the result of an earlier call.
 const RESULT_WORDS: [&str; 8] =
     ["result", "results", "sum", "product", "total", "outcome", "what you get", "first hit"];
+/// Words for one of the items of an earlier result, after `the first` or `the cheapest`.
+const RESULT_ITEM_WORDS: [&str; 8] =
+    ["hit", "match", "one", "ones", "option", "result", "slot", "suggestion"];
+/// The maximum number of words between `the` and the item of a result.
+const MAX_RESULT_WORDS: usize = 3;
 
 /// Returns `true` if `need` is about the result of an earlier call, such as "multiply the result by
-/// 6". Such a call must wait for the result.
+/// 6" or "book the cheapest one". Such a call must wait for the result.
 pub(super) fn refers_to_result(need: &str) -> bool {
-    let need = format!(" {} ", need.to_lowercase());
+    let words: Vec<_> = need.split(' ').map(|word| word.trim_matches(PUNCTUATION).to_lowercase()).collect();
+    let need = format!(" {} ", words.join(" "));
+    let is_item = |words: &[String]| match words {
+        [article, rank, rest @ ..] if article == "the" => {
+            let items = rest.iter().take(MAX_RESULT_WORDS - 1);
+            let is_rank = matches!(rank.as_str(), "first" | "last" | "best") || rank.ends_with("est");
+            is_rank && items.into_iter().any(|word| RESULT_ITEM_WORDS.contains(&word.as_str()))
+        }
+        _ => false,
+    };
     RESULT_WORDS.iter().any(|words| need.contains(&format!(" {words} ")))
+        || (0..words.len()).any(|start| words.get(start..).is_some_and(is_item))
 }
 
 #[cfg(test)]

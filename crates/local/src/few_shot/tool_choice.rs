@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use haft_core::model::ModelError;
+use tracing::debug;
 
 use super::dialogue::{NEED_LABEL, NO_TOOL, TOOL};
 use super::next_step::Stage;
@@ -77,7 +78,9 @@ impl ExampleReply<'_> {
             likeliest => likeliest,
         };
         self.writer.prompt.truncate(start);
-        Ok(chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score))))
+        let chosen = chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score)));
+        debug!(need, ?chosen, none = ?likeliest, "chose a tool");
+        Ok(chosen)
     }
 
     /// Returns the best of `candidates`, the names of `tools`, after the prior probabilities are

@@ -1,10 +1,11 @@
 //! Correction of dates and times.
 
 use jiff::civil::{Date, Time};
+use jiff::{SignedDuration, Span};
 use serde_json::{Value, json};
 
 use super::Sources;
-use crate::few_shot::values::{DateRange, Quantity, parse_date, parse_time};
+use crate::few_shot::values::{DateRange, Quantity, Unit, parse_date, parse_time};
 
 /// A text argument and its parameter.
 pub(super) struct TextArgument<'a> {
@@ -38,19 +39,19 @@ impl TextArgument<'_> {
             Some(day) if known.any(|range| range.contains(day)) => {
                 return Some(if is_iso { Vec::new() } else { vec![format(day)] });
             }
-            // The date may be computed: the last of three nights.
-            Some(_) if has_duration(sources) => return Some(Vec::new()),
             _ => {}
         }
         let days = sources.replacing().into_iter().map(|values| days_of(&values.dates));
-        Some(
-            days.into_iter()
-                .find(|days| !days.is_empty())
-                .unwrap_or_default()
-                .into_iter()
-                .map(format)
-                .collect(),
-        )
+        let mut days = days.into_iter().find(|days| !days.is_empty()).unwrap_or_default();
+        // The date may be computed: the last of three nights.
+        let computed = computed_days(&days_of(&sources.question.dates), sources);
+        if written.is_some_and(|day| computed.contains(&day)) {
+            return Some(Vec::new());
+        }
+        if written.is_some() && has_days(sources) {
+            days.extend(computed);
+        }
+        Some(days.into_iter().map(format).collect())
     }
 
     /// Returns the times of the question, in the form of the argument, if the argument is a time
@@ -74,19 +75,66 @@ impl TextArgument<'_> {
             let same = format(&written);
             return Some(if must_be_clock && same != self.text { vec![same] } else { Vec::new() });
         }
-        // The time may be computed: the end of a meeting of one hour.
-        if (!is_clock && !must_be_clock) || has_duration(sources) {
+        if !is_clock && !must_be_clock {
             return Some(Vec::new());
         }
-        let times =
-            sources.replacing().into_iter().map(|values| &values.times).find(|times| !times.is_empty());
-        Some(times.into_iter().flatten().map(format).collect())
+        let source = sources.replacing().into_iter().find(|values| !values.times.is_empty());
+        let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
+        let half_day = SignedDuration::from_hours(12);
+        let other_half = [written.checked_add(half_day), written.checked_sub(half_day)];
+        if let Some(known) = other_half.iter().flatten().find(|time| times.contains(time)) {
+            return Some(vec![format(known)]);
+        }
+        // The time may be computed: the end of a meeting of one hour.
+        let computed = computed_times(&sources.question.times, sources);
+        if computed.contains(&written) || (has_duration(sources) && times.is_empty()) {
+            return Some(Vec::new());
+        }
+        let ends = computed_once(times, sources);
+        Some(times.iter().chain(&ends).map(format).collect())
     }
 }
 
-/// Returns `true` if the question has a duration, from which a date or a time may be computed.
+/// Returns `true` if the question has a duration, from which a time may be computed.
 fn has_duration(sources: &Sources<'_>) -> bool {
     sources.question.quantities.iter().any(Quantity::is_duration)
+}
+
+/// Returns `true` if the question has a duration of at least a day.
+fn has_days(sources: &Sources<'_>) -> bool {
+    durations(sources).any(|duration| duration.as_hours() >= 24)
+}
+
+fn durations<'a>(sources: &Sources<'a>) -> impl Iterator<Item = SignedDuration> + 'a {
+    let seconds = sources.question.quantities.iter().filter_map(|quantity| quantity.in_unit(Unit::SECOND));
+    let durations = seconds.filter_map(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
+    durations.filter(|duration| duration.is_positive())
+}
+
+/// Returns the times that result from adding or subtracting a duration of the question.
+fn computed_once(times: &[Time], sources: &Sources<'_>) -> Vec<Time> {
+    let shift = |duration: SignedDuration| {
+        times.iter().flat_map(move |time| [time.checked_add(duration).ok(), time.checked_sub(duration).ok()])
+    };
+    durations(sources).flat_map(shift).flatten().collect()
+}
+
+/// Returns the times that result from one or two additions or subtractions.
+fn computed_times(times: &[Time], sources: &Sources<'_>) -> Vec<Time> {
+    let once = computed_once(times, sources);
+    let twice = computed_once(&once, sources);
+    [once, twice].concat()
+}
+
+/// Returns the days that result from adding or subtracting a duration of the question. The first of
+/// several days may count.
+fn computed_days(days: &[Date], sources: &Sources<'_>) -> Vec<Date> {
+    let counts = durations(sources).map(|duration| duration.as_hours() / 24).filter(|count| *count > 0);
+    let shift = |count: i64| {
+        let counts = [count, -count, count - 1, 1 - count].map(|count| Span::new().try_days(count).ok());
+        days.iter().flat_map(move |day| counts.into_iter().flatten().map(|span| day.checked_add(span).ok()))
+    };
+    counts.flat_map(shift).flatten().collect()
 }
 
 /// Returns the first and the last day of each period.

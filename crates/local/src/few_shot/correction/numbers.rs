@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use haft_core::schema::Property;
+use haft_core::{Schema, schema::Property};
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -101,6 +101,62 @@ pub(super) fn omitted_quantity(
     }
     let mut used = arguments.values().filter_map(Value::as_f64);
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
+}
+
+/// Returns the numbers of the question that no argument has, if `number`, the required argument
+/// `property`, is a copy of an argument before it. Returns no numbers if the question contains
+/// `number` several times.
+pub(super) fn unused_numbers(
+    property: &Property<'_>,
+    number: f64,
+    arguments: &Map<String, Value>,
+    question: &TextValues,
+) -> Vec<f64> {
+    let before = arguments.iter().take_while(|(name, _)| *name != property.name);
+    let is_copy = before.filter_map(|(_, value)| value.as_f64()).any(|earlier| is_equal(earlier, number));
+    let numbers = || question.quantities.iter().map(|quantity| quantity.number);
+    let occurs_once = numbers().filter(|known| is_equal(*known, number)).count() == 1;
+    if !property.is_required || !is_copy || !occurs_once || question.has_unclear_numbers {
+        return Vec::new();
+    }
+    let is_used =
+        |known: f64| arguments.values().filter_map(Value::as_f64).any(|used| is_equal(used, known));
+    numbers().filter(|known| !is_used(*known)).collect()
+}
+
+/// Words after which a number is the maximum, and words after which it is the minimum.
+const MAXIMUM_WORDS: [&str; 10] =
+    ["under", "below", "at most", "less than", "cheaper than", "maximum", "max", "up to", "no more", "within"];
+const MINIMUM_WORDS: [&str; 7] = ["over", "above", "at least", "more than", "minimum", "min", "exceeding"];
+
+/// Removes the optional minimum or maximum with the same number as its counterpart: "under 80
+/// dollars" gives no `min_price`. `question` is in lower case.
+pub(super) fn remove_other_limit(
+    schema: &Schema,
+    arguments: &mut Map<String, Value>,
+    question: &str,
+    values: &TextValues,
+) {
+    let has_any = |words: &[&str]| words.iter().any(|word| format!(" {question} ").contains(&format!(" {word} ")));
+    let other = match (has_any(&MAXIMUM_WORDS), has_any(&MINIMUM_WORDS)) {
+        // "No more than" contains "more than".
+        (true, _) => ["min", "minimum"],
+        (false, true) => ["max", "maximum"],
+        (false, false) => return,
+    };
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let is_limit = spaced_words(property.name).split(' ').any(|word| other.contains(&word));
+        let Some(number) = arguments.get(property.name).and_then(Value::as_f64).filter(|_| is_limit) else {
+            continue;
+        };
+        let count = values.quantities.iter().filter(|quantity| is_equal(quantity.number, number)).count();
+        let is_copy = |(name, value): (&String, &Value)| {
+            name != property.name && value.as_f64().is_some_and(|known| is_equal(known, number))
+        };
+        if count == 1 && arguments.iter().any(is_copy) {
+            arguments.remove(property.name);
+        }
+    }
 }
 
 fn is_equal(one: f64, other: f64) -> bool {

@@ -12,6 +12,7 @@ fn schema() -> Schema {
             "length": {"type": "integer", "description": "The duration in minutes."},
             "position": {"type": "integer", "minimum": 0, "maximum": 100},
             "count": {"type": "integer"},
+            "limit": {"type": "integer", "maximum": 50},
             "max_price_per_day": {"type": "integer"},
             "brightness": {"type": "number", "minimum": 0, "maximum": 100},
             "volume": {"type": "number", "maximum": 1},
@@ -24,7 +25,7 @@ fn schema() -> Schema {
             "end": {"type": "string", "description": "HH:MM"},
             "title": {"type": "string"},
             "artist": {"type": "string"},
-            "from_unit": {"enum": ["celsius", "fahrenheit", "cup", "milliliter", "kilometers", "kilograms"]},
+            "from_unit": {"enum": ["celsius", "fahrenheit", "cup", "milliliter", "kilometers", "kilograms", "pounds"]},
             "to_unit": {"enum": ["celsius", "fahrenheit", "cup", "milliliter", "pounds"]},
             "sex": {"anyOf": [{"enum": ["male", "female"]}, {"type": "null"}]},
         },
@@ -139,6 +140,78 @@ fn a_conversion_begins_with_the_unit_of_the_number() {
     let oven = "My oven shows Celsius. What is 3 °F?";
     assert_eq!(corrected(oven, units("celsius", "fahrenheit")), units("fahrenheit", "celsius"));
     assert_unchanged("Convert 3 kilograms to pounds", units("kilograms", "pounds"));
+    let oven = "Bake at 3 degrees Fahrenheit. What is that in Celsius?";
+    assert_eq!(corrected(oven, units("fahrenheit", "fahrenheit")), units("fahrenheit", "celsius"));
+    let weight = "I weigh 3 kg. What is that in pounds?";
+    assert_eq!(corrected(weight, units("pounds", "pounds")), units("kilograms", "pounds"));
+}
+
+#[test]
+fn times_12_hours_off_are_corrected() {
+    let dentist = "The dentist on 12 March 2026 at 2:30 pm, for 45 minutes";
+    let call = |name: &str, value: &str| json!({name: value, "minutes": 45});
+    assert_eq!(corrected(dentist, call("time", "2:30")), call("time", "14:30"));
+    assert_eq!(corrected(dentist, call("time", "02:30")), call("time", "14:30"));
+    assert_unchanged(dentist, json!({"time": "14:30", "end": "15:15", "minutes": 45}));
+    assert_eq!(corrected(dentist, call("date", "2023-03-12")), call("date", "2026-03-12"));
+}
+
+#[test]
+fn values_that_no_computation_gives_are_chosen_again() {
+    let slot = "Is a slot of 90 minutes free between 9 am and 5 pm?";
+    let chosen = corrected(slot, json!({"time": "09:00", "end": "18:00"}));
+    let ends = &chosen["choose"]["end"]["enum"];
+    assert_eq!(*ends, json!(["09:00", "17:00", "10:30", "07:30", "18:30", "15:30"]));
+    let chosen = corrected("From 5 May 2025 for 3 nights", json!({"date": "2025-05-11"}));
+    assert_eq!(chosen["choose"]["date"]["enum"][1], "2025-05-08");
+}
+
+#[test]
+fn an_argument_has_the_number_that_no_other_argument_has() {
+    let fuel = "Driving 640 km with 7.2 liters";
+    let schema = json!({"type": "object", "required": ["way", "use"], "properties": {
+        "way": {"type": "number"}, "use": {"type": "number"}}});
+    let schema = Schema::new(schema).unwrap();
+    let correct = |question: &str, arguments: Value| {
+        let request = ChatRequest::new([Message::user(question)]);
+        let call = ToolCall::new("1", "tool", arguments.to_string());
+        let correction = ArgumentCorrector::new(&request).correct(question, &call, &schema);
+        correction.map(|correction| match correction {
+            Correction::Call(call) => call.arguments.to_string(),
+            Correction::Schema(_) => "choice".to_owned(),
+        })
+    };
+    let copied = json!({"way": 640, "use": 640});
+    assert_eq!(correct(fuel, copied.clone()).as_deref(), Some(r#"{"way": 640, "use": 7.2}"#));
+    assert_eq!(correct("640 km and 640 liters in 5 days", copied.clone()), None);
+    assert_eq!(correct("640 km", copied), None);
+}
+
+#[test]
+fn a_number_is_the_minimum_or_the_maximum() {
+    let schema = json!({"type": "object", "properties": {
+        "min_price": {"type": "number"}, "max_price": {"type": "number"}}});
+    let schema = Schema::new(schema).unwrap();
+    let correct = |question: &str| {
+        let request = ChatRequest::new([Message::user(question)]);
+        let call = ToolCall::new("1", "tool", r#"{"min_price": 80, "max_price": 80}"#);
+        match ArgumentCorrector::new(&request).correct(question, &call, &schema) {
+            Some(Correction::Call(call)) => call.arguments.to_string(),
+            _ => String::new(),
+        }
+    };
+    assert_eq!(correct("Headphones under 80 dollars"), r#"{"max_price": 80}"#);
+    assert_eq!(correct("Headphones for no more than 80 dollars"), r#"{"max_price": 80}"#);
+    assert_eq!(correct("Headphones for at least 80 dollars"), r#"{"min_price": 80}"#);
+    assert_eq!(correct("Headphones for 80 dollars"), "");
+}
+
+#[test]
+fn names_have_the_spelling_of_the_user() {
+    assert_eq!(corrected("Rain in Lisbon", json!({"title": "Lisboa"})), json!({"title": "Lisbon"}));
+    assert_unchanged("Rain in Germany", json!({"title": "German"}));
+    assert_unchanged("Rain in Lisbon, Lisboa", json!({"title": "Lisboa"}));
+    assert_unchanged("Write to Maria", json!({"title": "Mark"}));
 }
 
 #[test]
@@ -146,6 +219,13 @@ fn an_omitted_duration_is_added() {
     assert_eq!(corrected("Ride for 20 minutes", json!({"count": 1})), json!({"count": 1, "minutes": 20}));
     assert_unchanged("Ride 20 of them", json!({"count": 20}));
     assert_unchanged("A car for 3 days", json!({"count": 1}));
+}
+
+#[test]
+fn an_omitted_limit_is_added() {
+    assert_eq!(corrected("the last 10 songs", json!({"day": "x", "count": 3})), json!({"day": "x", "count": 3, "limit": 10}));
+    assert_unchanged("the last 10 minutes", json!({"minutes": 10}));
+    assert_unchanged("10 songs", json!({"day": "x"}));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The numbers of a conversation.
 
 use super::words::KnownWords;
-use crate::few_shot::values::TextValues;
+use crate::few_shot::values::{Quantity, TextValues};
 
 /// Number words of which the value is not computed. If the conversation has one of them, every
 /// number counts as known.
@@ -25,6 +25,8 @@ const FACTORS: [f64; 5] = [1.0, 60.0, 100.0, 1000.0, 3600.0];
 
 pub(super) struct KnownNumbers {
     numbers: Vec<f64>,
+    /// `true` if the conversation has the number one in words, which is usually no quantity.
+    has_one: bool,
     has_number_word: bool,
     has_neighbour_word: bool,
 }
@@ -33,14 +35,14 @@ impl KnownNumbers {
     pub(super) fn new(text: &str, words: &KnownWords) -> Self {
         let mut numbers = parse_numbers(text);
         let values = TextValues::new(text, None);
-        numbers.extend(values.quantities.iter().map(|quantity| quantity.number.abs()));
+        let is_word = |quantity: &&Quantity| quantity.number == 1.0 && quantity.unit.is_none();
+        let quantities = values.quantities.iter().filter(|quantity| !is_word(quantity));
+        numbers.extend(quantities.map(|quantity| quantity.number.abs()));
         numbers.extend(values.times.iter().flat_map(|time| [time.hour(), time.minute()]).map(f64::from));
-        if words.has_word("one") || words.has_word("first") {
-            numbers.push(1.0);
-        }
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
         Self {
             numbers,
+            has_one: words.has_word("one") || words.has_word("first"),
             has_number_word: has_any(&NUMBER_WORDS),
             has_neighbour_word: has_any(&NEIGHBOUR_WORDS),
         }
@@ -51,6 +53,7 @@ impl KnownNumbers {
     pub(super) fn contains(&self, number: f64) -> bool {
         let is_neighbour = |known: &f64| (known - number).abs() == 1.0;
         self.has_number_word
+            || (self.has_one && number.abs() == 1.0)
             || self.has_digits_of(number)
             || (self.has_neighbour_word && self.numbers.iter().any(is_neighbour))
     }
@@ -87,7 +90,9 @@ fn parse_numbers(text: &str) -> Vec<f64> {
     for piece in text.split(|letter: char| !is_part(letter)) {
         let piece = piece.trim_matches(['.', ',']);
         numbers.extend(piece.replace(',', "").parse::<f64>().ok());
-        numbers.extend(piece.split(',').filter_map(|part| part.parse::<f64>().ok()));
+        // `18,000` is a single number, and its last group is no zero.
+        let groups = piece.split(',').filter(|group| !group.starts_with("00"));
+        numbers.extend(groups.filter_map(|part| part.parse::<f64>().ok()));
         numbers.extend(piece.split('.').filter_map(|part| part.parse::<f64>().ok()));
     }
     numbers

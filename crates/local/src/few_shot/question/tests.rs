@@ -55,6 +55,81 @@ fn an_open_item_requires_a_call() {
     assert!(question.requires_call());
 }
 
+/// Returns the items for which calls follow the call for the need `part`, which has `values`.
+fn items_after(question: &str, part: &str, values: &[&str]) -> Vec<String> {
+    let mut question = OpenQuestion::new(question);
+    let values: Vec<_> = values.iter().map(|value| (*value).to_owned()).collect();
+    question.advance_past(part, &values);
+    let mut items = Vec::new();
+    while let Some(item) = question.next_item().map(str::to_owned) {
+        question.advance_past(&item, &[item.to_lowercase()]);
+        items.push(item);
+    }
+    items
+}
+
+#[test]
+fn items_with_a_common_head_are_a_list() {
+    let doors = "Lock the front door, the back door and the garage door.";
+    let part = "Lock the front door, the back door and the garage door";
+    assert_eq!(items_after(doors, part, &["front", "lock"]), ["the back door", "the garage door"]);
+    let lines = "Are the red line and the green line running normally at the moment?";
+    assert_eq!(items_after(lines, "Are the red line", &["red"]), ["the green line"]);
+}
+
+#[test]
+fn other_arguments_may_follow_a_list() {
+    let tables = "Show the tables of Serie B and Serie A for the 2021-22 season.";
+    assert_eq!(items_after(tables, "Show the tables of Serie B", &["serie b", "2021-22"]), ["Serie A"]);
+    let food = "How many calories are in 150 g of salmon and in 200 g of brown rice?";
+    assert_eq!(items_after(food, food, &["salmon", "150"]), ["in 200 g of brown rice"]);
+    let tickets = "Move DEV-301 and DEV-304 to in review and mark DEV-299 as done.";
+    let part = "Move DEV-301 and DEV-304 to in review";
+    assert_eq!(items_after(tickets, part, &["dev-301", "in review"]), ["DEV-304 to in review"]);
+    let distances = "How far is it from Denver to Boulder, and from Denver to Colorado Springs?";
+    let part = "How far is it from Denver to Boulder";
+    assert_eq!(items_after(distances, part, &["denver", "boulder"]), ["from Denver to Colorado Springs"]);
+    let message = "Send a message to Anna and one to Ben saying 'Dinner at 7'";
+    assert_eq!(items_after(message, message, &["anna", "dinner at 7"]), ["one to Ben"]);
+    let euros = "Convert 500 dollars to euros, British pounds and Swiss francs.";
+    let part = "British pounds and Swiss francs";
+    assert_eq!(items_after(euros, part, &["500", "usd", "gbp"]), ["Swiss francs"]);
+    let seats = "Book seats for Tom and Sara to Bern";
+    assert_eq!(items_after(seats, seats, &["tom", "sara", "bern"]), [""; 0]);
+    assert_eq!(items_after("Fly from Rome to Oslo on Monday", "Fly", &["rome", "oslo"]), [""; 0]);
+}
+
+#[test]
+fn a_request_follows_a_conjunction() {
+    let next = |text: &str, part: &str, values: &[&str]| {
+        let mut question = OpenQuestion::new(text);
+        let values: Vec<_> = values.iter().map(|value| (*value).to_owned()).collect();
+        question.advance_past(part, &values);
+        question.next_request().map(str::to_owned)
+    };
+    let area = "What is the area of the circle and the volume of the cube?";
+    let volume = next(area, "What is the area of the circle", &["5"]);
+    assert_eq!(volume.as_deref(), Some("the volume of the cube"));
+    let whole = area.trim_end_matches('?');
+    assert_eq!(next(area, whole, &["5"]).as_deref(), Some("the volume of the cube"));
+    assert_eq!(next(area, whole, &["circle", "cube"]), None);
+    let cart = "Add a kettle to my cart and apply the coupon A20.";
+    assert_eq!(next(cart, "Add a kettle to my cart", &["kettle"]).as_deref(), Some("apply the coupon A20"));
+    let doors = "Lock the doors. Then show the balance of my account.";
+    let balance = next(doors, "Lock the doors", &[]);
+    assert_eq!(balance.as_deref(), Some("Then show the balance of my account"));
+    assert_eq!(next("Heat the hall and I am happy", "Heat the hall", &[]), None);
+    assert_eq!(next("Heat the hall. It is cold here.", "Heat the hall", &[]), None);
+}
+
+#[test]
+fn a_clause_about_the_same_object_needs_no_call() {
+    let light = "Turn on the light in the bedroom and dim it to 30 percent";
+    assert_eq!(rest_after(light, "Turn on the light in the bedroom", &["bedroom", "on", "30"]), "");
+    let rest = rest_after(light, "Turn on the light in the bedroom", &["bedroom", "on"]);
+    assert_eq!(rest, " and dim it to 30 percent");
+}
+
 #[test]
 fn a_question_has_parts() {
     let parts = |text: &str| OpenQuestion::new(text).parts();
@@ -86,7 +161,35 @@ fn a_need_begins_with_its_sentence() {
 }
 
 #[test]
+fn a_need_must_not_skip_a_request() {
+    let skipped = |text: &str, need: &str| OpenQuestion::new(text).skipped_request(need);
+    let account = "What is the balance of my account? Also list the last transactions.";
+    let balance = "What is the balance of my account";
+    assert_eq!(skipped(account, "list the last transactions").as_deref(), Some(balance));
+    let car = "Lock my car, book an oil change and find a charger.";
+    assert_eq!(skipped(car, "book an oil change").as_deref(), Some("Lock my car"));
+    assert_eq!(skipped("I am cold. Heat the hall.", "Heat the hall"), None);
+    assert_eq!(skipped("Hello there, heat the hall.", "heat the hall"), None);
+    assert_eq!(skipped("Please heat the hall.", "heat the hall"), None);
+}
+
+#[test]
+fn a_list_is_reduced_to_its_first_item() {
+    let reduced = |text: &str| first_item_need(text);
+    let points = "Look up the melting points of tungsten and gallium";
+    assert_eq!(reduced(points).as_deref(), Some("Look up the melting points of tungsten"));
+    let flights = "Are flights BA117 and VS3 on time";
+    assert_eq!(reduced(flights).as_deref(), Some("Are flights BA117 on time"));
+    assert_eq!(reduced("Lock the door and heat the hall"), None);
+}
+
+#[test]
 fn a_need_for_a_result_waits() {
     assert!(refers_to_result("multiply the result by 6"));
+    assert!(refers_to_result("put the cheapest one in my cart"));
+    assert!(refers_to_result("scale the first result to 6 servings"));
+    assert!(refers_to_result("create the event in the first free slot"));
+    assert!(!refers_to_result("show the first 5 lines of a.txt"));
+    assert!(!refers_to_result("what is the latest news"));
     assert!(!refers_to_result("summarize the resulting text"));
 }

@@ -18,6 +18,8 @@ pub(in crate::few_shot) struct Unit {
 }
 
 impl Unit {
+    pub(in crate::few_shot) const SECOND: Self = Self { dimension: Dimension::Time, factor: 1.0 };
+
     /// Returns the unit with the lower-case name `name`: a singular, a plural or a symbol.
     pub(in crate::few_shot) fn from_name(name: &str) -> Option<Self> {
         let (_, dimension, factor) = UNITS.iter().find(|(names, ..)| names.contains(&name))?;

@@ -1,0 +1,182 @@
+//! Lists in a question: `the weather in Hanoi, Lahore and Quito`.
+
+use super::{MAX_CODE_LENGTH, MAX_ITEM_WORDS, PHRASE_WORDS, PUNCTUATION};
+
+/// The texts between the items of a list.
+pub(super) const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
+/// The maximum number of words of an item that is searched in a text with other words after it.
+const MAX_LONG_ITEM_WORDS: usize = 6;
+/// The maximum number of words that follow each item: `line` in `the red line and the green line`.
+const MAX_HEAD_WORDS: usize = 2;
+/// Words that end a long item: `Serie A for the last season`.
+const ITEM_ENDS: [&str; 16] = [
+    "at", "between", "by", "during", "for", "from", "in", "next", "now", "on", "right", "saying", "this", "to",
+    "until", "with",
+];
+
+/// The first item of a list, for which a call is planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FirstItem {
+    /// The length of the text up to the end of the item.
+    pub(super) end: usize,
+    /// The words that follow each item, in lower case. Empty if there are none.
+    pub(super) head: String,
+}
+
+/// Returns the first item of a list in `text`, if it contains one of `values` and if another item
+/// follows it. If `values` are codes that are not in `text`, such as `AAPL` for Apple, the item
+/// ends before the first separator.
+pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
+    let original = text;
+    let text = &text.to_lowercase();
+    if text.len() != original.len() {
+        return None;
+    }
+    let mut ends: Vec<usize> = values
+        .iter()
+        .filter_map(|value| text.find(value.as_str()).map(|start| start + value.len()))
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let is_code = |value: &String| {
+        value.len() <= MAX_CODE_LENGTH && value.chars().all(|letter| letter.is_ascii_alphabetic())
+    };
+    let Some(last) = ends.pop() else {
+        let separator = SEPARATORS.iter().filter_map(|separator| text.find(separator)).min();
+        let end = separator.filter(|end| {
+            values.iter().any(is_code) && text.get(*end..).is_some_and(is_rest_of_list)
+        })?;
+        return Some(FirstItem { end, head: String::new() });
+    };
+    ends.push(last);
+    let strict = ends.into_iter().rev().find_map(|end| {
+        let head = repeated_head(text.get(end..)?).unwrap_or_default();
+        let item_end = end + head.len();
+        let rest = original.get(item_end..)?;
+        let next = next_item(rest, head.trim())?;
+        let is_list = SEPARATORS.iter().any(|separator| rest.starts_with(separator))
+            && !rest.contains(" or ")
+            && (!head.is_empty() || is_name_or_phrase(next));
+        let is_open = is_list && items(rest, head.trim()).all(|item| !is_planned(item, values));
+        is_open.then(|| FirstItem { end: item_end, head: head.trim().to_owned() })
+    });
+    let rest = text.get(last..)?.trim_start_matches(['"', '\'']);
+    strict.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
+}
+
+/// Returns `true` if all names, numbers and nouns of `item` are in `values`.
+fn is_planned(item: &str, values: &[String]) -> bool {
+    let item = item.to_lowercase();
+    let item = item.trim_start_matches("a ");
+    // The `a` of `Serie A` belongs to the name.
+    let mut words = item.split(' ').filter(|word| word.len() == 1 || !PHRASE_WORDS.contains(word));
+    words.all(|word| values.iter().any(|value| value.split([' ', '_']).any(|known| known == word)))
+}
+
+/// Returns the words at the beginning of `rest` that also follow the next item: ` line` in
+/// ` line and the green line`.
+fn repeated_head(rest: &str) -> Option<&str> {
+    let (head, after) = SEPARATORS
+        .iter()
+        .filter_map(|separator| Some((rest.find(separator)?, separator.len())))
+        .min()
+        .and_then(|(at, length)| Some((rest.get(..at)?, rest.get(at + length..)?)))?;
+    let words = head.split_whitespace().count();
+    let is_head = head.starts_with(' ') && (1..=MAX_HEAD_WORDS).contains(&words);
+    (is_head && after.contains(head)).then_some(head)
+}
+
+/// Returns the item at the beginning of `rest`, which begins with separators: `Lahore` in `, Lahore
+/// and Quito`. Each item of the list ends with `head`. An item with more than [`MAX_ITEM_WORDS`]
+/// words ends before a preposition. Returns `None` if it has more than [`MAX_LONG_ITEM_WORDS`].
+pub(super) fn next_item<'a>(rest: &'a str, head: &str) -> Option<&'a str> {
+    let mut rest = rest;
+    loop {
+        rest = rest.trim_start_matches(PUNCTUATION).trim_start_matches(['"', '\'', ' ']);
+        let first = SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start()));
+        match first {
+            Some(after) => rest = after,
+            None => break,
+        }
+    }
+    let sentences = [". ", "? ", "! ", "; "];
+    let ends = SEPARATORS.iter().chain(&sentences).filter_map(|separator| rest.find(separator));
+    let item = rest.get(..ends.min().unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
+    let head_end = item.to_lowercase().find(head).map(|at| at + head.len()).filter(|_| !head.is_empty());
+    let item = head_end.and_then(|end| item.get(..end)).unwrap_or(item);
+    let words = |item: &str| item.split(' ').count();
+    let item = if words(item) > MAX_ITEM_WORDS { without_details(item) } else { item };
+    (!item.is_empty() && words(item) <= MAX_LONG_ITEM_WORDS).then_some(item)
+}
+
+/// Returns the items in `rest`, which begins with a separator. Each item ends with `head`.
+fn items<'a>(rest: &'a str, head: &'a str) -> impl Iterator<Item = &'a str> {
+    let mut open = Some(rest);
+    std::iter::from_fn(move || {
+        let rest = open?;
+        let item = next_item(rest, head)?;
+        let (_, after) = rest.split_once(item)?;
+        open = SEPARATORS.iter().any(|separator| after.starts_with(separator)).then_some(after);
+        Some(item)
+    })
+}
+
+/// Returns `item` without a preposition and the text after it. A preposition at the beginning
+/// belongs to the item.
+fn without_details(item: &str) -> &str {
+    let mut start = 0;
+    for (index, word) in item.split(' ').enumerate() {
+        let continues = word == "to" && item.starts_with("from ");
+        if index > 1 && ITEM_ENDS.contains(&word) && !continues {
+            return item.get(..start).unwrap_or(item).trim_end();
+        }
+        start += word.len() + 1;
+    }
+    item
+}
+
+/// Returns `true` if `item` is a single word, or if its first word is an article, a preposition, a
+/// name or a number. Other texts may be clauses: `keep b.txt`.
+pub(super) fn is_item(item: &str) -> bool {
+    !item.contains(' ') || is_name_or_phrase(item)
+}
+
+/// Returns `true` if the first word of `item` is an article, a preposition, a name or a number.
+fn is_name_or_phrase(item: &str) -> bool {
+    let first = item.split(' ').next().unwrap_or_default();
+    PHRASE_WORDS.contains(&first) || !first.chars().all(char::is_lowercase)
+}
+
+/// Returns the last item of the list in `text`. Returns `None` if `text` has no list.
+pub(super) fn last_item(text: &str) -> Option<&str> {
+    let starts =
+        SEPARATORS.iter().filter_map(|separator| text.rfind(separator).map(|at| at + separator.len()));
+    text.get(starts.max()?..)
+}
+
+/// Returns `true` if `rest` is the rest of a list: `, Lahore and Quito`. Its items are short, and
+/// the last one follows a conjunction.
+fn is_rest_of_list(rest: &str) -> bool {
+    let begins = SEPARATORS.iter().any(|separator| rest.starts_with(separator));
+    // "Anna or Bob" needs a single call.
+    let has_conjunction = SEPARATORS.iter().skip(1).any(|separator| rest.contains(separator));
+    let has_alternative = rest.contains(" or ");
+    let mut items = vec![rest];
+    for separator in SEPARATORS {
+        items = items.into_iter().flat_map(|item| item.split(separator)).collect();
+    }
+    begins
+        && has_conjunction
+        && !has_alternative
+        && items.iter().all(|item| item.split_whitespace().count() <= MAX_ITEM_WORDS)
+}
+
+/// Returns the start of the list item in `part` that has all of `values` that `part` contains, if
+/// other items precede it.
+pub(super) fn start_of_last_item(part: &str, values: &[String]) -> Option<usize> {
+    let part = part.to_lowercase();
+    let long = values.iter().filter(|value| value.chars().count() > 1);
+    let first = long.filter_map(|value| part.rfind(value.as_str())).min()?;
+    let before = part.get(..first)?;
+    [" and ", " or "].iter().filter_map(|separator| before.rfind(separator)).max()
+}
