@@ -214,8 +214,7 @@ impl ExampleReply<'_> {
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here.
-            let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
-            if tool_calls.iter().any(is_same) {
+            if tool_calls.iter().any(|made| self.is_repetition(made, &call)) {
                 break;
             }
             question.advance_past(&need, &texts_of(&call));
@@ -520,6 +519,25 @@ impl ExampleReply<'_> {
             self.writer.prefill(&format!("({})\n", &*call.arguments));
         }
         Ok(Some(call))
+    }
+
+    /// Returns `true` if `call` has no other arguments than `made`, an earlier call of the same tool,
+    /// and defaults.
+    fn is_repetition(&self, made: &ToolCall, call: &ToolCall) -> bool {
+        let Some(tool) = self.writer.request.tools.get(&call.name).filter(|_| made.name == call.name) else {
+            return false;
+        };
+        let schema = tool.definition().input_schema();
+        let (known, arguments) = (made.arguments.value_or_string(), call.arguments.value_or_string());
+        let is_default = |name: &str, value: &Value| {
+            let mut optional = schema.properties().filter(|property| !property.is_required);
+            let default = optional.find(|property| property.name == name);
+            default.is_some_and(|property| property.schema.get("default") == Some(value))
+        };
+        let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else {
+            return made.arguments == call.arguments;
+        };
+        arguments.iter().all(|(name, value)| known.get(name) == Some(value) || is_default(name, value))
     }
 
     fn must_call(&self) -> bool {

@@ -106,7 +106,7 @@ impl ArgumentCorrector {
         let mut choices = Vec::new();
         for property in schema.properties() {
             let Some(value) = arguments.get(property.name) else { continue };
-            let mut candidates = self.candidates(schema, &property, value, need, &sources);
+            let mut candidates = self.candidates(schema, &property, &corrected, need, &sources);
             if let Some(number) = value.as_f64().filter(|_| candidates.is_empty()) {
                 let unused = numbers::unused_numbers(&property, number, arguments, &self.question_values);
                 candidates.extend(unused.into_iter().map(to_json));
@@ -149,16 +149,17 @@ impl ArgumentCorrector {
         Schema::new(narrowed).ok().map(Correction::Schema)
     }
 
-    /// Returns the values that `value`, the argument `property`, should have. Returns no values if
-    /// the argument may be right.
+    /// Returns the values that `property` should have instead of its value in `arguments`. Returns no
+    /// values if the argument may be right.
     fn candidates(
         &self,
         schema: &Schema,
         property: &Property<'_>,
-        value: &Value,
+        arguments: &Map<String, Value>,
         need: &str,
         sources: &Sources<'_>,
     ) -> Vec<Value> {
+        let value = arguments.get(property.name).unwrap_or(&Value::Null);
         match value {
             Value::String(text) => {
                 let names = enumeration(schema.as_value(), property.schema);
@@ -167,7 +168,10 @@ impl ArgumentCorrector {
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
                 let moments = argument.date_candidates(sources).or_else(|| argument.time_candidates(sources));
-                moments.unwrap_or_else(|| self.respelled(text).into_iter().collect())
+                moments.map_or_else(
+                    || self.respelled(text).into_iter().collect(),
+                    |moments| moments.unused(property.name, arguments),
+                )
             }
             Value::Number(number) => {
                 let number = number.as_f64().and_then(|number| numbers::candidate(property, number, sources));

@@ -99,6 +99,7 @@ impl OpenQuestion {
         let is_clause = !before.is_empty() && last_item(before).is_none();
         let before = last_item(before).unwrap_or(before);
         let rest = self.text.get(rest..).unwrap_or_default();
+        let rest = if list.is_none() { without_clause_end(rest) } else { rest };
         let is_done = list.is_none() && continues_call(rest, values);
         self.text = format!("{before}{}", if is_done { "" } else { rest });
         if !self.is_open() {
@@ -262,6 +263,16 @@ fn continues_call(rest: &str, values: &[String]) -> bool {
         && is_single_clause
         && numbers.all(|number| values.iter().any(|value| value == number))
         && words.any(|word| PRONOUNS.contains(&word))
+}
+
+/// Removes the end of a clause at the beginning of `rest`: a small model quotes "Add a kettle" of
+/// "Add a kettle to my cart and pay".
+fn without_clause_end(rest: &str) -> &str {
+    if !rest.starts_with(' ') {
+        return rest;
+    }
+    let separators = SEPARATORS.iter().chain(&PART_SEPARATORS);
+    separators.filter_map(|separator| rest.find(separator)).min().and_then(|end| rest.get(end..)).unwrap_or_default()
 }
 
 /// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is

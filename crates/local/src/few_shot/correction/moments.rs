@@ -2,7 +2,7 @@
 
 use jiff::civil::{Date, Time};
 use jiff::{SignedDuration, Span};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Sources;
 use crate::few_shot::values::{DateRange, Quantity, Unit, parse_date, parse_time};
@@ -14,10 +14,36 @@ pub(super) struct TextArgument<'a> {
     pub(super) description: &'a str,
 }
 
+/// The values that may replace an argument.
+#[derive(Debug, Default)]
+pub(super) struct Candidates {
+    /// The values in the question.
+    pub(super) known: Vec<Value>,
+    /// The values that result from adding a duration.
+    pub(super) computed: Vec<Value>,
+}
+
+impl Candidates {
+    fn known(known: Vec<Value>) -> Self {
+        Self { known, computed: Vec::new() }
+    }
+
+    /// Returns the known values that no argument in `arguments` has, the computed values if there
+    /// are none, or else all known values.
+    pub(super) fn unused(self, name: &str, arguments: &Map<String, Value>) -> Vec<Value> {
+        let is_used = |value: &Value| arguments.iter().any(|(other, used)| other != name && used == value);
+        let unused = |values: &[Value]| -> Vec<Value> {
+            values.iter().filter(|value| !is_used(value)).cloned().collect()
+        };
+        let sources = [unused(&self.known), unused(&self.computed)];
+        sources.into_iter().find(|values| !values.is_empty()).unwrap_or(self.known)
+    }
+}
+
 impl TextArgument<'_> {
     /// Returns the dates of the question, in the form of the argument, if the argument is a date
     /// that the conversation does not contain. Returns `None` if the argument is no date.
-    pub(super) fn date_candidates(&self, sources: &Sources<'_>) -> Option<Vec<Value>> {
+    pub(super) fn date_candidates(&self, sources: &Sources<'_>) -> Option<Candidates> {
         let (text, rest) = self.text.split_once(['T', ' ']).filter(|(date, _)| date.len() == 10).unzip();
         let (text, rest) = (text.unwrap_or(self.text), rest.unwrap_or_default());
         let written = parse_date(text);
@@ -28,7 +54,7 @@ impl TextArgument<'_> {
         let must_be_iso =
             is_iso || self.description.contains("YYYY-MM-DD") || self.description.contains("ISO");
         if !must_be_iso {
-            return Some(Vec::new());
+            return Some(Candidates::default());
         }
         let format = |day: Date| match rest {
             "" => json!(day.to_string()),
@@ -37,26 +63,24 @@ impl TextArgument<'_> {
         let mut known = sources.all().into_iter().flat_map(|values| &values.dates);
         match written {
             Some(day) if known.any(|range| range.contains(day)) => {
-                return Some(if is_iso { Vec::new() } else { vec![format(day)] });
+                return Some(Candidates::known(if is_iso { Vec::new() } else { vec![format(day)] }));
             }
             _ => {}
         }
         let days = sources.replacing().into_iter().map(|values| days_of(&values.dates));
-        let mut days = days.into_iter().find(|days| !days.is_empty()).unwrap_or_default();
+        let days = days.into_iter().find(|days| !days.is_empty()).unwrap_or_default();
         // The date may be computed: the last of three nights.
         let computed = computed_days(&days_of(&sources.question.dates), sources);
         if written.is_some_and(|day| computed.contains(&day)) {
-            return Some(Vec::new());
+            return Some(Candidates::default());
         }
-        if written.is_some() && has_days(sources) {
-            days.extend(computed);
-        }
-        Some(days.into_iter().map(format).collect())
+        let computed = computed.into_iter().filter(|_| written.is_some()).map(format).collect();
+        Some(Candidates { known: days.into_iter().map(format).collect(), computed })
     }
 
     /// Returns the times of the question, in the form of the argument, if the argument is a time
     /// that the conversation does not contain. Returns `None` if the argument is no time.
-    pub(super) fn time_candidates(&self, sources: &Sources<'_>) -> Option<Vec<Value>> {
+    pub(super) fn time_candidates(&self, sources: &Sources<'_>) -> Option<Candidates> {
         let written = parse_time(self.text)?;
         if self.name.to_lowercase().contains("duration")
             || self.description.to_lowercase().contains("duration")
@@ -73,36 +97,31 @@ impl TextArgument<'_> {
             |time: &Time| json!(time.strftime(if keeps_seconds { "%H:%M:%S" } else { "%H:%M" }).to_string());
         if sources.all().into_iter().any(|values| values.times.contains(&written)) {
             let same = format(&written);
-            return Some(if must_be_clock && same != self.text { vec![same] } else { Vec::new() });
+            return Some(Candidates::known(if must_be_clock && same != self.text { vec![same] } else { Vec::new() }));
         }
         if !is_clock && !must_be_clock {
-            return Some(Vec::new());
+            return Some(Candidates::default());
         }
         let source = sources.replacing().into_iter().find(|values| !values.times.is_empty());
         let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
         let half_day = SignedDuration::from_hours(12);
         let other_half = [written.checked_add(half_day), written.checked_sub(half_day)];
         if let Some(known) = other_half.iter().flatten().find(|time| times.contains(time)) {
-            return Some(vec![format(known)]);
+            return Some(Candidates::known(vec![format(known)]));
         }
         // The time may be computed: the end of a meeting of one hour.
         let computed = computed_times(&sources.question.times, sources);
         if computed.contains(&written) || (has_duration(sources) && times.is_empty()) {
-            return Some(Vec::new());
+            return Some(Candidates::default());
         }
-        let ends = computed_once(times, sources);
-        Some(times.iter().chain(&ends).map(format).collect())
+        let computed = computed_once(times, sources).iter().map(format).collect();
+        Some(Candidates { known: times.iter().map(format).collect(), computed })
     }
 }
 
 /// Returns `true` if the question has a duration, from which a time may be computed.
 fn has_duration(sources: &Sources<'_>) -> bool {
     sources.question.quantities.iter().any(Quantity::is_duration)
-}
-
-/// Returns `true` if the question has a duration of at least a day.
-fn has_days(sources: &Sources<'_>) -> bool {
-    durations(sources).any(|duration| duration.as_hours() >= 24)
 }
 
 fn durations<'a>(sources: &Sources<'a>) -> impl Iterator<Item = SignedDuration> + 'a {

@@ -169,7 +169,8 @@ fn unit_of(property: &Property<'_>) -> Option<Unit> {
     static IN_UNIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bin ([a-z]{2,})\b|\(([a-z]{2,})\)"));
     let name = spaced_words(property.name);
     let words: Vec<_> = name.split(' ').collect();
-    if words.contains(&"per") {
+    // `litersPer100Km` is a ratio.
+    if words.iter().any(|word| word.trim_end_matches(|letter: char| letter.is_ascii_digit()) == "per") {
         return None;
     }
     let of_name = match words.as_slice() {

@@ -12,6 +12,7 @@ fn schema() -> Schema {
             "length": {"type": "integer", "description": "The duration in minutes."},
             "position": {"type": "integer", "minimum": 0, "maximum": 100},
             "count": {"type": "integer"},
+            "litersPer100Km": {"type": "number"},
             "limit": {"type": "integer", "maximum": 50},
             "max_price_per_day": {"type": "integer"},
             "brightness": {"type": "number", "minimum": 0, "maximum": 100},
@@ -67,6 +68,7 @@ fn numbers_that_may_be_right_are_not_changed() {
     assert_unchanged("What is 17 minus 5?", json!({"count": 5, "latitude": 17}));
     assert_unchanged("- 50 EUR to Bob", json!({"count": 50}));
     assert_unchanged("12 West Street", json!({"count": 12}));
+    assert_unchanged("640 km with 7 l per 100 km", json!({"litersPer100Km": 7}));
     assert_unchanged("1 hour 30", json!({"minutes": 90}));
     assert_unchanged("three quarters of an hour", json!({"minutes": 45}));
     assert_unchanged("1/2 hour", json!({"minutes": 30}));
@@ -159,18 +161,20 @@ fn times_12_hours_off_are_corrected() {
 #[test]
 fn values_that_no_computation_gives_are_chosen_again() {
     let slot = "Is a slot of 90 minutes free between 9 am and 5 pm?";
-    let chosen = corrected(slot, json!({"time": "09:00", "end": "18:00"}));
-    let ends = &chosen["choose"]["end"]["enum"];
-    assert_eq!(*ends, json!(["09:00", "17:00", "10:30", "07:30", "18:30", "15:30"]));
-    let chosen = corrected("From 5 May 2025 for 3 nights", json!({"date": "2025-05-11"}));
-    assert_eq!(chosen["choose"]["date"]["enum"][1], "2025-05-08");
+    let free = json!({"time": "09:00", "end": "17:00", "minutes": 90});
+    assert_eq!(corrected(slot, json!({"time": "09:00", "end": "18:00"})), free);
+    let chosen = corrected("At 2 pm for 45 minutes", json!({"time": "14:00", "end": "14:30", "minutes": 45}));
+    assert_eq!(chosen["choose"]["end"]["enum"], json!(["14:45", "13:15"]));
+    let nights = json!({"day": "2025-05-05", "date": "2025-05-11"});
+    let chosen = corrected("From 5 May 2025 for 3 nights", nights);
+    assert_eq!(chosen["choose"]["date"]["enum"][0], "2025-05-08", "{chosen}");
 }
 
 #[test]
 fn an_argument_has_the_number_that_no_other_argument_has() {
     let fuel = "Driving 640 km with 7.2 liters";
     let schema = json!({"type": "object", "required": ["way", "use"], "properties": {
-        "way": {"type": "number"}, "use": {"type": "number"}}});
+        "way": {"type": "number"}, "use": {"type": "number"}, "price": {"type": "number"}}});
     let schema = Schema::new(schema).unwrap();
     let correct = |question: &str, arguments: Value| {
         let request = ChatRequest::new([Message::user(question)]);
@@ -184,7 +188,11 @@ fn an_argument_has_the_number_that_no_other_argument_has() {
     let copied = json!({"way": 640, "use": 640});
     assert_eq!(correct(fuel, copied.clone()).as_deref(), Some(r#"{"way": 640, "use": 7.2}"#));
     assert_eq!(correct("640 km and 640 liters in 5 days", copied.clone()), None);
-    assert_eq!(correct("640 km", copied), None);
+    assert_eq!(correct("640 km", copied.clone()), None);
+    let long = "I'm driving 640 km. My car uses 7.2 liters per 100 km and fuel costs 1.85 per liter.";
+    assert_eq!(correct(long, copied.clone()).as_deref(), Some("choice"));
+    let full = json!({"way": 640, "use": 640, "price": 1.85});
+    assert_eq!(correct(long, full).as_deref(), Some("choice"));
 }
 
 #[test]
