@@ -1,4 +1,4 @@
-//! Measures a model on the development set: two halves with 170 requests each, in five groups.
+//! Measures a model on the development set: four parts with 170 or 200 requests each, in five groups.
 
 mod matching;
 mod set;
@@ -16,7 +16,7 @@ use clap::Args;
 use haft_core::{ChatModel, RunInput, Toolset, agent::RunLimits, message::Transcript, tool::DynamicTool};
 use haft_react::LimitAction;
 
-pub(crate) use self::set::{CaseFile, Half};
+pub(crate) use self::set::{CaseFile, Part};
 use self::{
     matching::{MadeCall, are_calls_right, is_answer_right, is_right_call},
     set::{DevelopmentCase, Group, to_text},
@@ -30,14 +30,13 @@ cases with right calls that check the answer. Wrong results are printed to stand
 /// The options that select cases of the development set.
 #[derive(Args)]
 pub(crate) struct CaseSelection {
-    /// Only this half of the development set.
+    /// Only this part of the development set.
     #[arg(long, value_enum, conflicts_with = "cases")]
-    half: Option<Half>,
+    part: Option<Part>,
     /// Only this group of the development set.
     #[arg(long, value_enum)]
     group: Option<Group>,
-    /// A case file in the format of `examples/eval/cases/development.json`, instead of the
-    /// development set.
+    /// A case file in the format of `examples/eval/cases/tuning.json`, instead of the development set.
     #[arg(long, value_name = "PATH")]
     cases: Option<PathBuf>,
     /// Only the case with this id.
@@ -62,15 +61,15 @@ struct Outcome {
     summary: String,
 }
 
-/// Runs the selected cases with `model`, and prints a row of the table for each half.
+/// Runs the selected cases with `model`, and prints a row of the table for each part.
 pub(crate) async fn run(
     name: &str,
     model: &Arc<dyn ChatModel>,
     dialect: Dialect,
     selection: &CaseSelection,
 ) -> Result<(), Box<dyn Error>> {
-    for (half, file) in selection.read()? {
-        run_file(&format!("{name}, {half}"), model, dialect, selection, &file).await?;
+    for (part, file) in selection.read()? {
+        run_file(&format!("{name}, {part}"), model, dialect, selection, &file).await?;
     }
     Ok(())
 }
@@ -96,14 +95,14 @@ async fn run_file(
 }
 
 impl CaseSelection {
-    /// Reads the selected case files. Returns the name of each half, or of the file, with its
+    /// Reads the selected case files. Returns the name of each part, or of the file, with its
     /// cases.
     fn read(&self) -> Result<Vec<(String, CaseFile)>, Box<dyn Error>> {
         let Some(path) = &self.cases else {
-            let halves = self.half.map_or_else(|| Half::ALL.to_vec(), |half| vec![half]);
-            return halves
+            let parts = self.part.map_or_else(|| Part::ALL.to_vec(), |part| vec![part]);
+            return parts
                 .into_iter()
-                .map(|half| Ok((half.name().to_owned(), CaseFile::of(half)?)))
+                .map(|part| Ok((part.name().to_owned(), CaseFile::of(part)?)))
                 .collect();
         };
         let text = fs::read_to_string(path)

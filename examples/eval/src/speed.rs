@@ -19,7 +19,7 @@ use haft_local::{KnownModel, LocalModel, ModelStore, PromptProfile};
 use serde_json::{Value, json};
 
 use crate::{
-    development::{CaseFile, Half},
+    development::{CaseFile, Part},
     server::Server,
 };
 
@@ -144,7 +144,7 @@ async fn time_of_call(model: &LocalModel, request: &ChatRequest) -> Result<Durat
 /// Returns two requests with the same tools and different questions. In each repetition, the tools
 /// are in another order, so that no prefix of an earlier repetition is reused.
 fn call_requests(repetition: usize) -> Result<[ChatRequest; 2], Box<dyn Error>> {
-    let mut definitions = CaseFile::of(Half::Tuning)?.toolsets(&TOOLSETS)?;
+    let mut definitions = CaseFile::of(Part::TuningHard)?.toolsets(&TOOLSETS)?;
     definitions.rotate_left(repetition);
     let tools = definitions.into_iter().map(|definition| {
         DynamicTool::new(definition, |_, _| async { Ok::<_, ToolError>(ToolOutput::from("done")) })

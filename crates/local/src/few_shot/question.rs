@@ -251,14 +251,21 @@ impl OpenQuestion {
 /// Pronouns that refer to the object of the clause before.
 const PRONOUNS: [&str; 3] = ["it", "them", "its"];
 
-/// Returns `true` if `rest` continues the request for a call with the arguments `values`: it refers
-/// to an object with a pronoun, it contains one of `values`, and it has no other number.
+/// Returns `true` if `rest` continues the request for a call with the arguments `values`: one of them
+/// contains it, or it refers to an object with a pronoun, contains one of them, and has no other
+/// number.
 fn continues_call(rest: &str, values: &[String]) -> bool {
     let rest = rest.to_lowercase();
     let mut words = rest.split(|letter: char| !letter.is_alphanumeric());
     let mut numbers = words.clone().filter(|word| word.chars().any(|letter| letter.is_ascii_digit()));
     let has_value = values.iter().any(|value| words.clone().any(|word| word == value));
     let is_single_clause = !SENTENCE_ENDS.iter().any(|end| rest.contains(end));
+    // The text of a message or of a reminder contains a conjunction: "buy milk and call Kim".
+    let clause = PART_SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator)).unwrap_or(&rest);
+    let clause = clause.trim_matches(|letter: char| !letter.is_alphanumeric());
+    if clause.contains(' ') && values.iter().any(|value| value.contains(clause)) {
+        return true;
+    }
     has_value
         && is_single_clause
         && numbers.all(|number| values.iter().any(|value| value == number))

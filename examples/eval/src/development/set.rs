@@ -11,27 +11,35 @@ use haft_core::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The halves of the development set.
+/// The parts of the development set. The cases of the tuning parts were read while the prompts were
+/// improved; those of the other parts are used for measurements only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Half {
-    /// The cases on which the prompts are tuned.
-    Tuning,
-    /// The cases that are used for measurements only.
-    HeldBack,
+pub(crate) enum Part {
+    /// 170 difficult cases for tuning.
+    TuningHard,
+    /// 200 cases of usual difficulty for tuning.
+    TuningUsual,
+    /// 170 difficult cases that are held back.
+    HeldBackHard,
+    /// 200 cases of usual difficulty that are held back.
+    HeldBackUsual,
 }
 
-impl Half {
-    pub(crate) const ALL: [Self; 2] = [Self::Tuning, Self::HeldBack];
+impl Part {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::TuningHard, Self::TuningUsual, Self::HeldBackHard, Self::HeldBackUsual];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Tuning => "tuning",
-            Self::HeldBack => "held back",
+            Self::TuningHard => "tuning, hard",
+            Self::TuningUsual => "tuning, usual",
+            Self::HeldBackHard => "held back, hard",
+            Self::HeldBackUsual => "held back, usual",
         }
     }
 }
 
-/// The kinds of requests. The development set has equally many cases of each group.
+/// The kinds of requests. Each part of the development set has equally many cases of each group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
@@ -122,11 +130,13 @@ pub(crate) struct ExpectedCall {
 }
 
 impl CaseFile {
-    /// Reads the cases of `half`.
-    pub(crate) fn of(half: Half) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(match half {
-            Half::Tuning => include_str!("../../cases/development.json"),
-            Half::HeldBack => include_str!("../../cases/held_back.json"),
+    /// Reads the cases of `part`.
+    pub(crate) fn of(part: Part) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(match part {
+            Part::TuningHard => include_str!("../../cases/tuning.json"),
+            Part::TuningUsual => include_str!("../../cases/tuning_usual.json"),
+            Part::HeldBackHard => include_str!("../../cases/held_back.json"),
+            Part::HeldBackUsual => include_str!("../../cases/held_back_usual.json"),
         })
     }
 

@@ -64,13 +64,17 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
     strict.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
 }
 
-/// Returns `true` if all names, numbers and nouns of `item` are in `values`.
+/// Returns `true` if all names and numbers of `item` are in `values`. If it has none, all of its
+/// words must be.
 fn is_planned(item: &str, values: &[String]) -> bool {
-    let item = item.to_lowercase();
-    let item = item.trim_start_matches("a ");
-    // The `a` of `Serie A` belongs to the name.
-    let mut words = item.split(' ').filter(|word| word.len() == 1 || !PHRASE_WORDS.contains(word));
-    words.all(|word| values.iter().any(|value| value.split([' ', '_']).any(|known| known == word)))
+    let words = || item.split(' ').filter(|word| !PHRASE_WORDS.contains(word));
+    let is_name = |word: &&str| !word.chars().all(char::is_lowercase);
+    let is_known = |word: &str| {
+        let word = word.to_lowercase();
+        values.iter().any(|value| value.split([' ', '_']).any(|known| known == word))
+    };
+    let mut names = words().filter(is_name).peekable();
+    if names.peek().is_some() { names.all(is_known) } else { words().all(is_known) }
 }
 
 /// Returns the words at the beginning of `rest` that also follow the next item: ` line` in

@@ -94,6 +94,8 @@ fn other_arguments_may_follow_a_list() {
     let euros = "Convert 500 dollars to euros, British pounds and Swiss francs.";
     let part = "British pounds and Swiss francs";
     assert_eq!(items_after(euros, part, &["500", "usd", "gbp"]), ["Swiss francs"]);
+    let read = "Mark messages 118 and 121 as read, please.";
+    assert_eq!(items_after(read, "Mark messages 118 and 121 as read", &["118", "121"]), [""; 0]);
     let seats = "Book seats for Tom and Sara to Bern";
     assert_eq!(items_after(seats, seats, &["tom", "sara", "bern"]), [""; 0]);
     assert_eq!(items_after("Fly from Rome to Oslo on Monday", "Fly", &["rome", "oslo"]), [""; 0]);
@@ -128,6 +130,9 @@ fn a_clause_about_the_same_object_needs_no_call() {
     assert_eq!(rest_after(light, "Turn on the light in the bedroom", &["bedroom", "on", "30"]), "");
     let rest = rest_after(light, "Turn on the light in the bedroom", &["bedroom", "on"]);
     assert_eq!(rest, " and dim it to 30 percent");
+    let reminder = "Remind me to buy milk and call Kim.";
+    assert_eq!(rest_after(reminder, "Remind me to buy milk", &["buy milk and call kim"]), "");
+    assert_eq!(rest_after(reminder, "Remind me to buy milk", &["buy milk"]), " and call Kim.");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{MadeCall, are_calls_right, is_answer_right, is_right_call};
-use crate::development::set::{CaseFile, DevelopmentCase, Half};
+use crate::development::set::{CaseFile, DevelopmentCase, Part};
 
 fn case(calls: Value, answer: Value) -> DevelopmentCase {
     let case = json!({"id": "1", "group": "one_call", "tools": [], "question": "?", "calls": calls, "answer": answer});
@@ -65,7 +65,11 @@ fn answer_needs_a_text_of_each_group() {
 
 #[test]
 fn all_cases_are_complete() {
-    let file = CaseFile::of(Half::Tuning).unwrap();
+    Part::ALL.into_iter().for_each(assert_complete);
+}
+
+fn assert_complete(part: Part) {
+    let file = CaseFile::of(part).unwrap();
     for case in &file.cases {
         let tools = file.tools(case).unwrap();
         for call in &case.calls {
