@@ -1,4 +1,5 @@
-//! Measures a model on the development set: four parts with 170 or 200 requests each, in five groups.
+//! Measures a model on the development set: four parts with 170 or 200 requests each, in five
+//! groups.
 
 mod matching;
 mod set;
@@ -36,7 +37,8 @@ pub(crate) struct CaseSelection {
     /// Only this group of the development set.
     #[arg(long, value_enum)]
     group: Option<Group>,
-    /// A case file in the format of `examples/eval/cases/tuning.json`, instead of the development set.
+    /// A case file in the format of `examples/eval/cases/tuning.json`, instead of the development
+    /// set.
     #[arg(long, value_name = "PATH")]
     cases: Option<PathBuf>,
     /// Only the case with this id.
@@ -100,10 +102,7 @@ impl CaseSelection {
     fn read(&self) -> Result<Vec<(String, CaseFile)>, Box<dyn Error>> {
         let Some(path) = &self.cases else {
             let parts = self.part.map_or_else(|| Part::ALL.to_vec(), |part| vec![part]);
-            return parts
-                .into_iter()
-                .map(|part| Ok((part.name().to_owned(), CaseFile::of(part)?)))
-                .collect();
+            return parts.into_iter().map(|part| Ok((part.name().to_owned(), CaseFile::of(part)?))).collect();
         };
         let text = fs::read_to_string(path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;

@@ -84,7 +84,8 @@ async fn main() -> ExitCode {
     // already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // `HAFT_LOG=haft_local=debug` shows the decisions of the local model.
-    let filter = EnvFilter::builder().with_env_var("HAFT_LOG").with_default_directive(LevelFilter::OFF.into());
+    let filter =
+        EnvFilter::builder().with_env_var("HAFT_LOG").with_default_directive(LevelFilter::OFF.into());
     tracing_subscriber::fmt().with_env_filter(filter.from_env_lossy()).with_writer(std::io::stderr).init();
     run(Options::parse()).await.unwrap_or_else(|error| {
         eprintln!("error: {}", ErrorChain(&*error));

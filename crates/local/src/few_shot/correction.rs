@@ -149,8 +149,8 @@ impl ArgumentCorrector {
         Schema::new(narrowed).ok().map(Correction::Schema)
     }
 
-    /// Returns the values that `property` should have instead of its value in `arguments`. Returns no
-    /// values if the argument may be right.
+    /// Returns the values that `property` should have instead of its value in `arguments`. Returns
+    /// no values if the argument may be right.
     fn candidates(
         &self,
         schema: &Schema,
@@ -181,16 +181,20 @@ impl ArgumentCorrector {
         }
     }
 
-    /// Returns `text` with the names as the user wrote them: `Lisbon` for `Lisboa`. Returns `None` if
-    /// nothing changes.
+    /// Returns `text` with the names as the user wrote them: `Lisbon` for `Lisboa`. Returns `None`
+    /// if nothing changes.
     fn respelled(&self, text: &str) -> Option<Value> {
-        let is_name = |word: &str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphabetic);
-        let known = || self.question.split(|letter: char| !letter.is_alphabetic()).filter(|word| is_name(word));
+        let is_name =
+            |word: &str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphabetic);
+        let known =
+            || self.question.split(|letter: char| !letter.is_alphabetic()).filter(|word| is_name(word));
         let respell = |word: &str| {
             let is_unknown = is_name(word) && !self.text.contains(word);
             let mut similar = known().filter(|known| is_unknown && differs_at_end(word, known));
             let first = similar.next();
-            first.filter(|first| similar.all(|other| other == *first)).map_or_else(|| word.to_owned(), str::to_owned)
+            first
+                .filter(|first| similar.all(|other| other == *first))
+                .map_or_else(|| word.to_owned(), str::to_owned)
         };
         let changed = text.split(' ').map(respell).collect::<Vec<_>>().join(" ");
         (changed != text).then(|| json!(changed))
@@ -322,7 +326,8 @@ fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: 
     static LIMIT: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) [a-z]"));
     let need = need.to_lowercase();
-    let Some(number) = LIMIT.captures(&need).and_then(|captures| captures.get(1)?.as_str().parse::<i64>().ok())
+    let Some(number) =
+        LIMIT.captures(&need).and_then(|captures| captures.get(1)?.as_str().parse::<i64>().ok())
     else {
         return;
     };

@@ -338,7 +338,8 @@ impl KnownFacts {
 fn is_address(name: &str, schema: &Value) -> bool {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let text = format!("{} {description}", spaced_words(name)).to_lowercase();
-    let is_email = ["email address", "e-mail address", "mail address"].iter().any(|words| text.contains(words));
+    let is_email =
+        ["email address", "e-mail address", "mail address"].iter().any(|words| text.contains(words));
     is_email || schema.get("format").is_some_and(|format| format == "email")
 }
 

@@ -77,10 +77,10 @@ impl OpenQuestion {
     /// nothing if the rest of the question does not contain `part`.
     ///
     /// `values` are the texts among the arguments of the call. If one of them is an item of a list
-    /// that begins in `part`, and it is not the last item, the rest of the list is kept: "the lights
-    /// in the kitchen and the hallway" needs two calls. If all of them are in the last item, the
-    /// text before this item is kept. A text behind `part` whose values are arguments of the call is
-    /// removed: "turn on the light and dim it to 30 percent" needs a single call.
+    /// that begins in `part`, and it is not the last item, the rest of the list is kept: "the
+    /// lights in the kitchen and the hallway" needs two calls. If all of them are in the last item,
+    /// the text before this item is kept. A text behind `part` whose values are arguments of the
+    /// call is removed: "turn on the light and dim it to 30 percent" needs a single call.
     pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
@@ -168,17 +168,16 @@ impl OpenQuestion {
     /// small model quotes too little: "the second one" of "Which album is the second one on?".
     pub(super) fn with_sentence_start(&self, need: &str) -> String {
         let Some((before, _)) = self.text.split_once(need) else { return need.to_owned() };
-        let sentence =
-            SENTENCE_ENDS.iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
+        let sentence = SENTENCE_ENDS.iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
         let before = before.get(sentence.max().unwrap_or(0)..).unwrap_or_default();
         let start = before.trim_start();
         // A long text before the need is usually pasted.
         if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
     }
 
-    /// Returns the first request before `need`, a quotation from the question: "Lock my car" in "Lock
-    /// my car and book an oil change". A small model skips short requests. Returns `None` if the text
-    /// before `need` has no question and no imperative.
+    /// Returns the first request before `need`, a quotation from the question: "Lock my car" in
+    /// "Lock my car and book an oil change". A small model skips short requests. Returns `None` if
+    /// the text before `need` has no question and no imperative.
     pub(super) fn skipped_request(&self, need: &str) -> Option<String> {
         let (before, _) = self.text.split_once(need)?;
         let is_request = |part: &&str| {
@@ -251,9 +250,9 @@ impl OpenQuestion {
 /// Pronouns that refer to the object of the clause before.
 const PRONOUNS: [&str; 3] = ["it", "them", "its"];
 
-/// Returns `true` if `rest` continues the request for a call with the arguments `values`: one of them
-/// contains it, or it refers to an object with a pronoun, contains one of them, and has no other
-/// number.
+/// Returns `true` if `rest` continues the request for a call with the arguments `values`: one of
+/// them contains it, or it refers to an object with a pronoun, contains one of them, and has no
+/// other number.
 fn continues_call(rest: &str, values: &[String]) -> bool {
     let rest = rest.to_lowercase();
     let mut words = rest.split(|letter: char| !letter.is_alphanumeric());
@@ -279,7 +278,11 @@ fn without_clause_end(rest: &str) -> &str {
         return rest;
     }
     let separators = SEPARATORS.iter().chain(&PART_SEPARATORS);
-    separators.filter_map(|separator| rest.find(separator)).min().and_then(|end| rest.get(end..)).unwrap_or_default()
+    separators
+        .filter_map(|separator| rest.find(separator))
+        .min()
+        .and_then(|end| rest.get(end..))
+        .unwrap_or_default()
 }
 
 /// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is
@@ -301,8 +304,8 @@ const PART_SEPARATORS: [&str; 9] = [". ", "? ", "! ", "; ", ", and ", " and ", "
 /// The first words of a phrase that is no clause.
 const PHRASE_WORDS: [&str; 30] = [
     "a", "an", "all", "at", "between", "both", "by", "each", "for", "from", "her", "his", "in", "into",
-    "its", "me", "my", "of", "on", "one", "our", "per", "the", "their", "them", "to", "until", "with", "without",
-    "your",
+    "its", "me", "my", "of", "on", "one", "our", "per", "the", "their", "them", "to", "until", "with",
+    "without", "your",
 ];
 
 /// The texts before another request. The longest one that fits is the first.
@@ -310,9 +313,9 @@ const REQUEST_SEPARATORS: [&str; 9] =
     [", and then ", ", and ", " and then ", " and ", ", then ", "; ", ". ", "? ", "! "];
 /// The first words of greetings and of statements, which are no requests.
 const STATEMENT_WORDS: [&str; 32] = [
-    "a", "an", "and", "dear", "good", "he", "hello", "hey", "hi", "i", "i'd", "i'll", "i'm", "i've", "if", "in",
-    "it", "it's", "my", "now", "ok", "on", "our", "please", "she", "thank", "thanks", "that", "the", "there",
-    "they", "we",
+    "a", "an", "and", "dear", "good", "he", "hello", "hey", "hi", "i", "i'd", "i'll", "i'm", "i've", "if",
+    "in", "it", "it's", "my", "now", "ok", "on", "our", "please", "she", "thank", "thanks", "that", "the",
+    "there", "they", "we",
 ];
 
 /// Splits `text` into sentences and clauses, without the punctuation around them.

@@ -97,7 +97,11 @@ impl TextArgument<'_> {
             |time: &Time| json!(time.strftime(if keeps_seconds { "%H:%M:%S" } else { "%H:%M" }).to_string());
         if sources.all().into_iter().any(|values| values.times.contains(&written)) {
             let same = format(&written);
-            return Some(Candidates::known(if must_be_clock && same != self.text { vec![same] } else { Vec::new() }));
+            return Some(Candidates::known(if must_be_clock && same != self.text {
+                vec![same]
+            } else {
+                Vec::new()
+            }));
         }
         if !is_clock && !must_be_clock {
             return Some(Candidates::default());
@@ -127,7 +131,7 @@ fn has_duration(sources: &Sources<'_>) -> bool {
 fn durations<'a>(sources: &Sources<'a>) -> impl Iterator<Item = SignedDuration> + 'a {
     let seconds = sources.question.quantities.iter().filter_map(|quantity| quantity.in_unit(Unit::SECOND));
     let durations = seconds.filter_map(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
-    durations.filter(|duration| duration.is_positive())
+    durations.filter(SignedDuration::is_positive)
 }
 
 /// Returns the times that result from adding or subtracting a duration of the question.

@@ -119,14 +119,23 @@ pub(super) fn unused_numbers(
     if !property.is_required || !is_copy || !occurs_once || question.has_unclear_numbers {
         return Vec::new();
     }
-    let is_used =
-        |known: f64| arguments.values().filter_map(Value::as_f64).any(|used| is_equal(used, known));
+    let is_used = |known: f64| arguments.values().filter_map(Value::as_f64).any(|used| is_equal(used, known));
     numbers().filter(|known| !is_used(*known)).collect()
 }
 
 /// Words after which a number is the maximum, and words after which it is the minimum.
-const MAXIMUM_WORDS: [&str; 10] =
-    ["under", "below", "at most", "less than", "cheaper than", "maximum", "max", "up to", "no more", "within"];
+const MAXIMUM_WORDS: [&str; 10] = [
+    "under",
+    "below",
+    "at most",
+    "less than",
+    "cheaper than",
+    "maximum",
+    "max",
+    "up to",
+    "no more",
+    "within",
+];
 const MINIMUM_WORDS: [&str; 7] = ["over", "above", "at least", "more than", "minimum", "min", "exceeding"];
 
 /// Removes the optional minimum or maximum with the same number as its counterpart: "under 80
@@ -137,7 +146,8 @@ pub(super) fn remove_other_limit(
     question: &str,
     values: &TextValues,
 ) {
-    let has_any = |words: &[&str]| words.iter().any(|word| format!(" {question} ").contains(&format!(" {word} ")));
+    let has_any =
+        |words: &[&str]| words.iter().any(|word| format!(" {question} ").contains(&format!(" {word} ")));
     let other = match (has_any(&MAXIMUM_WORDS), has_any(&MINIMUM_WORDS)) {
         // "No more than" contains "more than".
         (true, _) => ["min", "minimum"],

@@ -231,7 +231,10 @@ fn an_omitted_duration_is_added() {
 
 #[test]
 fn an_omitted_limit_is_added() {
-    assert_eq!(corrected("the last 10 songs", json!({"day": "x", "count": 3})), json!({"day": "x", "count": 3, "limit": 10}));
+    assert_eq!(
+        corrected("the last 10 songs", json!({"day": "x", "count": 3})),
+        json!({"day": "x", "count": 3, "limit": 10})
+    );
     assert_unchanged("the last 10 minutes", json!({"minutes": 10}));
     assert_unchanged("10 songs", json!({"day": "x"}));
 }

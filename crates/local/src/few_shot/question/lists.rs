@@ -10,8 +10,8 @@ const MAX_LONG_ITEM_WORDS: usize = 6;
 const MAX_HEAD_WORDS: usize = 2;
 /// Words that end a long item: `Serie A for the last season`.
 const ITEM_ENDS: [&str; 16] = [
-    "at", "between", "by", "during", "for", "from", "in", "next", "now", "on", "right", "saying", "this", "to",
-    "until", "with",
+    "at", "between", "by", "during", "for", "from", "in", "next", "now", "on", "right", "saying", "this",
+    "to", "until", "with",
 ];
 
 /// The first item of a list, for which a call is planned.
@@ -43,9 +43,8 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
     };
     let Some(last) = ends.pop() else {
         let separator = SEPARATORS.iter().filter_map(|separator| text.find(separator)).min();
-        let end = separator.filter(|end| {
-            values.iter().any(is_code) && text.get(*end..).is_some_and(is_rest_of_list)
-        })?;
+        let end = separator
+            .filter(|end| values.iter().any(is_code) && text.get(*end..).is_some_and(is_rest_of_list))?;
         return Some(FirstItem { end, head: String::new() });
     };
     ends.push(last);
