@@ -115,6 +115,8 @@ pub(crate) struct GeneratedTokens {
     /// `true` if the text is complete. `false` if the token limit was reached, if the context
     /// window is full, if no token could be sampled, or if the model repeats itself endlessly.
     pub(crate) is_complete: bool,
+    /// `true` if the output ended because the model repeats itself.
+    pub(crate) is_loop: bool,
     /// The token of [`GenerationJob::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
 }
@@ -260,7 +262,10 @@ impl Engine {
             }
             if written.tokens.len() < job.close_after_tokens && self.ends_with_loop(&job, &written) {
                 match self.end_of_loop(&job, &written) {
-                    LoopEnd::Now => break false,
+                    LoopEnd::Now => {
+                        written.is_loop = true;
+                        break false;
+                    }
                     LoopEnd::Close => job.close_after_tokens = written.tokens.len(),
                     LoopEnd::Later => {}
                 }

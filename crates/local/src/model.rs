@@ -63,8 +63,8 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// tokens, the engine prefers tokens that end the value. It does not truncate strings or numbers.
 ///
 /// A model that repeats the same text at least four times in succession, with 160 tokens or more,
-/// would continue until the limit. Such a reply ends with [`Length`] at once, and a JSON value is
-/// closed.
+/// would continue until the limit. Such a reply ends with [`Length`] at once, a JSON value is
+/// closed, and reasoning ends before the reply.
 ///
 /// [`Length`]: haft_core::model::FinishReason::Length
 /// [`max_tokens`]: haft_core::model::ChatSettings::max_tokens

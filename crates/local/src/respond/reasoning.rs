@@ -89,8 +89,9 @@ impl ReplyWriter<'_> {
 
     /// Generates reasoning and its closing tag. Returns `false` if the token limit was reached.
     ///
-    /// The closing tag is appended if the model ends its reply within the reasoning. It is also
-    /// appended after [`MAX_REASONING_TOKENS`] if the request has no limit.
+    /// The closing tag is appended if the model ends its reply within the reasoning, or if the
+    /// reasoning repeats itself. It is also appended after [`MAX_REASONING_TOKENS`] if the request
+    /// has no limit.
     fn write_reasoning(&mut self) -> Result<bool, ModelError> {
         self.think_block = ThinkBlock::Open;
         let tags = self.engine.think_tags();
@@ -114,7 +115,7 @@ impl ReplyWriter<'_> {
             self.tokens_left = DEFAULT_MAX_TOKENS;
         }
         let is_context_full = written.tokens.len() < max_tokens;
-        if !written.is_complete && (has_limit || is_context_full) {
+        if !written.is_complete && !written.is_loop && (has_limit || is_context_full) {
             return Ok(false);
         }
         if written.stopped_at.is_some() {
