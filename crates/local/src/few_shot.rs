@@ -156,8 +156,19 @@ impl ExampleReply<'_> {
             let follow_up =
                 if self.stage == Stage::AfterQuestion { self.write_follow_up(&question)? } else { None };
             let mut decision = match (waiting, item, follow_up) {
-                (Some(need), ..) => self.write_call(need)?,
-                (None, Some((item, earlier)), _) => self.write_call_for_item(item, earlier)?,
+                (Some(need), ..) => match self.write_call(need)? {
+                    Some(NextStep::Answer { .. }) => self.decide(&question)?,
+                    step => step,
+                },
+                (None, Some((item, earlier)), _) => match self.write_call_for_item(item, earlier)? {
+                    Some(NextStep::NoMoreCalls) => {
+                        // The item needs no call, but other requests may follow it.
+                        let item = item.to_owned();
+                        question.advance_past(&item, &[]);
+                        continue;
+                    }
+                    step => step,
+                },
                 (None, None, Some(step)) => Some(step),
                 (None, None, None) => match self.write_next_request(&question, &tool_calls)? {
                     Some(step) => Some(step),
@@ -189,7 +200,7 @@ impl ExampleReply<'_> {
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here.
-            if tool_calls.iter().any(|made| self.is_repetition(made, &call)) {
+            if tool_calls.iter().any(|made| self.is_repetition(made, &need, &call)) {
                 break;
             }
             question.advance_past(&need, &texts_of(&call));

@@ -4,15 +4,15 @@ use haft_core::{Schema, ToolCall, model::ModelError};
 use serde_json::Value;
 use tracing::debug;
 
-use super::ExampleReply;
 use super::correction::Correction;
 use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
 use super::grounding::spaced_json;
 use super::next_step::{NextStep, Stage};
-use super::question::{OpenQuestion, first_item_need, refers_to_result};
+use super::question::{OpenQuestion, first_item_need, has_pronoun, refers_to_result};
 use super::repetition::repeats_known_result;
 use super::repository::split_repository;
+use super::{ExampleReply, texts_of};
 use crate::engine::NextAction;
 use crate::respond::call_id;
 
@@ -31,7 +31,7 @@ impl ExampleReply<'_> {
         question: &OpenQuestion,
         tool_calls: &[ToolCall],
     ) -> Result<Option<NextStep>, ModelError> {
-        if self.stage != Stage::Call {
+        if self.stage != Stage::Call || self.must_call() {
             return Ok(None);
         }
         let Some(request) = question.next_request() else { return Ok(None) };
@@ -47,9 +47,12 @@ impl ExampleReply<'_> {
         match self.write_call(request.to_owned())? {
             Some(NextStep::Call { need, call }) => Ok(Some(NextStep::Call { need, call })),
             None => Ok(None),
-            // The call lacks an argument, which the results may contain.
-            Some(_) if self.deferred_need.is_some() => Ok(Some(NextStep::NoMoreCalls)),
+            // The call lacks an argument, which the results may contain: "send her an email".
+            Some(_) if self.deferred_need.is_some() && has_pronoun(request) => {
+                Ok(Some(NextStep::NoMoreCalls))
+            }
             Some(_) => {
+                self.deferred_need = None;
                 self.lacks_argument = lacked_argument;
                 Ok(None)
             }
@@ -63,7 +66,7 @@ impl ExampleReply<'_> {
         question: &OpenQuestion,
         need: &str,
     ) -> Result<Option<NextStep>, ModelError> {
-        if self.stage == Stage::AfterResults {
+        if self.stage != Stage::AfterQuestion || self.must_call() {
             return Ok(None);
         }
         let Some(skipped) = question.skipped_request(need) else { return Ok(None) };
@@ -121,8 +124,16 @@ impl ExampleReply<'_> {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
-        if !self.is_best_tool(item, &earlier.name)? {
-            return Ok(Some(NextStep::NoMoreCalls));
+        match self.choose_tool(item, &[])? {
+            Some((best, _)) if best == earlier.name => {}
+            // "The weather in Rome and the time in Tokyo" needs different tools.
+            Some(_) => {
+                return Ok(self.write_call(item.to_owned())?.map(|step| match step {
+                    NextStep::Answer { .. } => NextStep::NoMoreCalls,
+                    other => other,
+                }));
+            }
+            None => return Ok(Some(NextStep::NoMoreCalls)),
         }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}", earlier.name));
@@ -270,9 +281,10 @@ impl ExampleReply<'_> {
         Ok(Some(call))
     }
 
-    /// Returns `true` if `call` has no other arguments than `made`, an earlier call of the same
-    /// tool, and defaults.
-    pub(super) fn is_repetition(&self, made: &ToolCall, call: &ToolCall) -> bool {
+    /// Returns `true` if `call`, the call for `need`, repeats `made`, an earlier call of the same
+    /// tool: it has the same arguments, apart from defaults, or a part of them that `need` does not
+    /// contain.
+    pub(super) fn is_repetition(&self, made: &ToolCall, need: &str, call: &ToolCall) -> bool {
         let Some(tool) = self.writer.request.tools.get(&call.name).filter(|_| made.name == call.name) else {
             return false;
         };
@@ -286,7 +298,11 @@ impl ExampleReply<'_> {
         let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else {
             return made.arguments == call.arguments;
         };
+        let need = need.to_lowercase();
+        let is_repeated_word = texts_of(call).iter().any(|text| need.contains(text.as_str()));
+        let has_all = known.keys().all(|name| arguments.contains_key(name));
         arguments.iter().all(|(name, value)| known.get(name) == Some(value) || is_default(name, value))
+            && (has_all || !is_repeated_word)
     }
 }
 

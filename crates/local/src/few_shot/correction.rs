@@ -17,13 +17,15 @@ use serde_json::{Map, Value, json};
 
 use self::moments::TextArgument;
 use super::dialogue::last_question;
-use super::grounding::{KnownWords, enumeration, spaced_json, spaced_words, text_of};
-use super::values::{MAX_TEXT_BYTES, TextValues, Unit, pattern};
+use super::grounding::{KnownWords, enumeration, is_composed, spaced_json, spaced_words, text_of};
+use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
 /// The minimum length of the values of an enumeration that are compared with the question.
 const MIN_VALUE_LENGTH: usize = 3;
+/// Words for periods and measures, of which there is no list.
+const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 /// The minimum number of letters that two spellings of a name have in common.
@@ -105,12 +107,10 @@ impl ArgumentCorrector {
         let mut corrected = arguments.clone();
         let mut choices = Vec::new();
         for property in schema.properties() {
-            let Some(value) = arguments.get(property.name) else { continue };
-            let mut candidates = self.candidates(schema, &property, &corrected, need, &sources);
-            if let Some(number) = value.as_f64().filter(|_| candidates.is_empty()) {
-                let unused = numbers::unused_numbers(&property, number, arguments, &self.question_values);
-                candidates.extend(unused.into_iter().map(to_json));
+            if !arguments.contains_key(property.name) {
+                continue;
             }
+            let mut candidates = self.candidates(schema, &property, &corrected, need, &sources);
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
                 [] => {}
@@ -133,6 +133,10 @@ impl ArgumentCorrector {
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
         numbers::remove_other_limit(schema, &mut corrected, &question, &self.question_values);
+        let is_one_way = question.contains("one-way") || question.contains("one way");
+        if is_one_way && !question.contains("return") && !question.contains("back") {
+            remove_return_date(schema, &mut corrected);
+        }
         if choices.is_empty() {
             let corrected = Value::Object(corrected);
             let is_changed = corrected.as_object() != Some(arguments) && schema.is_valid(&corrected);
@@ -169,7 +173,7 @@ impl ArgumentCorrector {
                 let argument = TextArgument { text, name: property.name, description: description(property) };
                 let moments = argument.date_candidates(sources).or_else(|| argument.time_candidates(sources));
                 moments.map_or_else(
-                    || self.respelled(text).into_iter().collect(),
+                    || self.respelled(text).filter(|_| !is_composed(property.name)).into_iter().collect(),
                     |moments| moments.unused(property.name, arguments),
                 )
             }
@@ -185,16 +189,19 @@ impl ArgumentCorrector {
     /// if nothing changes.
     fn respelled(&self, text: &str) -> Option<Value> {
         let is_name =
-            |word: &str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphabetic);
-        let known =
-            || self.question.split(|letter: char| !letter.is_alphabetic()).filter(|word| is_name(word));
+            |word: &&str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphabetic);
+        // The first word of a sentence may be no name.
+        let sentences = self.question.split(['.', '?', '!', '\n', ':']);
+        let known: Vec<_> = sentences
+            .flat_map(|sentence| sentence.trim_start().split(|letter: char| !letter.is_alphabetic()).skip(1))
+            .filter(is_name)
+            .collect();
+        let conversation = self.text.to_lowercase();
         let respell = |word: &str| {
-            let is_unknown = is_name(word) && !self.text.contains(word);
-            let mut similar = known().filter(|known| is_unknown && differs_at_end(word, known));
-            let first = similar.next();
-            first
-                .filter(|first| similar.all(|other| other == *first))
-                .map_or_else(|| word.to_owned(), str::to_owned)
+            let is_unknown = is_name(&word) && !conversation.contains(&word.to_lowercase());
+            let mut similar = known.iter().filter(|known| is_unknown && differs_at_end(word, known));
+            let first = similar.next().filter(|first| similar.all(|other| other == *first));
+            (*first.unwrap_or(&word)).to_owned()
         };
         let changed = text.split(' ').map(respell).collect::<Vec<_>>().join(" ");
         (changed != text).then(|| json!(changed))
@@ -324,11 +331,15 @@ fn add_omitted_duration(schema: &Schema, arguments: &mut Map<String, Value>, sou
 /// last 10 transactions".
 fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static LIMIT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) [a-z]"));
+        LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)"));
     let need = need.to_lowercase();
-    let Some(number) =
-        LIMIT.captures(&need).and_then(|captures| captures.get(1)?.as_str().parse::<i64>().ok())
-    else {
+    let Some(captures) = LIMIT.captures(&need) else { return };
+    let word = captures.get(2).map(|word| word.as_str()).unwrap_or_default();
+    // The last 3 months are a period.
+    if Unit::from_name(word).is_some() || NO_ITEMS.contains(&word.trim_end_matches('s')) {
+        return;
+    }
+    let Some(number) = captures.get(1).and_then(|number| number.as_str().parse::<i64>().ok()) else {
         return;
     };
     let is_used = arguments.values().any(|value| *value == json!(number));
@@ -340,6 +351,16 @@ fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: 
     });
     if let Some(limit) = limit.filter(|_| !is_used) {
         arguments.insert(limit.name.to_owned(), json!(number));
+    }
+}
+
+/// Removes the optional date of the return of a one-way trip.
+fn remove_return_date(schema: &Schema, arguments: &mut Map<String, Value>) {
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let is_date = |value: &Value| value.as_str().is_some_and(|text| parse_date(text).is_some());
+        if property.name.starts_with("return") && arguments.get(property.name).is_some_and(is_date) {
+            arguments.remove(property.name);
+        }
     }
 }
 

@@ -173,9 +173,7 @@ impl KnownFacts {
             }
         }
         self.remove_copies(&mut known, schema);
-        if self.words.has_words("one way") {
-            known.retain(|name, _| !name.starts_with("return") || is_required(schema, name));
-        } else if !self.words.mentions_return() {
+        if !self.words.mentions_return() {
             remove_copied_return_date(&mut known);
         }
         let known = Value::Object(known);
@@ -341,10 +339,6 @@ fn is_address(name: &str, schema: &Value) -> bool {
     let is_email =
         ["email address", "e-mail address", "mail address"].iter().any(|words| text.contains(words));
     is_email || schema.get("format").is_some_and(|format| format == "email")
-}
-
-fn is_required(schema: &Schema, name: &str) -> bool {
-    schema.properties().any(|property| property.is_required && property.name == name)
 }
 
 /// Removes the date of a return that is the date of another argument: a one-way trip has none.

@@ -5,7 +5,7 @@ mod lists;
 
 use serde_json::json;
 
-use self::lists::{SEPARATORS, first_item, is_item, last_item, next_item, start_of_last_item};
+use self::lists::{SEPARATORS, first_item, is_item, is_name, last_item, next_item, start_of_last_item};
 
 /// The part of a question for which no call is planned yet.
 ///
@@ -14,6 +14,9 @@ use self::lists::{SEPARATORS, first_item, is_item, last_item, next_item, start_o
 /// the end of the question is reached, no further call is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
+    /// The whole question.
+    question: String,
+    /// The open text.
     text: String,
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
@@ -55,8 +58,10 @@ const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
         // A need is stated on a single line, with single spaces between words.
+        let text = with_sentence_ends(text).split_whitespace().collect::<Vec<_>>().join(" ");
         Self {
-            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            question: text.clone(),
+            text,
             is_continued: false,
             open_part: OpenPart::Unknown,
             item_head: String::new(),
@@ -100,7 +105,8 @@ impl OpenQuestion {
         let before = last_item(before).unwrap_or(before);
         let rest = self.text.get(rest..).unwrap_or_default();
         let rest = if list.is_none() { without_clause_end(rest) } else { rest };
-        let is_done = list.is_none() && continues_call(rest, values);
+        let rest = if list.is_none() { without_planned_clauses(rest, values) } else { rest };
+        let is_done = list.is_none() && continues_call(part, rest, values);
         self.text = format!("{before}{}", if is_done { "" } else { rest });
         if !self.is_open() {
             return;
@@ -161,7 +167,8 @@ impl OpenQuestion {
             true => is_question || !STATEMENT_WORDS.contains(&first.as_str()),
             false => !STATEMENT_WORDS.contains(&first.as_str()) || part.contains(" of "),
         };
-        (is_request && part.contains(' ')).then_some(part)
+        let is_quoted = self.question.split_once(part).is_some_and(|(before, _)| is_open_quote(before));
+        (is_request && part.contains(' ') && !has_negation(part) && !is_quoted).then_some(part)
     }
 
     /// Returns `need`, a quotation from the question, with the words before it in its sentence. A
@@ -183,8 +190,13 @@ impl OpenQuestion {
         let is_request = |part: &&str| {
             let word = part.split(' ').next().unwrap_or_default().to_lowercase();
             let is_question = before.split_once(*part).is_some_and(|(_, after)| after.starts_with('?'));
-            part.contains(' ') && (is_question || !STATEMENT_WORDS.contains(&word.as_str()))
+            part.contains(' ')
+                && !has_negation(part)
+                && (is_question || !STATEMENT_WORDS.contains(&word.as_str()))
         };
+        if is_open_quote(before) {
+            return None;
+        }
         let parts = split_into_parts(before);
         // Without a separator at its end, the text before the need belongs to its clause.
         let complete = PART_SEPARATORS.iter().any(|separator| before.ends_with(separator));
@@ -250,25 +262,50 @@ impl OpenQuestion {
 /// Pronouns that refer to the object of the clause before.
 const PRONOUNS: [&str; 3] = ["it", "them", "its"];
 
-/// Returns `true` if `rest` continues the request for a call with the arguments `values`: one of
-/// them contains it, or it refers to an object with a pronoun, contains one of them, and has no
-/// other number.
-fn continues_call(rest: &str, values: &[String]) -> bool {
-    let rest = rest.to_lowercase();
-    let mut words = rest.split(|letter: char| !letter.is_alphanumeric());
-    let mut numbers = words.clone().filter(|word| word.chars().any(|letter| letter.is_ascii_digit()));
-    let has_value = values.iter().any(|value| words.clone().any(|word| word == value));
-    let is_single_clause = !SENTENCE_ENDS.iter().any(|end| rest.contains(end));
-    // The text of a message or of a reminder contains a conjunction: "buy milk and call Kim".
-    let clause = PART_SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator)).unwrap_or(&rest);
-    let clause = clause.trim_matches(|letter: char| !letter.is_alphanumeric());
-    if clause.contains(' ') && values.iter().any(|value| value.contains(clause)) {
-        return true;
-    }
+/// Returns `true` if the clause at the beginning of `rest` continues the request `part` for a call
+/// with the arguments `values`: it refers to an object with a pronoun, it contains one of `values`
+/// that `part` does not contain, and it has no other number.
+fn continues_call(part: &str, rest: &str, values: &[String]) -> bool {
+    let (part, rest) = (part.to_lowercase(), rest.to_lowercase());
+    let words = |text: &str| -> Vec<String> {
+        text.split(|letter: char| !letter.is_alphanumeric()).map(str::to_owned).collect()
+    };
+    let (part, words) = (words(&part), words(&rest));
+    let mut numbers = words.iter().filter(|word| word.chars().any(|letter| letter.is_ascii_digit()));
+    let has_value = values.iter().any(|value| words.contains(value) && !part.contains(value));
     has_value
-        && is_single_clause
-        && numbers.all(|number| values.iter().any(|value| value == number))
-        && words.any(|word| PRONOUNS.contains(&word))
+        && !SENTENCE_ENDS.iter().any(|end| rest.contains(end))
+        && numbers.all(|number| values.contains(number))
+        && words.iter().any(|word| PRONOUNS.contains(&word.as_str()))
+}
+
+/// Removes the clauses at the beginning of `rest` that one of `values` contains: the text of a
+/// message or of a reminder, such as "buy milk and call Kim".
+fn without_planned_clauses<'a>(rest: &'a str, values: &[String]) -> &'a str {
+    let mut rest = rest;
+    while let Some(clause) = split_into_parts(rest).first() {
+        let words = clause.to_lowercase();
+        let words = words.trim_start_matches("to ").trim_start_matches("that ");
+        let words = words.trim_matches(|letter: char| !letter.is_alphanumeric());
+        let is_planned = words.contains(' ') && values.iter().any(|value| value.contains(words));
+        let after = rest.split_once(clause).map(|(_, after)| after).filter(|_| is_planned);
+        let Some(after) = after else { break };
+        rest = after;
+    }
+    rest
+}
+
+/// Returns `text` with a full stop at the end of each line that has no punctuation. The lines are
+/// often the items of a list of requests.
+fn with_sentence_ends(text: &str) -> String {
+    let lines = text.trim().lines().map(|line| line.trim().trim_start_matches(['-', '*', '\u{2022}']).trim());
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let last = lines.len().saturating_sub(1);
+    let end = |index: usize, line: &&str| match index < last && !line.ends_with(PUNCTUATION) {
+        true => format!("{line}."),
+        false => (*line).to_owned(),
+    };
+    lines.iter().enumerate().map(|(index, line)| end(index, line)).collect::<Vec<_>>().join(" ")
 }
 
 /// Removes the end of a clause at the beginning of `rest`: a small model quotes "Add a kettle" of
@@ -278,11 +315,8 @@ fn without_clause_end(rest: &str) -> &str {
         return rest;
     }
     let separators = SEPARATORS.iter().chain(&PART_SEPARATORS);
-    separators
-        .filter_map(|separator| rest.find(separator))
-        .min()
-        .and_then(|end| rest.get(end..))
-        .unwrap_or_default()
+    let ends = separators.chain(&[" then "]).filter_map(|separator| rest.find(separator));
+    ends.min().and_then(|end| rest.get(end..)).unwrap_or_default()
 }
 
 /// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is
@@ -309,14 +343,69 @@ const PHRASE_WORDS: [&str; 30] = [
 ];
 
 /// The texts before another request. The longest one that fits is the first.
-const REQUEST_SEPARATORS: [&str; 9] =
-    [", and then ", ", and ", " and then ", " and ", ", then ", "; ", ". ", "? ", "! "];
+const REQUEST_SEPARATORS: [&str; 10] =
+    [", and then ", ", and ", " and then ", " and ", ", then ", " then ", "; ", ". ", "? ", "! "];
 /// The first words of greetings and of statements, which are no requests.
-const STATEMENT_WORDS: [&str; 32] = [
-    "a", "an", "and", "dear", "good", "he", "hello", "hey", "hi", "i", "i'd", "i'll", "i'm", "i've", "if",
-    "in", "it", "it's", "my", "now", "ok", "on", "our", "please", "she", "thank", "thanks", "that", "the",
-    "there", "they", "we",
+const STATEMENT_WORDS: [&str; 44] = [
+    "a",
+    "an",
+    "and",
+    "dear",
+    "good",
+    "he",
+    "he's",
+    "hello",
+    "hey",
+    "hi",
+    "i",
+    "i'd",
+    "i'll",
+    "i'm",
+    "i've",
+    "if",
+    "in",
+    "it",
+    "it's",
+    "my",
+    "now",
+    "ok",
+    "on",
+    "our",
+    "please",
+    "preferably",
+    "she",
+    "she's",
+    "thank",
+    "thanks",
+    "that",
+    "the",
+    "there",
+    "there's",
+    "they",
+    "this",
+    "today",
+    "tomorrow",
+    "we",
+    "we're",
+    "yesterday",
+    "you",
+    "you're",
+    "your",
 ];
+/// Words of a request not to do something.
+const NEGATIONS: [&str; 10] =
+    ["avoid", "don't", "don\u{2019}t", "keep", "leave", "never", "no", "not", "without", "won't"];
+
+fn has_negation(part: &str) -> bool {
+    part.split(' ').any(|word| NEGATIONS.contains(&word.to_lowercase().trim_matches(PUNCTUATION)))
+}
+
+/// Returns `true` if `before` ends within a quotation.
+fn is_open_quote(before: &str) -> bool {
+    let straight = before.matches('"').count() % 2 == 1;
+    let curly = before.matches('\u{201c}').count() > before.matches('\u{201d}').count();
+    straight || curly
+}
 
 /// Splits `text` into sentences and clauses, without the punctuation around them.
 fn split_into_parts(text: &str) -> Vec<&str> {
@@ -335,7 +424,6 @@ pub(super) fn first_item_need(need: &str) -> Option<String> {
         [", ", " and "].iter().filter_map(|separator| Some((need.find(separator)?, *separator))).min()?;
     let (first, rest) = (need.get(..at)?, need.get(at..)?);
     let last = rest.rfind(" and ").and_then(|at| rest.get(at + " and ".len()..))?;
-    let is_name = |word: &str| !word.chars().all(char::is_lowercase);
     let word = last.split(' ').next()?;
     let after = last.get(word.len()..)?;
     // A lower-case word must be the last word: other words may be verbs.
@@ -363,6 +451,12 @@ fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     }
     parts.extend(text.get(start..));
     parts
+}
+
+/// Returns `true` if `request` has a pronoun for something that an earlier call may find.
+pub(super) fn has_pronoun(request: &str) -> bool {
+    const WORDS: [&str; 9] = ["him", "her", "his", "it", "its", "that", "their", "them", "there"];
+    request.split(' ').any(|word| WORDS.contains(&word.to_lowercase().trim_matches(PUNCTUATION)))
 }
 
 /// Words for the result of an earlier call.

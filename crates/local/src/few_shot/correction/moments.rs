@@ -69,6 +69,9 @@ impl TextArgument<'_> {
         }
         let days = sources.replacing().into_iter().map(|values| days_of(&values.dates));
         let days = days.into_iter().find(|days| !days.is_empty()).unwrap_or_default();
+        if written.is_some() && !are_computable(sources) {
+            return Some(Candidates::default());
+        }
         // The date may be computed: the last of three nights.
         let computed = computed_days(&days_of(&sources.question.dates), sources);
         if written.is_some_and(|day| computed.contains(&day)) {
@@ -108,19 +111,28 @@ impl TextArgument<'_> {
         }
         let source = sources.replacing().into_iter().find(|values| !values.times.is_empty());
         let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
+        // The time may be computed: the end of a meeting of one hour.
+        let computed = computed_times(&sources.question.times, sources);
+        if computed.contains(&written) || !are_computable(sources) {
+            return Some(Candidates::default());
+        }
         let half_day = SignedDuration::from_hours(12);
         let other_half = [written.checked_add(half_day), written.checked_sub(half_day)];
         if let Some(known) = other_half.iter().flatten().find(|time| times.contains(time)) {
             return Some(Candidates::known(vec![format(known)]));
         }
-        // The time may be computed: the end of a meeting of one hour.
-        let computed = computed_times(&sources.question.times, sources);
-        if computed.contains(&written) || (has_duration(sources) && times.is_empty()) {
+        if has_duration(sources) && times.is_empty() {
             return Some(Candidates::default());
         }
         let computed = computed_once(times, sources).iter().map(format).collect();
         Some(Candidates { known: times.iter().map(format).collect(), computed })
     }
+}
+
+/// Returns `true` if all times and dates that the question implies can be computed: it has at most
+/// one duration, in a form that is read.
+fn are_computable(sources: &Sources<'_>) -> bool {
+    durations(sources).count() <= 1 && !(sources.question.has_unclear_numbers && has_duration(sources))
 }
 
 /// Returns `true` if the question has a duration, from which a time may be computed.

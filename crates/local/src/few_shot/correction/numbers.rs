@@ -103,26 +103,6 @@ pub(super) fn omitted_quantity(
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
 }
 
-/// Returns the numbers of the question that no argument has, if `number`, the required argument
-/// `property`, is a copy of an argument before it. Returns no numbers if the question contains
-/// `number` several times.
-pub(super) fn unused_numbers(
-    property: &Property<'_>,
-    number: f64,
-    arguments: &Map<String, Value>,
-    question: &TextValues,
-) -> Vec<f64> {
-    let before = arguments.iter().take_while(|(name, _)| *name != property.name);
-    let is_copy = before.filter_map(|(_, value)| value.as_f64()).any(|earlier| is_equal(earlier, number));
-    let numbers = || question.quantities.iter().map(|quantity| quantity.number);
-    let occurs_once = numbers().filter(|known| is_equal(*known, number)).count() == 1;
-    if !property.is_required || !is_copy || !occurs_once || question.has_unclear_numbers {
-        return Vec::new();
-    }
-    let is_used = |known: f64| arguments.values().filter_map(Value::as_f64).any(|used| is_equal(used, known));
-    numbers().filter(|known| !is_used(*known)).collect()
-}
-
 /// Words after which a number is the maximum, and words after which it is the minimum.
 const MAXIMUM_WORDS: [&str; 10] = [
     "under",

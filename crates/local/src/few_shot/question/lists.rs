@@ -43,8 +43,13 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
     };
     let Some(last) = ends.pop() else {
         let separator = SEPARATORS.iter().filter_map(|separator| text.find(separator)).min();
-        let end = separator
-            .filter(|end| values.iter().any(is_code) && text.get(*end..).is_some_and(is_rest_of_list))?;
+        let is_number = |value: &String| value.parse::<f64>().is_ok();
+        let has_codes =
+            values.iter().any(is_code) && values.iter().all(|value| is_code(value) || is_number(value));
+        let end = separator.filter(|end| {
+            let is_pair = text.get(..*end).is_some_and(|before| before.contains("between "));
+            has_codes && !is_pair && text.get(*end..).is_some_and(is_rest_of_list)
+        })?;
         return Some(FirstItem { end, head: String::new() });
     };
     ends.push(last);
@@ -55,7 +60,8 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
         let next = next_item(rest, head.trim())?;
         let is_list = SEPARATORS.iter().any(|separator| rest.starts_with(separator))
             && !rest.contains(" or ")
-            && (!head.is_empty() || is_name_or_phrase(next));
+            && (!head.is_empty() || is_name_or_phrase(next))
+            && has_conjunction(rest, head.trim());
         let is_open = is_list && items(rest, head.trim()).all(|item| !is_planned(item, values));
         is_open.then(|| FirstItem { end: item_end, head: head.trim().to_owned() })
     });
@@ -63,11 +69,19 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
     strict.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
 }
 
+/// Returns `true` if a conjunction precedes the last item in `rest`. "Austin, Texas" is no list.
+fn has_conjunction(rest: &str, head: &str) -> bool {
+    let Some(last) = items(rest, head).last() else { return false };
+    let Some((before, _)) = rest.split_once(last) else { return false };
+    let before = before.trim_end_matches(['"', '\'']);
+    SEPARATORS.iter().skip(1).any(|conjunction| before.ends_with(conjunction))
+}
+
 /// Returns `true` if all names and numbers of `item` are in `values`. If it has none, all of its
 /// words must be.
 fn is_planned(item: &str, values: &[String]) -> bool {
     let words = || item.split(' ').filter(|word| !PHRASE_WORDS.contains(word));
-    let is_name = |word: &&str| !word.chars().all(char::is_lowercase);
+    let is_name = |word: &&str| is_name(word);
     let is_known = |word: &str| {
         let word = word.to_lowercase();
         values.iter().any(|value| value.split([' ', '_']).any(|known| known == word))
@@ -147,7 +161,13 @@ pub(super) fn is_item(item: &str) -> bool {
 /// Returns `true` if the first word of `item` is an article, a preposition, a name or a number.
 fn is_name_or_phrase(item: &str) -> bool {
     let first = item.split(' ').next().unwrap_or_default();
-    PHRASE_WORDS.contains(&first) || !first.chars().all(char::is_lowercase)
+    PHRASE_WORDS.contains(&first) || is_name(first)
+}
+
+/// Returns `true` if `word` is a name, a number or an identifier: it has other characters than
+/// lower-case letters and apostrophes.
+pub(super) fn is_name(word: &str) -> bool {
+    !word.chars().all(|letter| letter.is_lowercase() || matches!(letter, '\'' | '\u{2019}'))
 }
 
 /// Returns the last item of the list in `text`. Returns `None` if `text` has no list.

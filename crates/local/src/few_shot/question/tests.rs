@@ -102,6 +102,49 @@ fn other_arguments_may_follow_a_list() {
 }
 
 #[test]
+fn an_apposition_is_no_item() {
+    let no_items = |question: &str, value: &str| {
+        let part = question.trim_end_matches(['.', '?']);
+        assert_eq!(items_after(question, part, &[value]), [""; 0], "{question}");
+    };
+    no_items("Send 50 dollars to Anna, Ben's sister.", "anna");
+    no_items("Book a table at Luigi's, the Italian place on Main Street.", "luigi's");
+    no_items("What's the weather in Austin, Texas?", "austin");
+    no_items("Navigate to 12 Main Street, Springfield", "12 main street");
+    no_items("What's the weather in Rome and what's on my calendar?", "rome");
+    let rate = "What is the rate between dollars and pounds?";
+    assert_eq!(items_after(rate, rate.trim_end_matches('?'), &["usd", "gbp"]), [""; 0]);
+}
+
+#[test]
+fn lines_are_requests() {
+    let text = "Hi! Can you:\n- email Bob that I'm late\n- add milk to my list\n* check the weather";
+    let mut question = OpenQuestion::new(text);
+    question.advance_past("email Bob that I'm late", &["bob".to_owned()]);
+    assert_eq!(question.next_request(), Some("add milk to my list"));
+    let mut then = OpenQuestion::new("Email Tom the report soon then archive the thread, please.");
+    then.advance_past("Email Tom the report", &["tom".to_owned()]);
+    assert_eq!(then.next_request(), Some("archive the thread"));
+}
+
+#[test]
+fn negations_and_quotations_are_no_requests() {
+    let next = |text: &str, part: &str| {
+        let mut question = OpenQuestion::new(text);
+        question.advance_past(part, &[]);
+        question.next_request().map(str::to_owned)
+    };
+    assert_eq!(next("Turn off the light. Don't lock the door.", "Turn off the light"), None);
+    let quotation = "Text Anna \"I am late. Order a pizza and lock the door.\"";
+    assert_eq!(next(quotation, "Text Anna \"I am late"), None);
+    let skipped = |text: &str, need: &str| OpenQuestion::new(text).skipped_request(need);
+    let email = "Don't send the email to Ben yet. Add Anna to it first.";
+    assert_eq!(skipped(email, "Add Anna to it first"), None);
+    let pizza = "Yesterday I ordered pizza. Book a table for tonight.";
+    assert_eq!(skipped(pizza, "Book a table for tonight"), None);
+}
+
+#[test]
 fn a_request_follows_a_conjunction() {
     let next = |text: &str, part: &str, values: &[&str]| {
         let mut question = OpenQuestion::new(text);
@@ -131,7 +174,13 @@ fn a_clause_about_the_same_object_needs_no_call() {
     let rest = rest_after(light, "Turn on the light in the bedroom", &["bedroom", "on"]);
     assert_eq!(rest, " and dim it to 30 percent");
     let reminder = "Remind me to buy milk and call Kim.";
-    assert_eq!(rest_after(reminder, "Remind me to buy milk", &["buy milk and call kim"]), "");
+    assert_eq!(rest_after(reminder, "Remind me to buy milk", &["buy milk and call kim"]), ".");
+    let then = "Remind me to buy milk and call Kim. Then turn off the lights.";
+    let rest = rest_after(then, "Remind me to buy milk", &["buy milk and call kim"]);
+    assert_eq!(rest, ". Then turn off the lights.");
+    let oven = "Turn on the oven and remind me to check on it later.";
+    let rest = rest_after(oven, "Turn on the oven", &["oven", "on"]);
+    assert_eq!(rest, " and remind me to check on it later.");
     assert_eq!(rest_after(reminder, "Remind me to buy milk", &["buy milk"]), " and call Kim.");
 }
 
