@@ -328,7 +328,12 @@ impl KnownFacts {
             !is_identifier(name)
                 && (number == 0.0 || number == 1.0 || is_place || parameter_names::is_limit(name))
         };
-        self.numbers.contains(number) || (strictness == Strictness::Required && may_be_free())
+        match strictness {
+            // An invented limit, such as 1000, is often a multiple of a number in the question.
+            Strictness::Optional if parameter_names::is_limit(name) => self.numbers.contains_exactly(number),
+            Strictness::Optional => self.numbers.contains(number),
+            Strictness::Required => self.numbers.contains(number) || may_be_free(),
+        }
     }
 }
 
@@ -336,9 +341,10 @@ impl KnownFacts {
 fn is_address(name: &str, schema: &Value) -> bool {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let text = format!("{} {description}", spaced_words(name)).to_lowercase();
-    let is_email =
-        ["email address", "e-mail address", "mail address"].iter().any(|words| text.contains(words));
-    is_email || schema.get("format").is_some_and(|format| format == "email")
+    let is_email = text.contains("email address") || text.contains("e-mail address");
+    // A name or an address: the tool finds the address.
+    let may_be_name = ["contact", "name", " or "].iter().any(|word| text.contains(word));
+    (is_email && !may_be_name) || schema.get("format").is_some_and(|format| format == "email")
 }
 
 /// Removes the date of a return that is the date of another argument: a one-way trip has none.

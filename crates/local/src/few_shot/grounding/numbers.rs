@@ -58,6 +58,11 @@ impl KnownNumbers {
             || (self.has_neighbour_word && self.numbers.iter().any(is_neighbour))
     }
 
+    /// Returns `true` if the conversation contains `number` in this unit.
+    pub(super) fn contains_exactly(&self, number: f64) -> bool {
+        self.has_number_word || (self.has_one && number.abs() == 1.0) || self.has_value(number)
+    }
+
     /// Returns `true` if the conversation contains `number` in digits, possibly in another unit.
     pub(super) fn has_digits_of(&self, number: f64) -> bool {
         let is_equal = |one: f64, other: f64| (one - other).abs() <= 1e-6 * other.abs().max(1e-3);

@@ -21,6 +21,9 @@ fn schema() -> Schema {
             "dry_run": {"type": "boolean"},
             "tool_flag": {"type": "boolean", "description": "Whether the event is public."},
             "head": {"type": "integer", "description": "The first lines."},
+            "max_price": {"type": "integer"},
+            "contact": {"type": "string", "description": "A name or an email address."},
+            "sender": {"type": "string", "description": "The email address."},
             "time_zone": {"type": "string", "description": "An IANA name, such as America/Lima."},
             "tail": {"type": "integer", "description": "The last lines."},
         },
@@ -51,6 +54,23 @@ fn kept(question: &str, optional: Value) -> Value {
     kept.filter(|(name, _)| required.get(name.as_str()).is_none())
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+#[test]
+fn a_limit_must_be_in_the_question() {
+    assert_eq!(kept("a room on 2025-10-10", json!({"max_price": 1000})), json!({}));
+    assert_eq!(kept("one of the cheapest", json!({"max_price": 1000})), json!({}));
+    assert_eq!(kept("a car for at most $18,000", json!({"max_price": 0})), json!({}));
+    let price = json!({"max_price": 18_000});
+    assert_eq!(kept("a car for at most $18,000", price.clone()), price);
+}
+
+#[test]
+fn a_name_is_no_email_address() {
+    assert_eq!(kept("Mail from Anna", json!({"sender": "Anna"})), json!({}));
+    assert_eq!(kept("Mail from Anna", json!({"contact": "Anna"})), json!({"contact": "Anna"}));
+    let address = json!({"sender": "anna@example.org"});
+    assert_eq!(kept("Mail from anna@example.org", address.clone()), address);
 }
 
 #[test]
