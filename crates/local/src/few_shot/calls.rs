@@ -9,7 +9,7 @@ use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
 use super::grounding::spaced_json;
 use super::next_step::{NextStep, Stage};
-use super::question::{OpenQuestion, first_item_need, has_pronoun, refers_to_result};
+use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_result};
 use super::repetition::repeats_known_result;
 use super::repository::split_repository;
 use super::{ExampleReply, texts_of};
@@ -48,7 +48,7 @@ impl ExampleReply<'_> {
             Some(NextStep::Call { need, call }) => Ok(Some(NextStep::Call { need, call })),
             None => Ok(None),
             // The call lacks an argument, which the results may contain: "send her an email".
-            Some(_) if self.deferred_need.is_some() && has_pronoun(request) => {
+            Some(_) if self.deferred_need.is_some() && has_reference(request) => {
                 Ok(Some(NextStep::NoMoreCalls))
             }
             Some(_) => {

@@ -1,9 +1,14 @@
 //! Lists in a question: `the weather in Hanoi, Lahore and Quito`.
 
-use super::{MAX_CODE_LENGTH, MAX_ITEM_WORDS, PHRASE_WORDS, PUNCTUATION};
+use super::PUNCTUATION;
+use super::clauses::{PHRASE_WORDS, SENTENCE_ENDS, first_of};
 
 /// The texts between the items of a list.
 pub(super) const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
+/// The maximum number of words of a list item.
+const MAX_ITEM_WORDS: usize = 4;
+/// The maximum length of a code, such as `AAPL` for Apple.
+const MAX_CODE_LENGTH: usize = 5;
 /// The maximum number of words of an item that is searched in a text with other words after it.
 const MAX_LONG_ITEM_WORDS: usize = 6;
 /// The maximum number of words that follow each item: `line` in `the red line and the green line`.
@@ -42,7 +47,7 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
         value.len() <= MAX_CODE_LENGTH && value.chars().all(|letter| letter.is_ascii_alphabetic())
     };
     let Some(last) = ends.pop() else {
-        let separator = SEPARATORS.iter().filter_map(|separator| text.find(separator)).min();
+        let separator = first_of(text, &SEPARATORS);
         let is_number = |value: &String| value.parse::<f64>().is_ok();
         let has_codes =
             values.iter().any(is_code) && values.iter().all(|value| is_code(value) || is_number(value));
@@ -53,20 +58,26 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
         return Some(FirstItem { end, head: String::new() });
     };
     ends.push(last);
-    let strict = ends.into_iter().rev().find_map(|end| {
-        let head = repeated_head(text.get(end..)?).unwrap_or_default();
-        let item_end = end + head.len();
-        let rest = original.get(item_end..)?;
-        let next = next_item(rest, head.trim())?;
-        let is_list = SEPARATORS.iter().any(|separator| rest.starts_with(separator))
-            && !rest.contains(" or ")
-            && (!head.is_empty() || is_name_or_phrase(next))
-            && has_conjunction(rest, head.trim());
-        let is_open = is_list && items(rest, head.trim()).all(|item| !is_planned(item, values));
-        is_open.then(|| FirstItem { end: item_end, head: head.trim().to_owned() })
-    });
+    // Other arguments may follow the list, so every value is tried.
+    let found = ends.into_iter().rev().find_map(|end| first_item_at(original, text, end, values));
     let rest = text.get(last..)?.trim_start_matches(['"', '\'']);
-    strict.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
+    found.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
+}
+
+/// Returns the first item of a list, if it ends at the offset `end` of `original` or after the
+/// words there that all items have in common. The other items must be names, numbers or phrases,
+/// and none of them may be in `values`. `text` is `original` in lower case.
+fn first_item_at(original: &str, text: &str, end: usize, values: &[String]) -> Option<FirstItem> {
+    let head = repeated_head(text.get(end..)?).unwrap_or_default();
+    let (end, head) = (end + head.len(), head.trim());
+    let rest = original.get(end..)?;
+    let next = next_item(rest, head)?;
+    let is_list = SEPARATORS.iter().any(|separator| rest.starts_with(separator))
+        && !rest.contains(" or ")
+        && (!head.is_empty() || is_name_or_phrase(next))
+        && has_conjunction(rest, head)
+        && items(rest, head).all(|item| !is_planned(item, values));
+    is_list.then(|| FirstItem { end, head: head.to_owned() })
 }
 
 /// Returns `true` if a conjunction precedes the last item in `rest`. "Austin, Texas" is no list.
@@ -116,9 +127,8 @@ pub(super) fn next_item<'a>(rest: &'a str, head: &str) -> Option<&'a str> {
             None => break,
         }
     }
-    let sentences = [". ", "? ", "! ", "; "];
-    let ends = SEPARATORS.iter().chain(&sentences).filter_map(|separator| rest.find(separator));
-    let item = rest.get(..ends.min().unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
+    let ends = SEPARATORS.iter().chain(&SENTENCE_ENDS).chain(&["; "]);
+    let item = rest.get(..first_of(rest, ends).unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
     let head_end = item.to_lowercase().find(head).map(|at| at + head.len()).filter(|_| !head.is_empty());
     let item = head_end.and_then(|end| item.get(..end)).unwrap_or(item);
     let words = |item: &str| item.split(' ').count();
@@ -202,4 +212,26 @@ pub(super) fn start_of_last_item(part: &str, values: &[String]) -> Option<usize>
     let first = long.filter_map(|value| part.rfind(value.as_str())).min()?;
     let before = part.get(..first)?;
     [" and ", " or "].iter().filter_map(|separator| before.rfind(separator)).max()
+}
+
+/// Returns `need` without all but the first item of a list: "Rain in Hanoi" for "Rain in Hanoi and
+/// Lahore". Returns `None` if `need` has no list of names, numbers or single words.
+pub(in crate::few_shot) fn first_item_need(need: &str) -> Option<String> {
+    let at = first_of(need, &[", ", " and "])?;
+    let (first, rest) = (need.get(..at)?, need.get(at..)?);
+    let last = rest.rfind(" and ").and_then(|at| rest.get(at + " and ".len()..))?;
+    let word = last.split(' ').next()?;
+    let after = last.get(word.len()..)?;
+    // A lower-case word must be the last word: other words may be verbs.
+    let is_list = is_name(word) || after.is_empty();
+    (is_list && first.contains(' ')).then(|| format!("{first}{after}"))
+}
+
+/// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is
+/// in it: ` and the volume of the cube` in "the area of the circle and the volume of the cube".
+pub(super) fn next_phrase(part: &str, values: &[String]) -> Option<usize> {
+    let start = part.rfind(" and the ")?;
+    let phrase = part.get(start..)?.to_lowercase();
+    let has_value = values.iter().any(|value| phrase.contains(value.as_str()));
+    (phrase.contains(" of ") && !has_value).then_some(start)
 }
