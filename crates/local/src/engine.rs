@@ -20,8 +20,8 @@ use tracing::{debug, debug_span, info_span, trace_span};
 
 use self::choice::KnownProbabilities;
 pub(crate) use self::choice::{Candidate, Choice, KnownLogits};
-use self::close_grammar::GrammarCloser;
-use self::endless_loop::{MIN_REPEATED_TOKENS, ends_with_loop};
+use self::close_grammar::{GrammarCloser, without_next_item};
+use self::endless_loop::{MIN_REPEATED_TOKENS, ends_with_loop, is_number};
 use self::json_state::JsonState;
 use crate::LoadError;
 use crate::constraint::{Constraint, GrammarCompiler};
@@ -380,10 +380,7 @@ impl Engine {
     /// may be the numbers of list items.
     fn ends_with_loop(&self, job: &GenerationJob, written: &GeneratedTokens) -> bool {
         let is_text = job.constraint.is_none();
-        ends_with_loop(&written.tokens, |token| {
-            let digits = self.tokenizer.bytes(token).trim_ascii();
-            is_text && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
-        })
+        ends_with_loop(&written.tokens, |token| is_text && is_number(self.tokenizer.bytes(token)))
     }
 
     /// Returns how to end an output that ends with a loop. A JSON value is closed, unless the loop
@@ -420,10 +417,14 @@ impl Engine {
             }
             false => allowed,
         };
-        let closes = written.tokens.len() >= job.close_after_tokens && state == JsonState::Outside;
-        Ok(match closes {
-            true => closing.choose(&allowed, &self.tokenizer),
-            false => job.sampler.choose(logits, Some(&allowed)),
+        let is_closing = written.tokens.len() >= job.close_after_tokens;
+        if is_closing && state == JsonState::Outside {
+            return Ok(closing.choose(&allowed, &self.tokenizer));
+        }
+        let token = job.sampler.choose(logits, Some(&allowed));
+        Ok(match is_closing && job.is_json {
+            true => token.map(|token| without_next_item(token, state, &allowed, &self.tokenizer)),
+            false => token,
         })
     }
 

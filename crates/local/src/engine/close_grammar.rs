@@ -2,13 +2,15 @@
 //!
 //! A model with random weights may never close a list. After `GenerationJob::close_after_tokens`
 //! tokens, the engine therefore prefers tokens that end the value. Open strings and numbers are an
-//! exception: the model finishes them itself, because truncating them would change their value.
+//! exception: the model finishes them itself, because truncating them would change their value. The
+//! list or object ends after them, if the grammar permits.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
 /// A token selector that closes a JSON value as soon as the grammar permits.
@@ -44,6 +46,28 @@ impl GrammarCloser {
         }
         best.choose(&mut self.random).copied()
     }
+}
+
+/// Returns the token to write instead of `token`, the choice of the model within a string or
+/// number.
+///
+/// If `token` begins the next item, the string ends without it, or a bracket follows the number.
+/// Returns `token` if it does not, or if the grammar requires another item. `state` is the state
+/// before the token, and `allowed` has the tokens that the grammar permits.
+pub(super) fn without_next_item(
+    token: u32,
+    state: JsonState,
+    allowed: &SimpleVob,
+    tokenizer: &Tokenizer,
+) -> u32 {
+    let bytes = tokenizer.bytes(token);
+    let end = state.first_separator(bytes).and_then(|end| bytes.get(..end));
+    let ends_item = |other: &u32| match end {
+        Some([]) => tokenizer.bytes(*other).starts_with(b"]") || tokenizer.bytes(*other).starts_with(b"}"),
+        Some(end) => tokenizer.bytes(*other) == end,
+        None => false,
+    };
+    allowed.iter().find(ends_item).unwrap_or(token)
 }
 
 /// Returns the rank of the token with the bytes `bytes`. A token with a lower rank closes the value

@@ -8,8 +8,8 @@ const MIN_REPETITIONS: usize = 4;
 /// what the user asked for.
 pub(super) const MIN_REPEATED_TOKENS: usize = 160;
 
-/// The minimum number of tokens in a block whose numbers differ. Shorter ones occur in tables and
-/// in counts.
+/// The minimum number of tokens in a block with different numbers in each repetition. Tables and
+/// counts have shorter blocks.
 const MIN_NUMBERED_BLOCK_TOKENS: usize = 24;
 
 /// Returns `true` if `tokens` ends with a block of tokens that is repeated at least
@@ -17,7 +17,7 @@ const MIN_NUMBERED_BLOCK_TOKENS: usize = 24;
 ///
 /// A small model that has begun to repeat a sentence continues until the token limit: each
 /// repetition makes the next one more probable. In a list, the numbers of the items differ, so
-/// numbers in long blocks are ignored. `is_number` returns `true` for tokens of digits.
+/// numbers in long blocks are ignored. `is_number` returns `true` for the token of a number.
 pub(super) fn ends_with_loop(tokens: &[u32], is_number: impl Fn(u32) -> bool) -> bool {
     if repeated_block(tokens).is_some() {
         return true;
@@ -26,7 +26,7 @@ pub(super) fn ends_with_loop(tokens: &[u32], is_number: impl Fn(u32) -> bool) ->
     repeated_block(&words).is_some_and(|block| block >= MIN_NUMBERED_BLOCK_TOKENS)
 }
 
-/// Returns the number of tokens in the shortest block with whose repetitions `tokens` ends.
+/// Returns the number of tokens in the shortest repeated block at the end of `tokens`.
 fn repeated_block(tokens: &[u32]) -> Option<usize> {
     (1..=MAX_BLOCK_TOKENS).find(|block| {
         let repeated = MIN_REPEATED_TOKENS.max(block * MIN_REPETITIONS).next_multiple_of(*block);
@@ -38,9 +38,21 @@ fn repeated_block(tokens: &[u32]) -> Option<usize> {
     })
 }
 
+/// Returns `true` if the bytes of a token are digits, possibly with spaces around them.
+pub(super) fn is_number(bytes: &[u8]) -> bool {
+    let digits = bytes.trim_ascii();
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ends_with_loop;
+    use super::{ends_with_loop, is_number};
+
+    #[test]
+    fn digits_are_a_number() {
+        assert!(is_number(b" 40") && is_number(b"7\n"));
+        assert!(!is_number(b" ") && !is_number(b"") && !is_number(b"4th"));
+    }
 
     /// Tokens from 1,000 on are numbers.
     fn is_loop(tokens: &[u32]) -> bool {

@@ -45,7 +45,36 @@ impl JsonState {
         }
     }
 
+    /// Returns the offset of the first comma in `bytes` outside of strings.
+    pub(super) fn first_separator(mut self, bytes: &[u8]) -> Option<usize> {
+        bytes.iter().position(|byte| {
+            let is_separator = *byte == b',' && !self.is_in_string();
+            self = self.after_byte(*byte);
+            is_separator
+        })
+    }
+
     pub(super) fn is_in_string(self) -> bool {
         matches!(self, Self::StringStart | Self::InString | Self::InEscape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::JsonState;
+
+    #[test]
+    fn separators_are_outside_of_strings() {
+        assert_eq!(JsonState::InString.first_separator(b"a, b\", \"c"), Some(5));
+        assert_eq!(JsonState::InNumber.first_separator(b","), Some(0));
+        assert_eq!(JsonState::InString.first_separator(b"a, b"), None);
+        assert_eq!(JsonState::InEscape.first_separator(b"\", a"), None);
+    }
+
+    #[test]
+    fn a_tail_may_be_within_a_string() {
+        let written = b"[\"ab\", \"cd";
+        assert!(!JsonState::was_outside(written, 2));
+        assert!(JsonState::was_outside(written, 4));
     }
 }

@@ -11,6 +11,8 @@ mod forms;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod loops;
+#[cfg(test)]
 mod prefixes;
 #[cfg(test)]
 mod reasoning;
