@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Span};
 use serde_json::{Map, Value, json};
 
 use super::Sources;
-use crate::few_shot::values::{DateRange, Quantity, Unit, parse_date, parse_time};
+use crate::few_shot::values::{DateRange, Unit, parse_date, parse_time};
 
 /// A text argument and its parameter.
 pub(super) struct TextArgument<'a> {
@@ -61,24 +61,25 @@ impl TextArgument<'_> {
             rest => json!(format!("{day}{}{rest}", self.text.get(10..11).unwrap_or_default())),
         };
         let mut known = sources.all().into_iter().flat_map(|values| &values.dates);
-        match written {
-            Some(day) if known.any(|range| range.contains(day)) => {
-                return Some(Candidates::known(if is_iso { Vec::new() } else { vec![format(day)] }));
-            }
-            _ => {}
-        }
-        let days = sources.replacing().into_iter().map(|values| days_of(&values.dates));
-        let days = days.into_iter().find(|days| !days.is_empty()).unwrap_or_default();
-        if written.is_some() && !are_computable(sources) {
-            return Some(Candidates::default());
+        let mut days = sources.replacing().into_iter().map(|values| days_of(&values.dates));
+        let days = days.find(|days| !days.is_empty()).unwrap_or_default().into_iter().map(format);
+        let Some(written) = written else { return Some(Candidates::known(days.collect())) };
+        if known.any(|range| range.contains(written)) {
+            return Some(if is_iso {
+                Candidates::default()
+            } else {
+                Candidates::known(vec![format(written)])
+            });
         }
         // The date may be computed: the last of three nights.
-        let computed = computed_days(&days_of(&sources.question.dates), sources);
-        if written.is_some_and(|day| computed.contains(&day)) {
+        if !are_computable(sources) {
             return Some(Candidates::default());
         }
-        let computed = computed.into_iter().filter(|_| written.is_some()).map(format).collect();
-        Some(Candidates { known: days.into_iter().map(format).collect(), computed })
+        let computed = computed_days(&days_of(&sources.question.dates), sources);
+        if computed.contains(&written) {
+            return Some(Candidates::default());
+        }
+        Some(Candidates { known: days.collect(), computed: computed.into_iter().map(format).collect() })
     }
 
     /// Returns the times of the question, in the form of the argument, if the argument is a time
@@ -100,29 +101,23 @@ impl TextArgument<'_> {
             |time: &Time| json!(time.strftime(if keeps_seconds { "%H:%M:%S" } else { "%H:%M" }).to_string());
         if sources.all().into_iter().any(|values| values.times.contains(&written)) {
             let same = format(&written);
-            return Some(Candidates::known(if must_be_clock && same != self.text {
-                vec![same]
-            } else {
-                Vec::new()
-            }));
+            let is_changed = must_be_clock && same != self.text;
+            return Some(if is_changed { Candidates::known(vec![same]) } else { Candidates::default() });
         }
-        if !is_clock && !must_be_clock {
+        // The time may be computed: the end of a meeting of one hour.
+        if (!is_clock && !must_be_clock) || !are_computable(sources) {
             return Some(Candidates::default());
         }
         let source = sources.replacing().into_iter().find(|values| !values.times.is_empty());
         let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
-        // The time may be computed: the end of a meeting of one hour.
-        let computed = computed_times(&sources.question.times, sources);
-        if computed.contains(&written) || !are_computable(sources) {
+        let is_computed = computed_times(&sources.question.times, sources).contains(&written);
+        if is_computed || (times.is_empty() && has_duration(sources)) {
             return Some(Candidates::default());
         }
         let half_day = SignedDuration::from_hours(12);
         let other_half = [written.checked_add(half_day), written.checked_sub(half_day)];
         if let Some(known) = other_half.iter().flatten().find(|time| times.contains(time)) {
             return Some(Candidates::known(vec![format(known)]));
-        }
-        if has_duration(sources) && times.is_empty() {
-            return Some(Candidates::default());
         }
         let computed = computed_once(times, sources).iter().map(format).collect();
         Some(Candidates { known: times.iter().map(format).collect(), computed })
@@ -132,12 +127,16 @@ impl TextArgument<'_> {
 /// Returns `true` if all times and dates that the question implies can be computed: it has at most
 /// one duration, in a form that is read.
 fn are_computable(sources: &Sources<'_>) -> bool {
-    durations(sources).count() <= 1 && !(sources.question.has_unclear_numbers && has_duration(sources))
+    match durations(sources).count() {
+        0 => true,
+        1 => !sources.question.has_unclear_numbers,
+        _ => false,
+    }
 }
 
 /// Returns `true` if the question has a duration, from which a time may be computed.
 fn has_duration(sources: &Sources<'_>) -> bool {
-    sources.question.quantities.iter().any(Quantity::is_duration)
+    durations(sources).next().is_some()
 }
 
 fn durations<'a>(sources: &Sources<'a>) -> impl Iterator<Item = SignedDuration> + 'a {

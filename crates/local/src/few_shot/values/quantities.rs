@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::units::{Dimension, Unit};
+use super::units::Unit;
 
 /// A number in a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,10 +18,6 @@ pub(in crate::few_shot) struct Quantity {
 }
 
 impl Quantity {
-    pub(in crate::few_shot) fn is_duration(&self) -> bool {
-        self.unit.is_some_and(|unit| unit.dimension == Dimension::Time)
-    }
-
     /// Returns the number in `unit`. Returns `None` if the quantity has another dimension.
     pub(in crate::few_shot) fn in_unit(&self, unit: Unit) -> Option<f64> {
         let own = self.unit.filter(|own| own.dimension == unit.dimension)?;
