@@ -27,8 +27,8 @@ use haft_core::{
     message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ToolChoice},
 };
-use serde_json::Value;
 
+use self::calls::texts_of;
 use self::correction::ArgumentCorrector;
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
@@ -88,20 +88,6 @@ pub(crate) fn encode_prompt(
     render_prompt(engine, profile, request).map(|(_, prompt)| prompt)
 }
 
-/// Returns the texts among the arguments of `call`, in lower case.
-fn texts_of(call: &ToolCall) -> Vec<String> {
-    let text = |value: &Value| match value {
-        // The values of enumerations have underscores instead of spaces: `upper_floor`.
-        Value::String(text) => Some(text.to_lowercase().replace('_', " ")),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    let arguments = call.arguments.value_or_string();
-    let values = arguments.as_object().into_iter().flat_map(|arguments| arguments.values());
-    let items = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
-    items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
-}
-
 fn render_prompt(
     engine: &Engine,
     profile: &ExampleProfile,
@@ -148,40 +134,11 @@ impl ExampleReply<'_> {
         }
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
-            if self.stage == Stage::Call && !question.is_open() {
-                break;
-            }
-            let waiting = if self.stage == Stage::AfterResults { self.deferred_need.take() } else { None };
-            let item = question.next_item().zip(tool_calls.last());
-            let follow_up =
-                if self.stage == Stage::AfterQuestion { self.write_follow_up(&question)? } else { None };
-            let mut decision = match (waiting, item, follow_up) {
-                (Some(need), ..) => match self.write_call(need)? {
-                    Some(NextStep::Answer { .. }) => self.decide(&question)?,
-                    step => step,
-                },
-                (None, Some((item, earlier)), _) => match self.write_call_for_item(item, earlier)? {
-                    Some(NextStep::NoMoreCalls) => {
-                        // The item needs no call, but other requests may follow it.
-                        let item = item.to_owned();
-                        question.advance_past(&item, &[]);
-                        continue;
-                    }
-                    step => step,
-                },
-                (None, None, Some(step)) => Some(step),
-                (None, None, None) => match self.write_next_request(&question, &tool_calls)? {
-                    Some(step) => Some(step),
-                    None => self.decide(&question)?,
-                },
+            let decision = match self.stage {
+                Stage::AfterQuestion => self.first_step(&question)?,
+                Stage::AfterResults => self.step_after_results(&question)?,
+                Stage::Call => self.step_after_call(&mut question, &tool_calls)?,
             };
-            if self.stage == Stage::AfterQuestion && matches!(decision, Some(NextStep::Answer { .. })) {
-                self.is_need_split = false;
-                match self.write_call_for_part(&question)? {
-                    Some(NextStep::Answer { .. }) => {}
-                    other => decision = other,
-                }
-            }
             let Some(decision) = decision else {
                 return Ok(self.writer.truncated_response());
             };
@@ -200,7 +157,7 @@ impl ExampleReply<'_> {
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here.
-            if tool_calls.iter().any(|made| self.is_repetition(made, &need, &call)) {
+            if self.repeats_call(&tool_calls, &need, &call) {
                 break;
             }
             question.advance_past(&need, &texts_of(&call));
@@ -214,6 +171,63 @@ impl ExampleReply<'_> {
         let deferred = self.deferred_need.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
         self.add_reasoning(deferred);
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
+    }
+
+    /// Generates the first step of the reply to `question`. Returns `None` if the token limit was
+    /// reached.
+    fn first_step(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+        if let Some(step) = self.write_follow_up(question)? {
+            return Ok(Some(step));
+        }
+        match self.decide(question)? {
+            Some(NextStep::Answer { need }) => {
+                self.is_need_split = false;
+                Ok(match self.write_call_for_part(question)? {
+                    Some(NextStep::Answer { .. }) => Some(NextStep::Answer { need }),
+                    step => step,
+                })
+            }
+            step => Ok(step),
+        }
+    }
+
+    /// Generates the call that waits for the results, or else the model's next decision. Returns
+    /// `None` if the token limit was reached.
+    fn step_after_results(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
+        if let Some(need) = self.deferred_need.take() {
+            let step = self.write_call(need)?;
+            if !matches!(step, Some(NextStep::Answer { .. })) {
+                return Ok(step);
+            }
+        }
+        self.decide(question)
+    }
+
+    /// Generates the step after `tool_calls`, the calls in this reply: the call for the next item
+    /// of a list or for the next request, or else the model's next decision. Returns `None` if the
+    /// token limit was reached.
+    fn step_after_call(
+        &mut self,
+        question: &mut OpenQuestion,
+        tool_calls: &[ToolCall],
+    ) -> Result<Option<NextStep>, ModelError> {
+        while let Some((item, earlier)) = question.next_item().zip(tool_calls.last()) {
+            match self.write_call_for_item(item, earlier)? {
+                Some(NextStep::NoMoreCalls) => {
+                    // The item needs no call, but other requests may follow it.
+                    let item = item.to_owned();
+                    question.advance_past(&item, &[]);
+                }
+                step => return Ok(step),
+            }
+        }
+        if !question.is_open() {
+            return Ok(Some(NextStep::NoMoreCalls));
+        }
+        match self.write_next_request(question, tool_calls)? {
+            Some(step) => Ok(Some(step)),
+            None => self.decide(question),
+        }
     }
 
     /// Generates the model's next decision. Returns `None` if the token limit was

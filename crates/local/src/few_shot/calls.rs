@@ -4,15 +4,15 @@ use haft_core::{Schema, ToolCall, model::ModelError};
 use serde_json::Value;
 use tracing::debug;
 
+use super::ExampleReply;
 use super::correction::Correction;
 use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
 use super::grounding::spaced_json;
 use super::next_step::{NextStep, Stage};
 use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_result};
-use super::repetition::repeats_known_result;
+use super::repetition::{is_repetition, repeats_known_result};
 use super::repository::split_repository;
-use super::{ExampleReply, texts_of};
 use crate::engine::NextAction;
 use crate::respond::call_id;
 
@@ -31,7 +31,7 @@ impl ExampleReply<'_> {
         question: &OpenQuestion,
         tool_calls: &[ToolCall],
     ) -> Result<Option<NextStep>, ModelError> {
-        if self.stage != Stage::Call || self.must_call() {
+        if self.must_call() {
             return Ok(None);
         }
         let Some(request) = question.next_request() else { return Ok(None) };
@@ -39,24 +39,19 @@ impl ExampleReply<'_> {
             self.deferred_need = Some(request.to_owned());
             return Ok(Some(NextStep::NoMoreCalls));
         }
-        let Some((tool, _)) = self.choose_tool(request, &[])? else { return Ok(None) };
-        if tool_calls.iter().any(|call| call.name == tool) {
+        let Some(choice) = self.choose_tool(request, &[])? else { return Ok(None) };
+        if tool_calls.iter().any(|call| call.name == choice.0) {
             return Ok(None);
         }
         let lacked_argument = self.lacks_argument;
-        match self.write_call(request.to_owned())? {
-            Some(NextStep::Call { need, call }) => Ok(Some(NextStep::Call { need, call })),
-            None => Ok(None),
-            // The call lacks an argument, which the results may contain: "send her an email".
-            Some(_) if self.deferred_need.is_some() && has_reference(request) => {
-                Ok(Some(NextStep::NoMoreCalls))
-            }
-            Some(_) => {
-                self.deferred_need = None;
-                self.lacks_argument = lacked_argument;
-                Ok(None)
-            }
+        let step = self.write_call_with(request.to_owned(), Some(choice))?;
+        if matches!(step, Some(NextStep::Call { .. })) {
+            return Ok(step);
         }
+        let discarded = self.forget_discarded_call(lacked_argument);
+        // The results may contain the argument that the call lacks: "send her an email".
+        self.deferred_need = discarded.filter(|_| has_reference(request));
+        Ok(self.deferred_need.is_some().then_some(NextStep::NoMoreCalls))
     }
 
     /// Generates the call for the request before `need` that the model skipped. Returns `None` if
@@ -71,17 +66,20 @@ impl ExampleReply<'_> {
         }
         let Some(skipped) = question.skipped_request(need) else { return Ok(None) };
         let lacked_argument = self.lacks_argument;
-        match self.write_call(skipped)? {
-            Some(step @ NextStep::Call { .. }) => {
-                self.is_need_split = true;
-                Ok(Some(step))
-            }
-            _ => {
-                self.deferred_need = None;
-                self.lacks_argument = lacked_argument;
-                Ok(None)
-            }
+        let step = self.write_call(skipped)?;
+        self.is_need_split = matches!(step, Some(NextStep::Call { .. }));
+        if self.is_need_split {
+            return Ok(step);
         }
+        self.forget_discarded_call(lacked_argument);
+        Ok(None)
+    }
+
+    /// Reverts the effect of a discarded call on the answer and on the next reply. Returns the need
+    /// for this call. `lacked_argument` is the state before it.
+    fn forget_discarded_call(&mut self, lacked_argument: bool) -> Option<String> {
+        self.lacks_argument = lacked_argument;
+        self.deferred_need.take()
     }
 
     /// Generates the call for a question that continues an earlier question; see [`follow_up`].
@@ -113,8 +111,9 @@ impl ExampleReply<'_> {
         Ok(None)
     }
 
-    /// Generates the call of the tool of `earlier`, the call for the item of a list before `item`.
-    /// Returns `None` if the token limit was reached.
+    /// Generates the call for `item`, an item of a list: a call of the tool of `earlier`, the call
+    /// for the item before it, if no other tool fits better. Returns `None` if the token limit was
+    /// reached.
     pub(super) fn write_call_for_item(
         &mut self,
         item: &str,
@@ -124,16 +123,13 @@ impl ExampleReply<'_> {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
-        match self.choose_tool(item, &[])? {
-            Some((best, _)) if best == earlier.name => {}
+        let choice = self.choose_tool(item, &[])?;
+        if choice.as_ref().is_none_or(|(best, _)| *best != earlier.name) {
             // "The weather in Rome and the time in Tokyo" needs different tools.
-            Some(_) => {
-                return Ok(self.write_call(item.to_owned())?.map(|step| match step {
-                    NextStep::Answer { .. } => NextStep::NoMoreCalls,
-                    other => other,
-                }));
-            }
-            None => return Ok(Some(NextStep::NoMoreCalls)),
+            return Ok(self.write_call_with(item.to_owned(), choice)?.map(|step| match step {
+                NextStep::Answer { .. } => NextStep::NoMoreCalls,
+                other => other,
+            }));
         }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}", earlier.name));
@@ -178,16 +174,26 @@ impl ExampleReply<'_> {
 
     /// Chooses a tool for `need` and generates the call. Returns `None` if the token limit was
     /// reached.
-    ///
-    /// If the model invents a required argument, or repeats a call whose result is known, the call
-    /// is discarded. Another tool may then fit, such as one that finds the missing identifier.
     pub(super) fn write_call(&mut self, need: String) -> Result<Option<NextStep>, ModelError> {
+        let choice = self.choose_tool(&need, &[])?;
+        self.write_call_with(need, choice)
+    }
+
+    /// Generates the call for `need` of the tool in `choice`, the result of
+    /// [`choose_tool`](Self::choose_tool). Returns `None` if the token limit was reached.
+    ///
+    /// A call with an invented required argument, and a call that repeats a known result, is
+    /// discarded. Another tool may then fit, such as one that finds the missing identifier.
+    fn write_call_with(
+        &mut self,
+        need: String,
+        mut choice: Option<(String, f32)>,
+    ) -> Result<Option<NextStep>, ModelError> {
         let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
+        let min_score = choice.as_ref().map(|(_, score)| score - MAX_SCORE_DIFFERENCE);
         let mut discarded = Vec::new();
-        let mut best_score = None;
-        while discarded.len() < MAX_DISCARDED_CALLS {
-            let Some((tool, score)) = self.choose_tool(&need, &discarded)? else { break };
-            if score < *best_score.get_or_insert(score) - MAX_SCORE_DIFFERENCE {
+        while let Some((tool, score)) = choice.take() {
+            if min_score.is_some_and(|min| score < min) {
                 break;
             }
             let lead = format!("{NEED_LABEL}{need}\n{TOOL}{tool}");
@@ -224,11 +230,12 @@ impl ExampleReply<'_> {
             }
             self.lacks_argument = true;
             self.deferred_need = Some(need.clone());
+            discarded.push(tool);
             // The result of an earlier call in this reply may be the missing argument.
-            if self.stage == Stage::Call {
+            if self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
                 break;
             }
-            discarded.push(tool);
+            choice = self.choose_tool(&need, &discarded)?;
         }
         Ok(Some(NextStep::Answer { need: Some(need) }))
     }
@@ -281,29 +288,27 @@ impl ExampleReply<'_> {
         Ok(Some(call))
     }
 
-    /// Returns `true` if `call`, the call for `need`, repeats `made`, an earlier call of the same
-    /// tool: it has the same arguments, apart from defaults, or a part of them that `need` does not
-    /// contain.
-    pub(super) fn is_repetition(&self, made: &ToolCall, need: &str, call: &ToolCall) -> bool {
-        let Some(tool) = self.writer.request.tools.get(&call.name).filter(|_| made.name == call.name) else {
-            return false;
-        };
+    /// Returns `true` if `call`, the call for `need`, repeats one of `made`, the calls in this
+    /// reply.
+    pub(super) fn repeats_call(&self, made: &[ToolCall], need: &str, call: &ToolCall) -> bool {
+        let Some(tool) = self.writer.request.tools.get(&call.name) else { return false };
         let schema = tool.definition().input_schema();
-        let (known, arguments) = (made.arguments.value_or_string(), call.arguments.value_or_string());
-        let is_default = |name: &str, value: &Value| {
-            let mut optional = schema.properties().filter(|property| !property.is_required);
-            let default = optional.find(|property| property.name == name);
-            default.is_some_and(|property| property.schema.get("default") == Some(value))
-        };
-        let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else {
-            return made.arguments == call.arguments;
-        };
-        let need = need.to_lowercase();
-        let is_repeated_word = texts_of(call).iter().any(|text| need.contains(text.as_str()));
-        let has_all = known.keys().all(|name| arguments.contains_key(name));
-        arguments.iter().all(|(name, value)| known.get(name) == Some(value) || is_default(name, value))
-            && (has_all || !is_repeated_word)
+        made.iter().any(|made| is_repetition(made, need, call, schema))
     }
+}
+
+/// Returns the texts among the arguments of `call`, in lower case.
+pub(super) fn texts_of(call: &ToolCall) -> Vec<String> {
+    let text = |value: &Value| match value {
+        // The values of enumerations have underscores instead of spaces: `upper_floor`.
+        Value::String(text) => Some(text.to_lowercase().replace('_', " ")),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let arguments = call.arguments.value_or_string();
+    let values = arguments.as_object().into_iter().flat_map(|arguments| arguments.values());
+    let items = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+    items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
 }
 
 /// Returns `earlier` with `item` instead of its only argument. Returns `None` if it has several

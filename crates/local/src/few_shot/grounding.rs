@@ -205,8 +205,8 @@ impl KnownFacts {
 
     /// Removes all but one of the optional arguments with the same date, or with the same text or
     /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
-    /// `tail`. The argument whose name and description have the most words of the conversation is
-    /// kept. The ends of a period may be equal.
+    /// `tail`. Keeps the argument with the most words of the conversation in its name and
+    /// description. The ends of a period may be equal.
     fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
         let optional: Vec<_> = schema.properties().filter(|property| !property.is_required).collect();
         for (index, one) in optional.iter().enumerate() {

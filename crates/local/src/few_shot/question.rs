@@ -85,11 +85,11 @@ impl OpenQuestion {
     /// nothing if the rest of the question does not contain `part`. `values` are the texts among
     /// the arguments of the call.
     ///
-    /// - The items after the first item of a list are kept, if the call is for the first item: "the
-    /// lights in the kitchen and the hallway" needs two calls. - The text before the last item of a
-    /// list is kept, if the call is for the last item. - The rest of the clause is removed, and so
-    /// is a clause about the same object if its values are arguments of the call: "turn on the
-    /// light and dim it to 30 percent" needs a single call.
+    /// If the call is for the first item of a list, the other items are kept: "the lights in the
+    /// kitchen and the hallway" needs two calls. If it is for the last item, the items before it
+    /// are kept. Otherwise, the rest of the clause is removed, and also a clause about the same
+    /// object with an argument of the call: "turn on the light and dim it to 30 percent" needs one
+    /// call.
     pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;

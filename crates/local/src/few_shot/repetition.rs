@@ -1,7 +1,9 @@
-//! Detection of calls whose result is already in the conversation.
+//! Detection of calls that repeat an earlier call.
 
-use haft_core::{ToolCall, message::MessageBody, model::ChatRequest};
+use haft_core::{Schema, ToolCall, message::MessageBody, model::ChatRequest};
+use serde_json::Value;
 
+use super::calls::texts_of;
 use super::dialogue::last_question;
 
 /// Words with which a user asks for another call with the same arguments.
@@ -49,6 +51,30 @@ pub(super) fn repeats_known_result(request: &ChatRequest, call: &ToolCall) -> bo
         MessageBody::Tool(result) => result.is_success() && ids.contains(&&result.call_id),
         _ => false,
     })
+}
+
+/// Returns `true` if `call`, the call for `need`, repeats `made`, an earlier call in the same
+/// reply. `schema` is the input schema of the tool of `call`.
+///
+/// A repetition has the arguments of `made`, and otherwise only defaults. It may omit some of them,
+/// unless `need` contains one of its own arguments: "unread mail from Ben and all mail from Ben"
+/// needs two calls.
+pub(super) fn is_repetition(made: &ToolCall, need: &str, call: &ToolCall, schema: &Schema) -> bool {
+    let (known, arguments) = (made.arguments.value_or_string(), call.arguments.value_or_string());
+    let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else {
+        return made.name == call.name && made.arguments == call.arguments;
+    };
+    let is_default = |name: &str, value: &Value| {
+        let mut optional = schema.properties().filter(|property| !property.is_required);
+        let property = optional.find(|property| property.name == name);
+        property.is_some_and(|property| property.schema.get("default") == Some(value))
+    };
+    let adds_nothing =
+        arguments.iter().all(|(name, value)| known.get(name) == Some(value) || is_default(name, value));
+    let has_all = known.keys().all(|name| arguments.contains_key(name));
+    let need = need.to_lowercase();
+    let is_stated = || texts_of(call).iter().any(|text| need.contains(text.as_str()));
+    made.name == call.name && adds_nothing && (has_all || !is_stated())
 }
 
 fn asks_for_repetition(question: &str) -> bool {

@@ -1,7 +1,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::few_shot::texts_of;
 
 #[test]
 fn an_item_replaces_the_only_argument() {

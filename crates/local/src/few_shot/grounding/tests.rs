@@ -61,6 +61,10 @@ fn a_limit_must_be_in_the_question() {
     assert_eq!(kept("a room on 2025-10-10", json!({"max_price": 1000})), json!({}));
     assert_eq!(kept("one of the cheapest", json!({"max_price": 1000})), json!({}));
     assert_eq!(kept("a car for at most $18,000", json!({"max_price": 0})), json!({}));
+    // The word `one` is no quantity of which 60 is another unit.
+    assert_eq!(kept("one of the cheapest", json!({"head": 60})), json!({}));
+    assert_eq!(kept("one of the cheapest", json!({"head": 1})), json!({"head": 1}));
+    assert_eq!(kept("in 1 minute", json!({"head": 60})), json!({"head": 60}));
     let price = json!({"max_price": 18_000});
     assert_eq!(kept("a car for at most $18,000", price.clone()), price);
 }

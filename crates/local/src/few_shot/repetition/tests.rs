@@ -1,4 +1,5 @@
 use haft_core::{Message, ToolError, ToolOutput, call::ToolResult, message::AssistantMessage};
+use serde_json::json;
 
 use super::*;
 
@@ -34,4 +35,30 @@ fn the_user_may_ask_for_a_repetition() {
 #[test]
 fn a_call_is_not_repeated_for_the_same_question() {
     assert!(repeats("", r#"{"city":"Oslo"}"#, false));
+}
+
+#[test]
+fn a_call_without_new_arguments_is_a_repetition() {
+    let schema = json!({
+        "type": "object",
+        "required": ["sender"],
+        "properties": {
+            "sender": {"type": "string", "default": "Kim"},
+            "unread": {"type": "boolean"},
+            "limit": {"type": "integer", "default": 10},
+        },
+    });
+    let schema = Schema::new(schema).unwrap();
+    let made = ToolCall::new("1", "mail", r#"{"sender": "Ben", "unread": true}"#);
+    let repeats = |name: &str, need: &str, arguments: Value| {
+        is_repetition(&made, need, &ToolCall::new("2", name, arguments.to_string()), &schema)
+    };
+    assert!(repeats("mail", "mail from Ben", json!({"sender": "Ben", "unread": true})));
+    assert!(repeats("mail", "mail from Ben", json!({"sender": "Ben", "unread": true, "limit": 10})));
+    assert!(!repeats("mail", "mail from Ben", json!({"sender": "Ben", "unread": true, "limit": 5})));
+    assert!(!repeats("mail", "mail from Kim", json!({"sender": "Kim", "unread": true})));
+    assert!(!repeats("chat", "mail from Ben", json!({"sender": "Ben", "unread": true})));
+    // An argument is missing. The need decides if the request is another one.
+    assert!(repeats("mail", "at most 10", json!({"sender": "Ben"})));
+    assert!(!repeats("mail", "all mail from Ben", json!({"sender": "Ben"})));
 }
