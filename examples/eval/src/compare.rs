@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_core::{ChatModel, toolset::ListContext};
-use haft_local::{KnownModel, LocalModel, ModelStore};
+use haft_local::{LocalModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     plain::PlainLoop,
     score::Score,
     server::Server,
-    table, tools,
+    table, tools, tuned_models,
 };
 
 /// The explanation that is printed above the table.
@@ -57,9 +57,7 @@ const SERVER_WAYS: [(&str, Dialect); 4] = [
 impl Comparison {
     pub(crate) async fn run(&self) -> Result<(), Box<dyn Error>> {
         println!("{}", table::comparison_head());
-        // The other models of the catalogue have no tuned profile.
-        let is_tuned = |known: &&KnownModel| known.name.starts_with("qwen2.5-coder");
-        for known in KnownModel::all().iter().filter(is_tuned) {
+        for known in tuned_models() {
             {
                 let model = LocalModel::builder().progress_bar().download(known.name).await?;
                 let model: Arc<dyn ChatModel> = Arc::new(model);
