@@ -124,6 +124,8 @@ mod local {
             ModelEvent::Reading { done, total } => progress.show_reading(*done, *total),
             _ => {}
         });
+        #[cfg(any(feature = "cuda", feature = "metal"))]
+        let builder = builder.gpu(0);
         let model = match known {
             Some(ModelRef::Known(model)) => builder.download(model.name).await,
             Some(ModelRef::Hub(file)) => builder.download_hub_file(file).await,

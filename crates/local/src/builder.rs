@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::ModelProgressBar;
 #[cfg(feature = "download")]
 use crate::OpenError;
+use crate::compute_device::ComputeDevice;
 use crate::engine::{EngineOptions, Reading};
 #[cfg(feature = "download")]
 use crate::store::{
@@ -44,6 +45,7 @@ pub struct LocalModelBuilder {
     prefix_cache: Option<Option<PrefixCache>>,
     conversation_memory: Option<usize>,
     thinking: bool,
+    device: ComputeDevice,
     #[cfg(feature = "progress")]
     progress: Option<ModelProgressBar>,
     #[cfg(feature = "download")]
@@ -151,6 +153,21 @@ impl LocalModelBuilder {
         self
     }
 
+    /// Evaluates the model on the GPU `index`, from 0 in the order of the driver. By default, the
+    /// model is evaluated on the processor.
+    ///
+    /// With the feature `cuda`, this is a GPU of NVIDIA, and otherwise a GPU of Apple. The weights
+    /// and the key-value cache must fit into its memory. Opening a model fails with
+    /// [`LoadError::GpuUnavailable`] if the GPU or its driver is missing.
+    ///
+    /// The tests do not run on a GPU. They compare the operations for GPUs with those for
+    /// processors, on a processor.
+    #[cfg(any(feature = "cuda", feature = "metal"))]
+    pub fn gpu(mut self, index: usize) -> Self {
+        self.device = ComputeDevice::Gpu(index);
+        self
+    }
+
     /// Shows a [progress bar](ModelProgressBar) on standard error.
     #[cfg(feature = "progress")]
     pub fn progress_bar(mut self) -> Self {
@@ -186,6 +203,7 @@ impl LocalModelBuilder {
             prefix_cache: self.prefix_cache.clone().flatten(),
             memory_bytes: self.conversation_memory.unwrap_or(DEFAULT_CONVERSATION_MEMORY),
             thinks: self.thinking,
+            device: self.device,
             report_reading: Box::new(move |reading| observer.report_reading(reading)),
         };
         let model = LocalModel::start(path.as_ref(), self.profile.clone(), options, progress).await;
@@ -305,6 +323,7 @@ impl fmt::Debug for LocalModelBuilder {
         builder.field("prefix_cache", &self.prefix_cache);
         builder.field("conversation_memory", &self.conversation_memory);
         builder.field("thinking", &self.thinking);
+        builder.field("device", &self.device);
         #[cfg(feature = "download")]
         builder.field("store", &self.store).field("downloader", &self.downloader);
         builder.finish_non_exhaustive()

@@ -15,6 +15,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
+use candle_core::Device;
 use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
 
@@ -24,6 +25,7 @@ use self::close_grammar::{GrammarCloser, without_next_item};
 use self::endless_loop::{MIN_REPEATED_TOKENS, ends_with_loop, is_number};
 use self::json_state::JsonState;
 use crate::LoadError;
+use crate::compute_device::ComputeDevice;
 use crate::constraint::{Constraint, GrammarCompiler};
 use crate::gguf::Gguf;
 use crate::network::Network;
@@ -74,6 +76,8 @@ pub(crate) enum Reading {
 
 /// The options of an [`Engine`].
 pub(crate) struct EngineOptions {
+    /// The device that evaluates the network.
+    pub(crate) device: ComputeDevice,
     /// The prefix cache on disk. `None` disables it.
     pub(crate) prefix_cache: Option<PrefixCache>,
     /// The maximum size of the conversations in memory, in bytes.
@@ -167,10 +171,11 @@ impl Engine {
         progress: &mut (dyn FnMut(f32) + Send),
     ) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
-        let gguf = Gguf::open(path)?;
+        let gguf = Gguf::open(path, Device::Cpu)?;
+        let device = options.device.open()?;
         // Both halves take about the same time, so they run at the same time.
         let (language, network) = thread::scope(|scope| {
-            let network = scope.spawn(|| load_network(path, progress));
+            let network = scope.spawn(|| load_network(path, device, progress));
             (Language::read(gguf), network.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
         let Language { tokenizer, template, grammars } = language?;
@@ -478,8 +483,12 @@ impl Language {
     }
 }
 
-fn load_network(path: &Path, progress: &mut (dyn FnMut(f32) + Send)) -> Result<Network, LoadError> {
-    let mut gguf = Gguf::open(path)?;
+fn load_network(
+    path: &Path,
+    device: Device,
+    progress: &mut (dyn FnMut(f32) + Send),
+) -> Result<Network, LoadError> {
+    let mut gguf = Gguf::open(path, device)?;
     let vocabulary = gguf.array("tokenizer.ggml.tokens").map_or(0, <[_]>::len);
     // The tokens need 25 MB, which the weights can then use.
     gguf.remove_entries("tokenizer.");

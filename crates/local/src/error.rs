@@ -75,6 +75,15 @@ pub enum LoadError {
         /// The error of the template engine.
         reason: String,
     },
+    /// The GPU does not exist, or its driver is missing or does not work.
+    #[cfg(any(feature = "cuda", feature = "metal"))]
+    #[error("GPU {index} cannot be used: {reason}; check its index and its driver, or use the processor")]
+    GpuUnavailable {
+        /// The index of the GPU, from 0.
+        index: usize,
+        /// The error of the tensor library.
+        reason: String,
+    },
     /// The operating system could not start the thread that runs the model.
     #[error("the thread of the model cannot be started")]
     ThreadNotSpawned {

@@ -15,6 +15,7 @@ pub(crate) struct Gguf {
     path: PathBuf,
     reader: BufReader<File>,
     content: Content,
+    device: Device,
 }
 
 /// The location of a tensor in a GGUF file.
@@ -28,8 +29,8 @@ pub(crate) struct TensorLocation {
 
 impl Gguf {
     /// Opens the file at `path` and reads its header with the metadata and the list of tensors. The
-    /// tensors themselves are read later.
-    pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+    /// tensors themselves are read later, into the memory of `device`.
+    pub(crate) fn open(path: &Path, device: Device) -> Result<Self, LoadError> {
         let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
         let file = File::open(path).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => LoadError::NotFound { path: path.to_owned() },
@@ -43,7 +44,12 @@ impl Gguf {
             path: path.to_owned(),
             reason: first_line(&error.to_string()),
         })?;
-        Ok(Self { path: path.to_owned(), reader, content })
+        Ok(Self { path: path.to_owned(), reader, content, device })
+    }
+
+    /// Returns the device that the tensors are read into.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Returns the parsed header of the file.
@@ -138,7 +144,7 @@ impl Gguf {
         if !self.has_tensor(name) {
             return Err(self.missing_entry_error(name));
         }
-        let tensor = self.content.tensor(&mut self.reader, name, &Device::Cpu);
+        let tensor = self.content.tensor(&mut self.reader, name, &self.device);
         tensor.map_err(|error| self.invalid_entry(name, &error))
     }
 
@@ -157,7 +163,7 @@ impl Gguf {
     /// Reads the tensor `name` as 32-bit floats.
     pub(crate) fn read_dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
         let tensor = self.read_quantized(name)?;
-        tensor.dequantize(&Device::Cpu).map_err(|error| self.invalid_entry(name, &error))
+        tensor.dequantize(&self.device).map_err(|error| self.invalid_entry(name, &error))
     }
 
     /// Returns the error for a file without the metadata entry or tensor `entry`.
@@ -174,6 +180,6 @@ impl Gguf {
 
 /// Returns the first line of `text`, an error message of the tensor library. Further lines contain
 /// a backtrace.
-fn first_line(text: &str) -> String {
+pub(crate) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod builder;
+mod compute_device;
 mod constraint;
 mod conversation;
 mod engine;

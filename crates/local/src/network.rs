@@ -79,7 +79,7 @@ impl Network {
         let norm = RmsNorm::read(gguf, "output_norm.weight", config.epsilon)?;
         let rotary = Rotary::read(gguf, &config.rope)?;
         let local_rotary = config.local_rope.as_ref().map(|rope| Rotary::read(gguf, rope)).transpose()?;
-        let caches = layers.iter().map(|_| KvCache::new(&config)).collect();
+        let caches = layers.iter().map(|_| KvCache::new(&config, gguf.device())).collect();
         let mut network = Self {
             embedding,
             embedding_scale: config.embedding_scale,

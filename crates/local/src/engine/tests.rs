@@ -8,6 +8,7 @@ fn engine(folder: &TempDir) -> Engine {
     let path = folder.path().join("tiny.gguf");
     write_family(&path, "qwen2", 1);
     let options = EngineOptions {
+        device: ComputeDevice::Cpu,
         prefix_cache: None,
         memory_bytes: 0,
         thinks: false,

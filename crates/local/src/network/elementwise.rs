@@ -21,9 +21,14 @@ pub(super) enum Elementwise {
 impl Elementwise {
     /// Applies this operation to `left` and `right`.
     pub(super) fn apply(self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
-        if left.device().is_cpu() {
-            return left.apply_op2_no_bwd(right, &self);
+        match left.device().is_cpu() {
+            true => left.apply_op2_no_bwd(right, &self),
+            false => self.apply_on_device(left, right),
         }
+    }
+
+    /// Does the same as [`apply`](Self::apply) with operations of the tensor library.
+    fn apply_on_device(self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
         match self {
             Self::Sum => left + right,
             Self::Gated(Activation::Silu) => left.silu()? * right,

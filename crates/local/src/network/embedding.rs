@@ -23,7 +23,7 @@ impl Embedding {
     /// Returns the embeddings of the tokens in `ids`, with a row for each token.
     pub(super) fn embed(&mut self, ids: &[u32]) -> Result<Tensor> {
         match self {
-            Self::Weight(weight) => weight.embed(&Tensor::new(ids, &Device::Cpu)?),
+            Self::Weight(weight) => weight.embed(ids),
             Self::File(file) => file.embed(ids),
         }
     }
@@ -39,6 +39,7 @@ pub(super) struct EmbeddingFile {
     row_bytes: usize,
     rows: usize,
     columns: usize,
+    device: Device,
 }
 
 impl EmbeddingFile {
@@ -59,7 +60,8 @@ impl EmbeddingFile {
         if end.is_none_or(|end| end > length) {
             return Err(gguf.invalid_entry(name, &"the file ends before its last row"));
         }
-        Ok(Self { file, dtype, offset, row_bytes, rows, columns })
+        let device = gguf.device().clone();
+        Ok(Self { file, dtype, offset, row_bytes, rows, columns, device })
     }
 
     fn embed(&mut self, ids: &[u32]) -> Result<Tensor> {
@@ -71,8 +73,8 @@ impl EmbeddingFile {
             self.file.seek(SeekFrom::Start(self.offset + u64::from(*id) * self.row_bytes as u64))?;
             self.file.read_exact(row)?;
         }
-        let storage = QStorage::from_data(Cow::Owned(bytes), &Device::Cpu, self.dtype)?;
-        QTensor::new(storage, (ids.len(), self.columns))?.dequantize(&Device::Cpu)
+        let storage = QStorage::from_data(Cow::Owned(bytes), &self.device, self.dtype)?;
+        QTensor::new(storage, (ids.len(), self.columns))?.dequantize(&self.device)
     }
 }
 

@@ -15,12 +15,14 @@ const CACHE_GROWTH_TOKENS: usize = 512;
 pub(super) struct KvCache {
     heads: usize,
     head_size: usize,
+    device: Device,
     tensors: Option<(Tensor, Tensor)>,
 }
 
 impl KvCache {
-    pub(super) fn new(config: &Config) -> Self {
-        Self { heads: config.kv_heads, head_size: config.head_size, tensors: None }
+    /// Creates an empty cache in the memory of `device`.
+    pub(super) fn new(config: &Config, device: &Device) -> Self {
+        Self { heads: config.kv_heads, head_size: config.head_size, device: device.clone(), tensors: None }
     }
 
     /// Stores the keys and values of new tokens, the first of which is at position `start`. Returns
@@ -57,7 +59,7 @@ impl KvCache {
         for (tensor, bytes) in [(all_keys, keys), (all_values, values)] {
             let numbers: Vec<f32> =
                 bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect();
-            let part = Tensor::from_vec(numbers, (self.heads, tokens, self.head_size), &Device::Cpu)?;
+            let part = Tensor::from_vec(numbers, (self.heads, tokens, self.head_size), &self.device)?;
             tensor.slice_set(&part, 1, start)?;
         }
         Ok(())
@@ -75,7 +77,7 @@ impl KvCache {
             return Ok((keys.clone(), values.clone()));
         }
         let shape = (self.heads, end.next_multiple_of(CACHE_GROWTH_TOKENS), self.head_size);
-        let larger = || Tensor::zeros(shape, DType::F32, &Device::Cpu);
+        let larger = || Tensor::zeros(shape, DType::F32, &self.device);
         let (keys, values) = (larger()?, larger()?);
         if let Some((old_keys, old_values)) = &self.tensors
             && start > 0

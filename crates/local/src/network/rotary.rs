@@ -27,12 +27,12 @@ impl Rotary {
             RopeScaling::Factors { tensor } => (tensor, Some(gguf.read_dense(tensor)?)),
             _ => ("rope.freq_base", None),
         };
-        Self::new(config, factors.as_ref()).map_err(|error| gguf.invalid_entry(name, &error))
+        Self::new(config, factors.as_ref(), gguf.device()).map_err(|error| gguf.invalid_entry(name, &error))
     }
 
-    fn new(config: &RopeConfig, factors: Option<&Tensor>) -> Result<Self> {
+    fn new(config: &RopeConfig, factors: Option<&Tensor>, device: &Device) -> Result<Self> {
         let frequencies: Vec<f32> = (0..config.size / 2).map(|pair| frequency(config, pair) as f32).collect();
-        let mut frequencies = Tensor::new(frequencies, &Device::Cpu)?.unsqueeze(0)?;
+        let mut frequencies = Tensor::new(frequencies, device)?.unsqueeze(0)?;
         if let Some(factors) = factors {
             frequencies = frequencies.broadcast_div(factors)?;
         }
@@ -48,7 +48,8 @@ impl Rotary {
     /// Returns the rotation for `tokens` consecutive tokens, the first of which is at position
     /// `start`.
     pub(super) fn rotation(&self, start: usize, tokens: usize) -> Result<Rotation> {
-        let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
+        let device = self.frequencies.device();
+        let positions = Tensor::arange(start as f32, (start + tokens) as f32, device)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
         let (cos, sin) = (angles.cos()?, angles.sin()?);
         let (cos, sin) = match self.magnitude == 1.0 {
@@ -60,7 +61,7 @@ impl Rotary {
             Some(temperature) => {
                 let scale = |position| temperature.at(position) as f32;
                 let scales: Vec<f32> = (start..start + tokens).map(scale).collect();
-                Some(Tensor::from_vec(scales, (tokens, 1), &Device::Cpu)?)
+                Some(Tensor::from_vec(scales, (tokens, 1), device)?)
             }
         };
         let (size, rotates_neighbours) = (self.size, self.rotates_neighbours);

@@ -1,3 +1,4 @@
+use candle_core::Device;
 use tempfile::TempDir;
 
 use super::Network;
@@ -7,7 +8,7 @@ use crate::gguf::Gguf;
 fn load(folder: &TempDir, family: &str) -> Network {
     let path = folder.path().join(format!("{family}.gguf"));
     write_family(&path, family, 1);
-    let mut gguf = Gguf::open(&path).unwrap();
+    let mut gguf = Gguf::open(&path, Device::Cpu).unwrap();
     let vocabulary = gguf.array("tokenizer.ggml.tokens").unwrap().len();
     Network::load(&mut gguf, vocabulary, &mut |_| {}).unwrap()
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use candle_core::quantized::{QMatMul, QStorage, QTensor};
-use candle_core::{Device, Module, Result, Tensor};
+use candle_core::{Module, Result, Tensor};
 
 use super::product::BlockMatrix;
 use crate::LoadError;
@@ -62,8 +62,8 @@ impl QuantizedWeight {
     }
 
     /// Returns the rows of the matrix for the tokens in `ids`.
-    pub(super) fn embed(&self, ids: &Tensor) -> Result<Tensor> {
-        self.tensor.embedding(ids)
+    pub(super) fn embed(&self, ids: &[u32]) -> Result<Tensor> {
+        self.tensor.embedding(&Tensor::new(ids, &self.tensor.device())?)
     }
 }
 
@@ -110,7 +110,7 @@ fn split_rows(tensor: &QTensor, rows: &[usize]) -> Result<Vec<QTensor>> {
     let part = |rows: &usize| {
         let (part, behind) = rest.split_at_checked(rows * row_bytes).unwrap_or_default();
         rest = behind;
-        let storage = QStorage::from_data(Cow::Borrowed(part), &Device::Cpu, tensor.dtype())?;
+        let storage = QStorage::from_data(Cow::Borrowed(part), &tensor.device(), tensor.dtype())?;
         QTensor::new(storage, (*rows, columns))
     };
     rows.iter().map(part).collect()

@@ -1,3 +1,4 @@
+use candle_core::Device;
 use tempfile::TempDir;
 
 use super::{PromptEncoder, Tokenizer};
@@ -8,7 +9,7 @@ fn read(family: &str) -> Tokenizer {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("tiny.gguf");
     write_family(&path, family, 0);
-    Tokenizer::read(&mut Gguf::open(&path).unwrap()).unwrap()
+    Tokenizer::read(&mut Gguf::open(&path, Device::Cpu).unwrap()).unwrap()
 }
 
 const BEGIN: u32 = 1;

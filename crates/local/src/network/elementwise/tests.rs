@@ -26,9 +26,11 @@ fn operations_equal_those_of_the_tensor_library() {
         (Elementwise::Gated(Activation::GeluTanh), left.gelu().unwrap() * &right),
     ];
     for (operation, expected) in cases {
-        let actual = operation.apply(&left, &right).unwrap();
-        let difference = (actual - expected.unwrap()).unwrap().abs().unwrap().max_all().unwrap();
-        let difference: f32 = difference.to_scalar().unwrap();
-        assert!(difference < 1e-4, "{operation:?}: {difference}");
+        let expected = expected.unwrap();
+        for actual in [operation.apply(&left, &right), operation.apply_on_device(&left, &right)] {
+            let difference = (actual.unwrap() - &expected).unwrap().abs().unwrap().max_all().unwrap();
+            let difference: f32 = difference.to_scalar().unwrap();
+            assert!(difference < 1e-4, "{operation:?}: {difference}");
+        }
     }
 }

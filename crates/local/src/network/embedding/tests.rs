@@ -20,7 +20,7 @@ fn write_file(folder: &Path) -> (PathBuf, Vec<Vec<f32>>) {
 }
 
 fn open(path: &Path) -> std::result::Result<EmbeddingFile, LoadError> {
-    EmbeddingFile::open(&Gguf::open(path).unwrap(), "token_embd.weight", 10)
+    EmbeddingFile::open(&Gguf::open(path, Device::Cpu).unwrap(), "token_embd.weight", 10)
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn truncated_matrix_is_detected_when_the_file_is_opened() {
     let (path, _) = write_file(folder.path());
     let size = COLUMNS / 32 * 22 * 10;
     let whole = fs::read(&path).unwrap();
-    let start = Gguf::open(&path).unwrap().locate("token_embd.weight").unwrap().offset as usize;
+    let start = Gguf::open(&path, Device::Cpu).unwrap().locate("token_embd.weight").unwrap().offset as usize;
     fs::write(&path, &whole[..start + size - 1]).unwrap();
     let error = open(&path).err().unwrap();
     assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
