@@ -8,8 +8,8 @@ mod requests;
 use serde_json::json;
 
 use self::clauses::{
-    PART_SEPARATORS, SENTENCE_ENDS, first_of, split_into_parts, with_sentence_ends, without_clause_end,
-    without_planned_clauses,
+    PART_SEPARATORS, SENTENCE_ENDS, ends_with_separator, first_of, split_into_parts, start_of_last_sentence,
+    with_sentence_ends, without_clause_end, without_planned_clauses,
 };
 pub(super) use self::lists::first_item_need;
 use self::lists::{SEPARATORS, first_item, is_item, last_item, next_item, next_phrase, start_of_last_item};
@@ -180,9 +180,7 @@ impl OpenQuestion {
     /// small model quotes too little: "the second one" of "Which album is the second one on?".
     pub(super) fn with_sentence_start(&self, need: &str) -> String {
         let Some((before, _)) = self.text.split_once(need) else { return need.to_owned() };
-        let sentence = SENTENCE_ENDS.iter().filter_map(|end| before.rfind(end).map(|at| at + end.len()));
-        let before = before.get(sentence.max().unwrap_or(0)..).unwrap_or_default();
-        let start = before.trim_start();
+        let start = before.get(start_of_last_sentence(before)..).unwrap_or_default().trim_start();
         // A long text before the need is usually pasted.
         if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
     }
@@ -197,8 +195,7 @@ impl OpenQuestion {
         }
         let parts = split_into_parts(before);
         // Without a separator at its end, the text before the need belongs to its clause.
-        let is_complete = PART_SEPARATORS.iter().any(|separator| before.ends_with(separator));
-        let count = if is_complete { parts.len() } else { parts.len().saturating_sub(1) };
+        let count = if ends_with_separator(before) { parts.len() } else { parts.len().saturating_sub(1) };
         let is_question =
             |part: &str| before.split_once(part).is_some_and(|(_, after)| after.starts_with('?'));
         let mut requests = parts.into_iter().take(count).filter(|part| is_request(part, is_question(part)));
@@ -209,7 +206,7 @@ impl OpenQuestion {
     /// conjunction.
     pub(super) fn as_single_need(&self) -> Option<String> {
         let need = self.text.trim_end_matches(PUNCTUATION);
-        let has_parts = SEPARATORS.iter().chain(&PART_SEPARATORS).any(|separator| need.contains(separator));
+        let has_parts = first_of(need, SEPARATORS.iter().chain(&PART_SEPARATORS)).is_some();
         (need.contains(' ') && need.len() <= MAX_SINGLE_NEED_BYTES && !has_parts).then(|| need.to_owned())
     }
 

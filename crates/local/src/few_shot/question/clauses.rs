@@ -15,9 +15,50 @@ pub(super) const PHRASE_WORDS: [&str; 30] = [
     "without", "your",
 ];
 
-/// Returns the offset of the first of `separators` in `text`.
+/// Titles, in lower case. Their full stop ends no sentence.
+const TITLES: [&str; 7] = ["dr", "mr", "mrs", "ms", "prof", "st", "vs"];
+
+/// Returns the offset of the first of `separators` in `text`. The full stop of an abbreviation is
+/// no separator.
 pub(super) fn first_of<'a>(text: &str, separators: impl IntoIterator<Item = &'a &'a str>) -> Option<usize> {
-    separators.into_iter().filter_map(|separator| text.find(separator)).min()
+    let first = |separator: &&str| {
+        let mut offsets = text.match_indices(*separator).map(|(at, _)| at);
+        offsets.find(|at| !is_abbreviation(text, *at))
+    };
+    separators.into_iter().filter_map(first).min()
+}
+
+/// Returns the offset of the last sentence in `text`.
+pub(super) fn start_of_last_sentence(text: &str) -> usize {
+    let start = |end: &&str| {
+        let mut offsets = text.rmatch_indices(*end).map(|(at, _)| at);
+        offsets.find(|at| !is_abbreviation(text, *at)).map(|at| at + end.len())
+    };
+    SENTENCE_ENDS.iter().filter_map(start).max().unwrap_or(0)
+}
+
+/// Returns `true` if `text` ends with a separator between the parts of a question.
+pub(super) fn ends_with_separator(text: &str) -> bool {
+    let before = PART_SEPARATORS.iter().filter_map(|separator| text.strip_suffix(separator));
+    before.into_iter().any(|before| !is_abbreviation(text, before.len()))
+}
+
+/// Returns `true` if the character of `text` at the offset `at` is the full stop of an
+/// abbreviation: a title such as `Dr.`, or a word with another full stop before a lower-case word
+/// or a number, such as `p.m.` in `at 3 p.m. with Ben`.
+fn is_abbreviation(text: &str, at: usize) -> bool {
+    let Some((before, Some(after))) =
+        text.split_at_checked(at).map(|(before, rest)| (before, rest.strip_prefix('.')))
+    else {
+        return false;
+    };
+    let word =
+        before.rsplit(|letter: char| !letter.is_alphanumeric() && letter != '.').next().unwrap_or_default();
+    let continues =
+        after.trim_start().starts_with(|letter: char| letter.is_lowercase() || letter.is_ascii_digit());
+    let has_letters =
+        word.contains('.') && word.chars().all(|letter| letter.is_alphabetic() || letter == '.');
+    TITLES.contains(&word.to_lowercase().as_str()) || has_letters && continues
 }
 
 /// Splits `text` into sentences and clauses, without the punctuation around them.
@@ -32,7 +73,8 @@ pub(super) fn split_into_parts(text: &str) -> Vec<&str> {
 
 /// Splits `text` at each `separator` before a sentence or a clause. A clause begins with a
 /// lower-case word that is no article, preposition or pronoun: the separators in `May 22, 2026`,
-/// `Boston, MA` and `the kitchen and the hall` do not begin a clause.
+/// `Boston, MA` and `the kitchen and the hall` do not begin a clause. The full stop of an
+/// abbreviation does not end a sentence.
 fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     let is_clause = |rest: &str| {
         let word = rest.split(' ').next().unwrap_or_default().trim_end_matches(PUNCTUATION);
@@ -43,7 +85,8 @@ fn split_at_clauses<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     let mut start = 0;
     for (at, found) in text.match_indices(separator) {
         let next = at + found.len();
-        if ends_sentence || text.get(next..).is_some_and(is_clause) {
+        let begins_part = ends_sentence || text.get(next..).is_some_and(is_clause);
+        if begins_part && !is_abbreviation(text, at) {
             parts.extend(text.get(start..at));
             start = next;
         }

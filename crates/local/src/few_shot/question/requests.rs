@@ -1,7 +1,7 @@
 //! Requests in a question, and references to the results of earlier calls.
 
 use super::PUNCTUATION;
-use super::clauses::SENTENCE_ENDS;
+use super::clauses::{SENTENCE_ENDS, first_of};
 use crate::few_shot::grounding::KnownWords;
 
 /// The texts before another request. The longest one that fits is the first.
@@ -98,6 +98,7 @@ pub(super) fn is_open_quote(before: &str) -> bool {
 /// with the arguments `values`: it refers to an object with a pronoun, it contains one of `values`
 /// that `part` does not contain, and it has no other number.
 pub(super) fn continues_call(part: &str, rest: &str, values: &[String]) -> bool {
+    let is_sentence = first_of(rest, &SENTENCE_ENDS).is_none();
     let (part, rest) = (part.to_lowercase(), rest.to_lowercase());
     let words = |text: &str| -> Vec<String> {
         text.split(|letter: char| !letter.is_alphanumeric()).map(str::to_owned).collect()
@@ -106,7 +107,7 @@ pub(super) fn continues_call(part: &str, rest: &str, values: &[String]) -> bool 
     let mut numbers = words.iter().filter(|word| word.chars().any(|letter| letter.is_ascii_digit()));
     let has_value = values.iter().any(|value| words.contains(value) && !part.contains(value));
     has_value
-        && !SENTENCE_ENDS.iter().any(|end| rest.contains(end))
+        && is_sentence
         && numbers.all(|number| values.contains(number))
         && words.iter().any(|word| OBJECT_PRONOUNS.contains(&word.as_str()))
 }

@@ -247,3 +247,19 @@ fn a_need_for_a_result_waits() {
     assert!(!refers_to_result("what is the latest news"));
     assert!(!refers_to_result("summarize the resulting text"));
 }
+
+#[test]
+fn full_stops_of_abbreviations_end_no_sentence() {
+    let single = |text: &str| OpenQuestion::new(text).as_single_need().is_some();
+    assert!(single("Book a visit with Dr. Lee tomorrow."));
+    assert!(single("Move the meeting to 3 p.m. on Friday"));
+    assert!(!single("Book a visit at 3 p.m. Then call Mr. Smith"));
+    assert!(!single("Is it open at no. 4? Tell me. Please."));
+    let mut question = OpenQuestion::new("Meet Dr. Lee at 9 a.m. with Ben. Then lock the door.");
+    assert_eq!(question.parts(), ["Meet Dr. Lee at 9 a.m. with Ben", "Then lock the door"]);
+    question.advance_past("Meet Dr. Lee", &["lee".to_owned()]);
+    assert_eq!(question.text(), ". Then lock the door.");
+    let question = OpenQuestion::new("Hello. Is Dr. Lee in on Monday?");
+    assert_eq!(question.with_sentence_start("in on Monday"), "Is Dr. Lee in on Monday");
+    assert_eq!(question.skipped_request("Lee in on Monday"), None);
+}
