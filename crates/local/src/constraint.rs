@@ -6,6 +6,7 @@ mod tests;
 use llguidance::api::{StopReason, TopLevelGrammar};
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob};
 use llguidance::{Matcher, ParserFactory};
+use tracing::trace_span;
 
 use crate::tokenizer::Tokenizer;
 
@@ -28,6 +29,7 @@ impl GrammarCompiler {
     /// Compiles `grammar` to a constraint. If the compilation fails, returns the error message of
     /// the grammar engine.
     pub(crate) fn compile(&self, grammar: TopLevelGrammar) -> Result<Constraint, String> {
+        let _span = trace_span!("compile grammar").entered();
         let matcher = Matcher::new(self.factory.create_parser(grammar));
         match matcher.get_error() {
             Some(error) => Err(error),

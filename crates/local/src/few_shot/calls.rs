@@ -39,7 +39,7 @@ impl ExampleReply<'_> {
             self.deferred_need = Some(request.to_owned());
             return Ok(Some(NextStep::NoMoreCalls));
         }
-        let Some(choice) = self.choose_tool(request, &[])? else { return Ok(None) };
+        let Some(choice) = self.choose_tool(request)? else { return Ok(None) };
         if tool_calls.iter().any(|call| call.name == choice.0) {
             return Ok(None);
         }
@@ -123,7 +123,7 @@ impl ExampleReply<'_> {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
-        let choice = self.choose_tool(item, &[])?;
+        let choice = self.choose_tool(item)?;
         if choice.as_ref().is_none_or(|(best, _)| *best != earlier.name) {
             // "The weather in Rome and the time in Tokyo" needs different tools.
             return Ok(self.write_call_with(item.to_owned(), choice)?.map(|step| match step {
@@ -175,7 +175,7 @@ impl ExampleReply<'_> {
     /// Chooses a tool for `need` and generates the call. Returns `None` if the token limit was
     /// reached.
     pub(super) fn write_call(&mut self, need: String) -> Result<Option<NextStep>, ModelError> {
-        let choice = self.choose_tool(&need, &[])?;
+        let choice = self.choose_tool(&need)?;
         self.write_call_with(need, choice)
     }
 
@@ -190,12 +190,9 @@ impl ExampleReply<'_> {
         mut choice: Option<(String, f32)>,
     ) -> Result<Option<NextStep>, ModelError> {
         let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
-        let min_score = choice.as_ref().map(|(_, score)| score - MAX_SCORE_DIFFERENCE);
+        let best_score = choice.as_ref().map_or(0.0, |(_, score)| *score);
         let mut discarded = Vec::new();
-        while let Some((tool, score)) = choice.take() {
-            if min_score.is_some_and(|min| score < min) {
-                break;
-            }
+        while let Some((tool, _)) = choice.take() {
             let lead = format!("{NEED_LABEL}{need}\n{TOOL}{tool}");
             self.writer.prefill(&lead);
             let Some(definition) = self.writer.request.tools.get(&tool).map(|tool| tool.definition().clone())
@@ -235,7 +232,7 @@ impl ExampleReply<'_> {
             if self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
                 break;
             }
-            choice = self.choose_tool(&need, &discarded)?;
+            choice = self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)?;
         }
         Ok(Some(NextStep::Answer { need: Some(need) }))
     }

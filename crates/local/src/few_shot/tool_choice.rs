@@ -34,7 +34,7 @@ impl ExampleReply<'_> {
     pub(super) fn first_part(&mut self, need: &str) -> Result<Option<String>, ModelError> {
         let mut first: Option<(String, String)> = None;
         for part in OpenQuestion::new(need).parts() {
-            let Some((tool, _)) = self.choose_tool(&part, &[])? else { continue };
+            let Some((tool, _)) = self.choose_tool(&part)? else { continue };
             match &first {
                 None => first = Some((part, tool)),
                 Some((_, first_tool)) if *first_tool == tool => {}
@@ -44,12 +44,19 @@ impl ExampleReply<'_> {
         Ok(None)
     }
 
-    /// Chooses the tool for `need`, except the tools in `discarded`. Returns the tool and its
-    /// score. Returns `None` if no tool fits.
-    pub(super) fn choose_tool(
+    /// Chooses the tool for `need`. Returns the tool and its score. Returns `None` if no tool fits.
+    pub(super) fn choose_tool(&mut self, need: &str) -> Result<Option<(String, f32)>, ModelError> {
+        self.choose_other_tool(need, &[], f32::NEG_INFINITY)
+    }
+
+    /// Chooses the tool for `need` after the calls of the tools in `discarded` were discarded. Does
+    /// the same as [`choose_tool`](Self::choose_tool) for the other tools with a score of at least
+    /// `min_score`.
+    pub(super) fn choose_other_tool(
         &mut self,
         need: &str,
         discarded: &[String],
+        min_score: f32,
     ) -> Result<Option<(String, f32)>, ModelError> {
         let request = self.writer.request;
         let mut tools = next_step::callable_tools(request);
@@ -73,11 +80,12 @@ impl ExampleReply<'_> {
         let chosen = match likeliest.filter(|choice| choice.index < tools.len()) {
             // Earlier calls in the reply change the probabilities, so the priors do not fit them.
             Some(likeliest) if self.stage == Stage::AfterQuestion => {
-                self.correct_for_priors(&tools, &mut candidates, likeliest, &mut known)?
+                self.correct_for_priors(&tools, &mut candidates, likeliest, min_score, &mut known)?
             }
             likeliest => likeliest,
         };
         self.writer.prompt.truncate(start);
+        let chosen = chosen.filter(|choice| choice.score >= min_score);
         let chosen = chosen.and_then(|choice| tools.into_iter().nth(choice.index).zip(Some(choice.score)));
         debug!(need, ?chosen, none = ?likeliest, "chose a tool");
         Ok(chosen)
@@ -85,15 +93,16 @@ impl ExampleReply<'_> {
 
     /// Returns the best of `candidates`, the names of `tools`, after the prior probabilities are
     /// subtracted. `likeliest` is the best of them before. The result is `likeliest`, if no other
-    /// candidate has nearly the same score.
+    /// candidate has nearly the same score and a score of at least `min_score`.
     fn correct_for_priors(
         &mut self,
         tools: &[String],
         candidates: &mut [Candidate],
         likeliest: Choice,
+        min_score: f32,
         known: &mut KnownLogits,
     ) -> Result<Option<Choice>, ModelError> {
-        let min_score = likeliest.score - MAX_PRIOR_EFFECT;
+        let min_score = min_score.max(likeliest.score - MAX_PRIOR_EFFECT);
         let Some(bias) = candidates.get(likeliest.index).map(|candidate| candidate.bias) else {
             return Ok(Some(likeliest));
         };
@@ -142,7 +151,7 @@ impl ExampleReply<'_> {
 
     /// Returns `true` if `tool` is the best tool for `need`.
     pub(super) fn is_best_tool(&mut self, need: &str, tool: &str) -> Result<bool, ModelError> {
-        Ok(self.choose_tool(need, &[])?.is_some_and(|(best, _)| best == tool))
+        Ok(self.choose_tool(need)?.is_some_and(|(best, _)| best == tool))
     }
 
     fn encode_choice(&self, text: &str) -> Vec<u32> {
