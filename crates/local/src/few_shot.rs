@@ -28,7 +28,7 @@ use haft_core::{
     model::{ChatRequest, ChatResponse, ModelError, ToolChoice},
 };
 
-use self::calls::texts_of;
+use self::calls::{alternatives_to, texts_of};
 use self::correction::ArgumentCorrector;
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{DEFERRED_LABEL, Dialogue, NEED_LABEL, NO_TOOL, TOOL};
@@ -57,12 +57,12 @@ pub(crate) fn respond(
 ) -> Result<ChatResponse, ModelError> {
     let (dialogue, prompt) = render_prompt(engine, profile, request)?;
     let stage = if dialogue.results.is_empty() { Stage::AfterQuestion } else { Stage::AfterResults };
-    let question = OpenQuestion::new(&dialogue.question);
     let facts = KnownFacts::new(request);
     let tool_words = ToolWords::new(request);
     let writer = ReplyWriter::new(engine, request, event_sender, prompt);
     let deferred_need = dialogue.deferred_need.filter(|_| stage == Stage::AfterResults);
     let corrector = ArgumentCorrector::new(request);
+    let question = OpenQuestion::new(&dialogue.question).with_today(corrector.today());
     let reply = ExampleReply {
         writer,
         profile,
@@ -160,6 +160,7 @@ impl ExampleReply<'_> {
             if self.repeats_call(&tool_calls, &need, &call) {
                 break;
             }
+            question.set_alternatives(alternatives_to(&call, self.writer.request));
             question.advance_past(&need, &texts_of(&call));
             if std::mem::take(&mut self.is_need_split) {
                 question.require_call();
@@ -212,7 +213,7 @@ impl ExampleReply<'_> {
         tool_calls: &[ToolCall],
     ) -> Result<Option<NextStep>, ModelError> {
         while let Some((item, earlier)) = question.next_item().zip(tool_calls.last()) {
-            match self.write_call_for_item(item, earlier)? {
+            match self.write_call_for_item(item, question.is_name(item), earlier)? {
                 Some(NextStep::NoMoreCalls) => {
                     // The item needs no call, but other requests may follow it.
                     let item = item.to_owned();

@@ -1,6 +1,10 @@
 //! Generation of the calls of a reply.
 
-use haft_core::{Schema, ToolCall, model::ModelError};
+use haft_core::{
+    Schema, ToolCall,
+    model::{ChatRequest, ModelError},
+    schema::Property,
+};
 use serde_json::Value;
 use tracing::debug;
 
@@ -112,20 +116,21 @@ impl ExampleReply<'_> {
     }
 
     /// Generates the call for `item`, an item of a list: a call of the tool of `earlier`, the call
-    /// for the item before it, if no other tool fits better. Returns `None` if the token limit was
-    /// reached.
+    /// for the item before it, if no other tool fits better. If the item `is_name`, no other tool
+    /// is tried. Returns `None` if the token limit was reached.
     pub(super) fn write_call_for_item(
         &mut self,
         item: &str,
+        is_name: bool,
         earlier: &ToolCall,
     ) -> Result<Option<NextStep>, ModelError> {
         let Some(tool) = self.writer.request.tools.get(&earlier.name) else {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
-        let choice = self.choose_tool(item)?;
-        if choice.as_ref().is_none_or(|(best, _)| *best != earlier.name) {
-            // "The weather in Rome and the time in Tokyo" needs different tools.
+        // "The weather in Rome and the time in Tokyo" needs different tools.
+        let choice = if is_name { None } else { self.choose_tool(item)? };
+        if !is_name && choice.as_ref().is_none_or(|(best, _)| *best != earlier.name) {
             return Ok(self.write_call_with(item.to_owned(), choice)?.map(|step| match step {
                 NextStep::Answer { .. } => NextStep::NoMoreCalls,
                 other => other,
@@ -306,6 +311,20 @@ pub(super) fn texts_of(call: &ToolCall) -> Vec<String> {
     let values = arguments.as_object().into_iter().flat_map(|arguments| arguments.values());
     let items = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
     items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
+}
+
+/// Returns the values that the enumerations of the tool permit instead of the arguments of `call`,
+/// in lower case.
+pub(super) fn alternatives_to(call: &ToolCall, request: &ChatRequest) -> Vec<String> {
+    let Some(tool) = request.tools.get(&call.name) else { return Vec::new() };
+    let schema = tool.definition().input_schema();
+    let arguments = call.arguments.value_or_string();
+    let given = |property: &Property<'_>| arguments.get(property.name).is_some();
+    let values = schema.properties().filter(given).filter_map(|property| property.schema.get("enum"));
+    let texts = values.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+    let texts = texts.map(|text| text.to_lowercase().replace('_', " "));
+    let used = texts_of(call);
+    texts.filter(|text| !used.contains(text)).collect()
 }
 
 /// Returns `earlier` with `item` instead of its only argument. Returns `None` if it has several

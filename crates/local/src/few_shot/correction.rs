@@ -93,6 +93,11 @@ impl ArgumentCorrector {
         }
     }
 
+    /// Returns the date that the conversation gives for today.
+    pub(super) fn today(&self) -> Option<Date> {
+        self.today
+    }
+
     /// Returns the correction of `call`, which satisfies `need`. `schema` is the input schema of
     /// the tool. Returns `None` if the arguments need no correction.
     pub(super) fn correct(&self, need: &str, call: &ToolCall, schema: &Schema) -> Option<Correction> {

@@ -203,24 +203,32 @@ impl KnownFacts {
         distinctive.is_empty() || distinctive.iter().any(|word| self.words.share(word) > 0.0)
     }
 
-    /// Removes all but one of the optional arguments with the same date, or with the same text or
-    /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
-    /// `tail`. Keeps the argument with the most words of the conversation in its name and
-    /// description. The ends of a period may be equal.
+    /// Removes all but one of the arguments with the same text or number if the conversation
+    /// contains it once, and all but one of the optional arguments with the same date: "the first 5
+    /// lines" gives one of `head` and `tail`. Keeps the required argument, or else the argument
+    /// with the most words of the conversation in its name and description. The ends of a period
+    /// may be equal.
     fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
-        let optional: Vec<_> = schema.properties().filter(|property| !property.is_required).collect();
-        for (index, one) in optional.iter().enumerate() {
-            for other in optional.iter().skip(index + 1) {
+        let properties: Vec<_> = schema.properties().collect();
+        for (index, one) in properties.iter().enumerate() {
+            for other in properties.iter().skip(index + 1) {
+                if one.is_required && other.is_required {
+                    continue;
+                }
                 let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
                     continue;
                 };
                 let is_end =
                     |name: &str| spaced_words(name).split(' ').any(|word| PAIR_WORDS.contains(&word));
                 let is_pair = is_end(one.name) && is_end(other.name);
-                let is_date = !is_pair && value.as_str().is_some_and(|text| parse_date(text).is_some());
-                if value == copy && (is_date || (!is_pair && self.words.occurs_once(value))) {
-                    let worse = if self.relevance(one) < self.relevance(other) { one } else { other };
-                    arguments.remove(worse.name);
+                let are_optional = !one.is_required && !other.is_required;
+                let is_date = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
+                if value == copy && !is_pair && (is_date || self.words.occurs_once(value)) {
+                    let is_worse = match are_optional {
+                        true => self.relevance(one) < self.relevance(other),
+                        false => other.is_required,
+                    };
+                    arguments.remove(if is_worse { one.name } else { other.name });
                 }
             }
         }

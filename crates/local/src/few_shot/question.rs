@@ -5,14 +5,18 @@ mod clauses;
 mod lists;
 mod requests;
 
+use jiff::civil::Date;
 use serde_json::json;
 
 use self::clauses::{
     PART_SEPARATORS, SENTENCE_ENDS, ends_with_separator, first_of, split_into_parts, start_of_last_sentence,
-    with_sentence_ends, without_clause_end, without_planned_clauses,
+    with_sentence_ends, without_clause_end, without_planned_clauses, without_sentence_end,
 };
 pub(super) use self::lists::first_item_need;
-use self::lists::{SEPARATORS, first_item, is_item, last_item, next_item, next_phrase, start_of_last_item};
+use self::lists::{
+    SEPARATORS, begins_with, closing_quote, first_date, first_item, is_item, is_name, is_polite, is_quoted,
+    last_item, next_item, next_phrase, start_of_last_item,
+};
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request};
 pub(super) use self::requests::{has_reference, refers_to_result};
 
@@ -30,6 +34,10 @@ pub(super) struct OpenQuestion {
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
     open_part: OpenPart,
+    /// The values that the last call has not, but that the enumerations of its tool permit.
+    alternatives: Vec<String>,
+    /// The date of today, if the conversation gives it.
+    today: Option<Date>,
     /// The words that follow each item of the list, in lower case: `line` in "the red line and the
     /// green line".
     item_head: String,
@@ -48,8 +56,6 @@ enum OpenPart {
 
 /// The maximum number of parts of a question for which a tool is chosen.
 const MAX_PARTS: usize = 4;
-/// Words at the end of a request that are no items of a list.
-const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
 /// the grammar that permits only quotations from it would be too large.
 const MAX_QUESTION_BYTES: usize = 2000;
@@ -67,8 +73,21 @@ impl OpenQuestion {
             text,
             is_continued: false,
             open_part: OpenPart::Unknown,
+            alternatives: Vec::new(),
+            today: None,
             item_head: String::new(),
         }
+    }
+
+    /// Sets the date to which words such as `tomorrow` refer.
+    pub(super) fn with_today(self, today: Option<Date>) -> Self {
+        Self { today, ..self }
+    }
+
+    /// Sets the values that may stand for the argument of another call, such as `overnight` in
+    /// "express and overnight prices". They are in lower case.
+    pub(super) fn set_alternatives(&mut self, alternatives: Vec<String>) {
+        self.alternatives = alternatives;
     }
 
     /// Returns the open text.
@@ -94,12 +113,17 @@ impl OpenQuestion {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
         let Some(start) = self.text.find(part) else { return };
+        // The end of the sentence separates the rest from it.
+        let part = without_sentence_end(part);
         let end = start + part.len();
+        let end = end + closing_quote(self.text.get(end..).unwrap_or_default());
         let sentence = self.text.get(start..).unwrap_or_default();
         let sentence_end = first_of(sentence, &SENTENCE_ENDS).unwrap_or(sentence.len());
         let sentence = sentence.get(..sentence_end.max(part.len())).unwrap_or(part);
         // The last item of a list has no item after it, only an argument that belongs to all items.
-        let list = first_item(sentence, values).filter(|_| !was_item || part.contains(' '));
+        let list = first_item(sentence, values, &self.alternatives)
+            .or_else(|| first_date(sentence, values, self.today));
+        let list = list.filter(|_| !was_item || part.contains(' '));
         let before =
             start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
         // Without a list before it, the text before the last item is a clause.
@@ -152,8 +176,15 @@ impl OpenQuestion {
             return None;
         }
         let item = next_item(&self.text, &self.item_head)?;
-        let is_polite = POLITE_WORDS.contains(&item.to_lowercase().as_str());
-        (!is_polite && is_item(item)).then_some(item)
+        (!is_polite(item)
+            && (is_item(item) || is_quoted(&self.text, item) || begins_with(item, &self.alternatives)))
+        .then_some(item)
+    }
+
+    /// Returns `true` if `item`, a part of the open text, is a quotation, or a name or number of
+    /// one word.
+    pub(super) fn is_name(&self, item: &str) -> bool {
+        is_quoted(&self.text, item) || !item.contains(' ') && is_name(item)
     }
 
     /// Returns the request at the beginning of the open text, after a conjunction or a sentence:
@@ -166,7 +197,8 @@ impl OpenQuestion {
         let (separator, rest) = REQUEST_SEPARATORS
             .iter()
             .find_map(|separator| self.text.strip_prefix(separator).map(|rest| (*separator, rest)))?;
-        let part = *split_into_parts(rest).first()?;
+        // A single word, such as `Also`, introduces the request.
+        let part = split_into_parts(rest).into_iter().find(|part| part.contains(' '))?;
         let is_sentence = separator.starts_with(['.', '?', '!']);
         // A phrase after a conjunction belongs to the question before it: "and the volume of the
         // cube".

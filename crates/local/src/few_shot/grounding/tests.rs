@@ -171,6 +171,8 @@ fn an_invented_optional_argument_is_removed() {
         ("the time here", json!({"time_zone": "Europe/Berlin"}), json!({})),
         ("Oslo on 14 November", json!({"time": "14:00"}), json!({})),
         ("the last 5 lines", json!({"head": 5, "tail": 5}), json!({"tail": 5})),
+        ("the harbour of Oslo", json!({"contact": "Oslo"}), json!({})),
+        ("from Oslo to Oslo", json!({"contact": "Oslo"}), json!({"contact": "Oslo"})),
         ("the first 5 and the last 5 lines", json!({"head": 5, "tail": 5}), json!({"head": 5, "tail": 5})),
     ];
     for (question, optional, expected) in cases {

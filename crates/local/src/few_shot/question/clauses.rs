@@ -37,6 +37,14 @@ pub(super) fn start_of_last_sentence(text: &str) -> usize {
     SENTENCE_ENDS.iter().filter_map(start).max().unwrap_or(0)
 }
 
+/// Returns `sentence` without the punctuation at its end. The full stop of an abbreviation such as
+/// `p.m.` is kept.
+pub(super) fn without_sentence_end(sentence: &str) -> &str {
+    let end = sentence.trim_end_matches(['.', '?', '!']);
+    let is_abbreviated = end.rsplit(' ').next().is_some_and(|word| word.contains('.'));
+    if is_abbreviated { sentence } else { end }
+}
+
 /// Returns `true` if `text` ends with a separator between the parts of a question.
 pub(super) fn ends_with_separator(text: &str) -> bool {
     let before = PART_SEPARATORS.iter().filter_map(|separator| text.strip_suffix(separator));

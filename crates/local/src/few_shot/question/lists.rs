@@ -1,10 +1,14 @@
 //! Lists in a question: `the weather in Hanoi, Lahore and Quito`.
 
+use jiff::civil::Date;
+
 use super::PUNCTUATION;
 use super::clauses::{PHRASE_WORDS, SENTENCE_ENDS, first_of};
+use crate::few_shot::values::{DateRange, TextValues, parse_date};
 
 /// The texts between the items of a list.
-pub(super) const SEPARATORS: [&str; 7] = [", ", " and ", " or ", " & ", " und ", " et ", " y "];
+pub(super) const SEPARATORS: [&str; 8] =
+    [", ", " and ", " or ", " & ", " as well as ", " und ", " et ", " y "];
 /// The maximum number of words of a list item.
 const MAX_ITEM_WORDS: usize = 4;
 /// The maximum length of a code, such as `AAPL` for Apple.
@@ -19,6 +23,13 @@ const ITEM_ENDS: [&str; 16] = [
     "to", "until", "with",
 ];
 
+/// Words at the end of a request that are no items of a list.
+const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
+/// Words before an item that repeat the request: `the mass of zinc as well as that of iron`.
+const REPEATED_WORDS: [&str; 3] = ["that of ", "those of ", "also "];
+/// Quotation marks, as pairs.
+const QUOTES: [(char, char); 3] = [('"', '"'), ('\'', '\''), ('\u{201c}', '\u{201d}')];
+
 /// The first item of a list, for which a call is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FirstItem {
@@ -30,8 +41,9 @@ pub(super) struct FirstItem {
 
 /// Returns the first item of a list in `text`, if it contains one of `values` and if another item
 /// follows it. If `values` are codes that are not in `text`, such as `AAPL` for Apple, the item
-/// ends before the first separator.
-pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
+/// ends before the first separator. An item may begin with one of `alternatives`, the values of a
+/// call for another item.
+pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String]) -> Option<FirstItem> {
     let original = text;
     let text = &text.to_lowercase();
     if text.len() != original.len() {
@@ -51,30 +63,68 @@ pub(super) fn first_item(text: &str, values: &[String]) -> Option<FirstItem> {
         let is_number = |value: &String| value.parse::<f64>().is_ok();
         let has_codes =
             values.iter().any(is_code) && values.iter().all(|value| is_code(value) || is_number(value));
+        let codes = values.iter().filter(|value| is_code(value)).count();
         let end = separator.filter(|end| {
             let is_pair = text.get(..*end).is_some_and(|before| before.contains("between "));
-            has_codes && !is_pair && text.get(*end..).is_some_and(is_rest_of_list)
+            // Other words may follow the last name.
+            let is_next_name = || {
+                let rest = original.get(*end..).unwrap_or_default();
+                codes == 1 && has_conjunction(rest, "") && next_item(rest, "").is_some_and(is_name_or_phrase)
+            };
+            has_codes && !is_pair && (text.get(*end..).is_some_and(is_rest_of_list) || is_next_name())
         })?;
         return Some(FirstItem { end, head: String::new() });
     };
     ends.push(last);
     // Other arguments may follow the list, so every value is tried.
-    let found = ends.into_iter().rev().find_map(|end| first_item_at(original, text, end, values));
+    let found =
+        ends.into_iter().rev().find_map(|end| first_item_at(original, text, end, values, alternatives));
     let rest = text.get(last..)?.trim_start_matches(['"', '\'']);
     found.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
 }
 
+/// Returns the first item of a list of two dates, if its date is the only date in `values`: "on
+/// February 14 and on March 1". The dates of a period are no list. `today` is the date to which
+/// words such as `tomorrow` refer.
+pub(super) fn first_date(text: &str, values: &[String], today: Option<Date>) -> Option<FirstItem> {
+    let mut dates = values.iter().filter_map(|value| parse_date(value));
+    let (Some(date), None) = (dates.next(), dates.next()) else { return None };
+    let dates_in = |text: &str| TextValues::new(text, today).dates;
+    let mut conjunctions = text.match_indices(" and ").map(|(at, _)| at);
+    let end = conjunctions.find(|at| {
+        let (before, after) = text.split_at_checked(*at).unwrap_or_default();
+        let item = next_item(after, "").unwrap_or_default();
+        let first = dates_in(before);
+        let is_other = |dates: &[DateRange]| dates.iter().all(|other| !other.contains(date));
+        matches!(first.as_slice(), [only] if only.contains(date))
+            && !before.to_lowercase().contains("between ")
+            && matches!(dates_in(item).as_slice(), other @ [_] if is_other(other))
+    })?;
+    Some(FirstItem { end, head: String::new() })
+}
+
 /// Returns the first item of a list, if it ends at the offset `end` of `original` or after the
-/// words there that all items have in common. The other items must be names, numbers or phrases,
-/// and none of them may be in `values`. `text` is `original` in lower case.
-fn first_item_at(original: &str, text: &str, end: usize, values: &[String]) -> Option<FirstItem> {
+/// words there that all items have in common. The other items must be names, numbers or phrases, or
+/// begin with one of `alternatives`, and none of them may be in `values`. `text` is `original` in
+/// lower case.
+fn first_item_at(
+    original: &str,
+    text: &str,
+    end: usize,
+    values: &[String],
+    alternatives: &[String],
+) -> Option<FirstItem> {
+    let end = end + closing_quote(text.get(end..)?);
     let head = repeated_head(text.get(end..)?).unwrap_or_default();
     let (end, head) = (end + head.len(), head.trim());
     let rest = original.get(end..)?;
     let next = next_item(rest, head)?;
     let is_list = SEPARATORS.iter().any(|separator| rest.starts_with(separator))
         && !rest.contains(" or ")
-        && (!head.is_empty() || is_name_or_phrase(next))
+        && (!head.is_empty()
+            || is_name_or_phrase(next)
+            || is_quoted(rest, next)
+            || begins_with(next, alternatives))
         && has_conjunction(rest, head)
         && items(rest, head).all(|item| !is_planned(item, values));
     is_list.then(|| FirstItem { end, head: head.to_owned() })
@@ -84,7 +134,10 @@ fn first_item_at(original: &str, text: &str, end: usize, values: &[String]) -> O
 fn has_conjunction(rest: &str, head: &str) -> bool {
     let Some(last) = items(rest, head).last() else { return false };
     let Some((before, _)) = rest.split_once(last) else { return false };
-    let before = before.trim_end_matches(['"', '\'']);
+    let mut before = before.trim_end_matches(['"', '\'', '\u{201c}']);
+    for words in REPEATED_WORDS {
+        before = before.strip_suffix(words).unwrap_or(before);
+    }
     SEPARATORS.iter().skip(1).any(|conjunction| before.ends_with(conjunction))
 }
 
@@ -120,20 +173,53 @@ fn repeated_head(rest: &str) -> Option<&str> {
 pub(super) fn next_item<'a>(rest: &'a str, head: &str) -> Option<&'a str> {
     let mut rest = rest;
     loop {
-        rest = rest.trim_start_matches(PUNCTUATION).trim_start_matches(['"', '\'', ' ']);
-        let first = SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start()));
+        rest = rest.trim_start_matches(PUNCTUATION).trim_start();
+        if let Some(quoted) = quotation(rest) {
+            return Some(quoted);
+        }
+        rest = rest.trim_start_matches(['"', '\'', ' ']);
+        let separators = SEPARATORS.iter().map(|separator| separator.trim_start());
+        let first = separators.chain(REPEATED_WORDS).find_map(|separator| rest.strip_prefix(separator));
         match first {
             Some(after) => rest = after,
             None => break,
         }
     }
     let ends = SEPARATORS.iter().chain(&SENTENCE_ENDS).chain(&["; "]);
-    let item = rest.get(..first_of(rest, ends).unwrap_or(rest.len()))?.trim_end_matches(PUNCTUATION).trim();
+    let end = first_of(rest, ends).unwrap_or(rest.len());
+    let end = end + year_after_comma(rest.get(..end)?, rest.get(end..)?);
+    let item = rest.get(..end)?.trim_end_matches(PUNCTUATION).trim();
     let head_end = item.to_lowercase().find(head).map(|at| at + head.len()).filter(|_| !head.is_empty());
     let item = head_end.and_then(|end| item.get(..end)).unwrap_or(item);
     let words = |item: &str| item.split(' ').count();
     let item = if words(item) > MAX_ITEM_WORDS { without_details(item) } else { item };
     (!item.is_empty() && words(item) <= MAX_LONG_ITEM_WORDS).then_some(item)
+}
+
+/// Returns the length of `, 2025` at the beginning of `rest`, the text after `item`. It is 0 if
+/// `item` does not end with a day of the month or if `rest` has no year.
+fn year_after_comma(item: &str, rest: &str) -> usize {
+    let year = rest.strip_prefix(", ").and_then(|rest| rest.get(..4));
+    let is_year = year.is_some_and(|year| year.chars().all(|digit| digit.is_ascii_digit()));
+    if is_year && item.ends_with(|digit: char| digit.is_ascii_digit()) { ", 2025".len() } else { 0 }
+}
+
+/// Returns the quotation at the beginning of `rest`, without its quotation marks. Returns `None` if
+/// `rest` does not begin with a quotation of at most [`MAX_LONG_ITEM_WORDS`] words.
+fn quotation(rest: &str) -> Option<&str> {
+    let (open, close) = QUOTES.into_iter().find(|(open, _)| rest.starts_with(*open))?;
+    let (quoted, _) = rest.get(open.len_utf8()..)?.split_once(close)?;
+    (!quoted.is_empty() && quoted.split(' ').count() <= MAX_LONG_ITEM_WORDS).then_some(quoted)
+}
+
+/// Returns the length of the quotation mark at the beginning of `rest`, the text after an item. It
+/// is 0 if there is none. An apostrophe before a letter is no quotation mark.
+pub(super) fn closing_quote(rest: &str) -> usize {
+    let mut quotes = QUOTES.into_iter().map(|(_, close)| close);
+    let close = quotes.find(|close| {
+        rest.strip_prefix(*close).is_some_and(|after| !after.starts_with(char::is_alphanumeric))
+    });
+    close.map_or(0, char::len_utf8)
 }
 
 /// Returns the items in `rest`, which begins with a separator. Each item ends with `head`.
@@ -143,6 +229,10 @@ fn items<'a>(rest: &'a str, head: &'a str) -> impl Iterator<Item = &'a str> {
         let rest = open?;
         let item = next_item(rest, head)?;
         let (_, after) = rest.split_once(item)?;
+        let after = after.get(closing_quote(after)..)?;
+        if is_polite(item) {
+            return None;
+        }
         open = SEPARATORS.iter().any(|separator| after.starts_with(separator)).then_some(after);
         Some(item)
     })
@@ -160,6 +250,24 @@ fn without_details(item: &str) -> &str {
         start += word.len() + 1;
     }
     item
+}
+
+/// Returns `true` if `item` is a polite phrase at the end of a request.
+pub(super) fn is_polite(item: &str) -> bool {
+    POLITE_WORDS.contains(&item.to_lowercase().as_str())
+}
+
+/// Returns `true` if `item` begins with one of `values`, which are in lower case.
+pub(super) fn begins_with(item: &str, values: &[String]) -> bool {
+    let item = item.to_lowercase();
+    let rest = |value: &String| item.strip_prefix(value.as_str()).map(str::to_owned);
+    values.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// Returns `true` if `item`, a part of `text`, is a quotation.
+pub(super) fn is_quoted(text: &str, item: &str) -> bool {
+    let before = text.split_once(item).map_or("", |(before, _)| before);
+    QUOTES.into_iter().any(|(open, _)| before.ends_with(open))
 }
 
 /// Returns `true` if `item` is a single word, or if its first word is an article, a preposition, a

@@ -263,3 +263,67 @@ fn full_stops_of_abbreviations_end_no_sentence() {
     assert_eq!(question.with_sentence_start("in on Monday"), "Is Dr. Lee in on Monday");
     assert_eq!(question.skipped_request("Lee in on Monday"), None);
 }
+
+#[test]
+fn items_and_requests_are_found_after_quotations_and_sentences() {
+    let after = |text: &str, part: &str, values: &[&str]| {
+        let mut question = OpenQuestion::new(text);
+        let values: Vec<_> = values.iter().map(|value| (*value).to_owned()).collect();
+        question.advance_past(part, &values);
+        let item = question.next_item().map(str::to_owned);
+        item.or_else(|| question.next_request().map(str::to_owned))
+    };
+    let words = "Look up both \"ephemeral\" and \"laconic\" for me.";
+    assert_eq!(after(words, words, &["ephemeral"]).as_deref(), Some("laconic"));
+    let phrases = "Translate 'good night' and 'see you' into French";
+    assert_eq!(after(phrases, phrases, &["good night", "french"]).as_deref(), Some("see you"));
+    let mass = "I need the mass of H2SO4 as well as that of NaOH.";
+    assert_eq!(after(mass, mass, &["h2so4"]).as_deref(), Some("NaOH"));
+    let shares = "What are Apple and Microsoft shares trading at right now?";
+    assert_eq!(after(shares, shares, &["aapl"]).as_deref(), Some("Microsoft shares trading"));
+    assert_eq!(after(shares, shares, &["aapl", "msft"]), None);
+    let doors = "Can you lock the front door and the back door, please?";
+    assert_eq!(after(doors, doors, &["front", "lock"]).as_deref(), Some("the back door"));
+    let team = "Who do the Celtics play next? And how are they doing?";
+    let rest = after(team, "Who do the Celtics play next?", &["celtics"]);
+    assert_eq!(rest.as_deref(), Some("And how are they doing"));
+    let stock = "Show the Tesla stock. Also, what's the rate of the pound?";
+    assert_eq!(
+        after(stock, "Show the Tesla stock", &["tesla"]).as_deref(),
+        Some("what's the rate of the pound")
+    );
+    let visit = "Book a visit at 3 p.m. with Ben.";
+    assert_eq!(after(visit, "Book a visit at 3 p.m.", &["15:00"]), None);
+}
+
+#[test]
+fn two_dates_are_a_list() {
+    let after = |text: &str, date: &str| {
+        let mut question = OpenQuestion::new(text).with_today("2025-05-05".parse().ok());
+        question.advance_past(text, &[date.to_owned()]);
+        question.next_item().map(str::to_owned)
+    };
+    let moon = "What phase is the moon in on February 14, 2026 and on March 1, 2026?";
+    assert_eq!(after(moon, "2026-02-14").as_deref(), Some("on March 1, 2026"));
+    assert_eq!(after("Is it dry in Rome today and tomorrow?", "2025-05-05").as_deref(), Some("tomorrow"));
+    assert_eq!(after("Is it dry between May 6 and May 8?", "2025-05-06"), None);
+    assert_eq!(after("Book a room for May 6 and write to Ben.", "2025-05-06"), None);
+    assert_eq!(after("Is it dry on May 6 and in Rome?", "2025-05-06"), None);
+}
+
+#[test]
+fn other_values_of_an_enumeration_are_items() {
+    let after = |text: &str, values: &[&str], alternatives: &[&str]| {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let mut question = OpenQuestion::new(text);
+        question.set_alternatives(texts(alternatives));
+        question.advance_past(text, &texts(values));
+        question.next_item().map(str::to_owned)
+    };
+    let prices = "Compare express and overnight prices for a package from Lima to Quito.";
+    let item = after(prices, &["express", "lima", "quito"], &["overnight", "ground"]);
+    assert_eq!(item.as_deref(), Some("overnight prices"));
+    assert_eq!(after(prices, &["express", "lima", "quito"], &["ground"]), None);
+    let book = "Get the express price and book a taxi from Lima to Quito.";
+    assert_eq!(after(book, &["express", "lima", "quito"], &["overnight"]), None);
+}
