@@ -203,11 +203,11 @@ impl KnownFacts {
         distinctive.is_empty() || distinctive.iter().any(|word| self.words.share(word) > 0.0)
     }
 
-    /// Removes all but one of the arguments with the same text or number if the conversation
-    /// contains it once, and all but one of the optional arguments with the same date: "the first 5
-    /// lines" gives one of `head` and `tail`. Keeps the required argument, or else the argument
-    /// with the most words of the conversation in its name and description. The ends of a period
-    /// may be equal.
+    /// Removes all but one of the optional arguments with the same date, or with the same text or
+    /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
+    /// `tail`. Keeps the argument with the most words of the conversation in its name and
+    /// description. Also removes an optional text that is equal to a required text, unless one of
+    /// them is a value of an enumeration. The ends of a period may be equal.
     fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
         let properties: Vec<_> = schema.properties().collect();
         for (index, one) in properties.iter().enumerate() {
@@ -222,6 +222,11 @@ impl KnownFacts {
                     |name: &str| spaced_words(name).split(' ').any(|word| PAIR_WORDS.contains(&word));
                 let is_pair = is_end(one.name) && is_end(other.name);
                 let are_optional = !one.is_required && !other.is_required;
+                let is_free_text =
+                    |property: &Property<'_>| value.is_string() && property.schema.get("enum").is_none();
+                if !(are_optional || is_free_text(one) && is_free_text(other)) {
+                    continue;
+                }
                 let is_date = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
                 if value == copy && !is_pair && (is_date || self.words.occurs_once(value)) {
                     let is_worse = match are_optional {

@@ -9,12 +9,12 @@ use jiff::civil::Date;
 use serde_json::json;
 
 use self::clauses::{
-    PART_SEPARATORS, SENTENCE_ENDS, ends_with_separator, first_of, split_into_parts, start_of_last_sentence,
+    PART_SEPARATORS, SENTENCE_ENDS, first_of, has_separator_before, split_into_parts, start_of_last_sentence,
     with_sentence_ends, without_clause_end, without_planned_clauses, without_sentence_end,
 };
 pub(super) use self::lists::first_item_need;
 use self::lists::{
-    SEPARATORS, begins_with, closing_quote, first_date, first_item, is_item, is_name, is_polite, is_quoted,
+    SEPARATORS, closing_quote, first_date, first_item, is_alternative, is_item, is_polite, is_quoted,
     last_item, next_item, next_phrase, start_of_last_item,
 };
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request};
@@ -54,6 +54,10 @@ enum OpenPart {
     SplitNeed,
 }
 
+/// Words before a request, with a comma after them.
+const INTRODUCTIONS: [&str; 6] = ["also", "and", "finally", "next", "plus", "then"];
+/// The words before the last item of a list.
+const CONJUNCTIONS: [&str; 3] = [" and ", " & ", " as well as "];
 /// The maximum number of parts of a question for which a tool is chosen.
 const MAX_PARTS: usize = 4;
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
@@ -113,9 +117,10 @@ impl OpenQuestion {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
         let Some(start) = self.text.find(part) else { return };
-        // The end of the sentence separates the rest from it.
+        // The punctuation separates the rest from the planned sentence.
         let part = without_sentence_end(part);
-        let end = start + part.len();
+        // The call may have more words than the item: "Austin, TX" for "Austin".
+        let end = start + self.planned_length(start, part, values);
         let end = end + closing_quote(self.text.get(end..).unwrap_or_default());
         let sentence = self.text.get(start..).unwrap_or_default();
         let sentence_end = first_of(sentence, &SENTENCE_ENDS).unwrap_or(sentence.len());
@@ -157,6 +162,17 @@ impl OpenQuestion {
         }
     }
 
+    /// Returns the length of `part` at the offset `start` of the open text, or of a longer one of
+    /// `values` there.
+    fn planned_length(&self, start: usize, part: &str, values: &[String]) -> usize {
+        let is_there = |length: &usize| {
+            let text = self.text.get(start..start + length).map(str::to_lowercase);
+            text.is_some_and(|text| values.contains(&text))
+        };
+        let lengths = values.iter().map(String::len).filter(is_there);
+        lengths.chain([part.len()]).max().unwrap_or_default()
+    }
+
     /// Records that the open text needs another call, because the last need was split.
     pub(super) fn require_call(&mut self) {
         if self.is_open() {
@@ -176,15 +192,17 @@ impl OpenQuestion {
             return None;
         }
         let item = next_item(&self.text, &self.item_head)?;
-        (!is_polite(item)
-            && (is_item(item) || is_quoted(&self.text, item) || begins_with(item, &self.alternatives)))
-        .then_some(item)
+        let is_part = is_item(item) || is_alternative(item, &self.alternatives);
+        (is_quoted(&self.text, item) || is_part && !is_polite(item)).then_some(item)
     }
 
-    /// Returns `true` if `item`, a part of the open text, is a quotation, or a name or number of
-    /// one word.
+    /// Returns `true` if `item`, a part of the open text, is a quotation, or a name or number of one
+    /// word after a conjunction.
     pub(super) fn is_name(&self, item: &str) -> bool {
-        is_quoted(&self.text, item) || !item.contains(' ') && is_name(item)
+        let before = self.text.split_once(item).map_or("", |(before, _)| before);
+        let has_mark = |letter: char| letter.is_uppercase() || letter.is_numeric();
+        let is_word = !item.contains(' ') && item.contains(has_mark);
+        is_quoted(&self.text, item) || is_word && CONJUNCTIONS.iter().any(|word| before.ends_with(word))
     }
 
     /// Returns the request at the beginning of the open text, after a conjunction or a sentence:
@@ -197,8 +215,8 @@ impl OpenQuestion {
         let (separator, rest) = REQUEST_SEPARATORS
             .iter()
             .find_map(|separator| self.text.strip_prefix(separator).map(|rest| (*separator, rest)))?;
-        // A single word, such as `Also`, introduces the request.
-        let part = split_into_parts(rest).into_iter().find(|part| part.contains(' '))?;
+        let mut parts = split_into_parts(rest).into_iter();
+        let part = parts.find(|part| !INTRODUCTIONS.contains(&part.to_lowercase().as_str()))?;
         let is_sentence = separator.starts_with(['.', '?', '!']);
         // A phrase after a conjunction belongs to the question before it: "and the volume of the
         // cube".
@@ -212,7 +230,8 @@ impl OpenQuestion {
     /// small model quotes too little: "the second one" of "Which album is the second one on?".
     pub(super) fn with_sentence_start(&self, need: &str) -> String {
         let Some((before, _)) = self.text.split_once(need) else { return need.to_owned() };
-        let start = before.get(start_of_last_sentence(before)..).unwrap_or_default().trim_start();
+        let start = start_of_last_sentence(&self.text, before.len());
+        let start = before.get(start..).unwrap_or_default().trim_start();
         // A long text before the need is usually pasted.
         if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
     }
@@ -227,7 +246,11 @@ impl OpenQuestion {
         }
         let parts = split_into_parts(before);
         // Without a separator at its end, the text before the need belongs to its clause.
-        let count = if ends_with_separator(before) { parts.len() } else { parts.len().saturating_sub(1) };
+        let count = if has_separator_before(&self.text, before.len()) {
+            parts.len()
+        } else {
+            parts.len().saturating_sub(1)
+        };
         let is_question =
             |part: &str| before.split_once(part).is_some_and(|(_, after)| after.starts_with('?'));
         let mut requests = parts.into_iter().take(count).filter(|part| is_request(part, is_question(part)));

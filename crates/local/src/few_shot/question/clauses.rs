@@ -15,8 +15,10 @@ pub(super) const PHRASE_WORDS: [&str; 30] = [
     "without", "your",
 ];
 
-/// Titles, in lower case. Their full stop ends no sentence.
-const TITLES: [&str; 7] = ["dr", "mr", "mrs", "ms", "prof", "st", "vs"];
+/// Titles before a name. Their full stop ends no sentence.
+const TITLES: [&str; 5] = ["Dr", "Mr", "Mrs", "Ms", "Prof"];
+/// The first words of a sentence that is not capitalized.
+const SENTENCE_STARTS: [&str; 4] = ["also", "and", "please", "then"];
 
 /// Returns the offset of the first of `separators` in `text`. The full stop of an abbreviation is
 /// no separator.
@@ -28,45 +30,50 @@ pub(super) fn first_of<'a>(text: &str, separators: impl IntoIterator<Item = &'a 
     separators.into_iter().filter_map(first).min()
 }
 
-/// Returns the offset of the last sentence in `text`.
-pub(super) fn start_of_last_sentence(text: &str) -> usize {
-    let start = |end: &&str| {
-        let mut offsets = text.rmatch_indices(*end).map(|(at, _)| at);
-        offsets.find(|at| !is_abbreviation(text, *at)).map(|at| at + end.len())
+/// Returns the offset of the last sentence that begins before the offset `end` of `text`.
+pub(super) fn start_of_last_sentence(text: &str, end: usize) -> usize {
+    let before = text.get(..end).unwrap_or_default();
+    let start = |separator: &&str| {
+        let mut offsets = before.rmatch_indices(*separator).map(|(at, _)| at);
+        offsets.find(|at| !is_abbreviation(text, *at)).map(|at| at + separator.len())
     };
     SENTENCE_ENDS.iter().filter_map(start).max().unwrap_or(0)
+}
+
+/// Returns `true` if a separator between parts is before the offset `end` of `text`.
+pub(super) fn has_separator_before(text: &str, end: usize) -> bool {
+    let before = text.get(..end).unwrap_or_default();
+    let mut parts = PART_SEPARATORS.iter().filter_map(|separator| before.strip_suffix(separator));
+    parts.any(|part| !is_abbreviation(text, part.len()))
 }
 
 /// Returns `sentence` without the punctuation at its end. The full stop of an abbreviation such as
 /// `p.m.` is kept.
 pub(super) fn without_sentence_end(sentence: &str) -> &str {
     let end = sentence.trim_end_matches(['.', '?', '!']);
-    let is_abbreviated = end.rsplit(' ').next().is_some_and(|word| word.contains('.'));
-    if is_abbreviated { sentence } else { end }
+    if end.rsplit(' ').next().is_some_and(has_full_stops) { sentence } else { end }
 }
 
-/// Returns `true` if `text` ends with a separator between the parts of a question.
-pub(super) fn ends_with_separator(text: &str) -> bool {
-    let before = PART_SEPARATORS.iter().filter_map(|separator| text.strip_suffix(separator));
-    before.into_iter().any(|before| !is_abbreviation(text, before.len()))
-}
-
-/// Returns `true` if the character of `text` at the offset `at` is the full stop of an
-/// abbreviation: a title such as `Dr.`, or a word with another full stop before a lower-case word
-/// or a number, such as `p.m.` in `at 3 p.m. with Ben`.
+/// Returns `true` if the full stop at the offset `at` of `text` belongs to an abbreviation: to a
+/// title, such as `Dr.`, or to letters with full stops, such as `p.m.`, if the sentence continues
+/// with a number or a lower-case word.
 fn is_abbreviation(text: &str, at: usize) -> bool {
-    let Some((before, Some(after))) =
-        text.split_at_checked(at).map(|(before, rest)| (before, rest.strip_prefix('.')))
-    else {
-        return false;
-    };
-    let word =
-        before.rsplit(|letter: char| !letter.is_alphanumeric() && letter != '.').next().unwrap_or_default();
-    let continues =
-        after.trim_start().starts_with(|letter: char| letter.is_lowercase() || letter.is_ascii_digit());
-    let has_letters =
-        word.contains('.') && word.chars().all(|letter| letter.is_alphabetic() || letter == '.');
-    TITLES.contains(&word.to_lowercase().as_str()) || has_letters && continues
+    let (before, rest) = text.split_at_checked(at).unwrap_or_default();
+    let Some(after) = rest.strip_prefix('.') else { return false };
+    let mut words = before.rsplit([' ', '(', '"']);
+    let word = words.next().unwrap_or_default();
+    // `12 Oak Dr.` is an address.
+    let is_address = words.take(2).any(|word| word.starts_with(|digit: char| digit.is_ascii_digit()));
+    let next = after.split_whitespace().next().unwrap_or_default();
+    let continues = next.starts_with(|letter: char| letter.is_lowercase() || letter.is_ascii_digit())
+        && !SENTENCE_STARTS.contains(&next.trim_matches(PUNCTUATION));
+    TITLES.contains(&word) && !is_address || has_full_stops(word) && continues
+}
+
+/// Returns `true` if `word` consists of letters between full stops: `p.m`.
+fn has_full_stops(word: &str) -> bool {
+    let is_letter = |part: &str| part.len() <= 2 && part.chars().all(char::is_alphabetic);
+    word.contains('.') && word.split('.').all(is_letter)
 }
 
 /// Splits `text` into sentences and clauses, without the punctuation around them.

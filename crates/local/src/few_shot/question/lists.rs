@@ -27,6 +27,8 @@ const ITEM_ENDS: [&str; 16] = [
 const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
 /// Words before an item that repeat the request: `the mass of zinc as well as that of iron`.
 const REPEATED_WORDS: [&str; 3] = ["that of ", "those of ", "also "];
+/// Words of a question about several things with codes.
+const PLURAL_WORDS: [&str; 6] = ["are ", "do ", "shares", "stocks", "prices", "quotes"];
 /// Quotation marks, as pairs.
 const QUOTES: [(char, char); 3] = [('"', '"'), ('\'', '\''), ('\u{201c}', '\u{201d}')];
 
@@ -66,10 +68,16 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
         let codes = values.iter().filter(|value| is_code(value)).count();
         let end = separator.filter(|end| {
             let is_pair = text.get(..*end).is_some_and(|before| before.contains("between "));
-            // Other words may follow the last name.
+            // Other words may follow the last name: "Apple and Microsoft shares". "Procter & Gamble"
+            // is a single name.
             let is_next_name = || {
                 let rest = original.get(*end..).unwrap_or_default();
-                codes == 1 && has_conjunction(rest, "") && next_item(rest, "").is_some_and(is_name_or_phrase)
+                let next = next_item(rest, "").and_then(|item| item.split([' ', '\'']).next());
+                codes == 1
+                    && PLURAL_WORDS.iter().any(|word| text.contains(word))
+                    && has_conjunction(rest, "")
+                    && !rest.starts_with(" & ")
+                    && next.is_some_and(|word| is_name(word) && word != "I")
             };
             has_codes && !is_pair && (text.get(*end..).is_some_and(is_rest_of_list) || is_next_name())
         })?;
@@ -79,7 +87,8 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
     // Other arguments may follow the list, so every value is tried.
     let found =
         ends.into_iter().rev().find_map(|end| first_item_at(original, text, end, values, alternatives));
-    let rest = text.get(last..)?.trim_start_matches(['"', '\'']);
+    let last = last + closing_quote(text.get(last..)?);
+    let rest = text.get(last..)?;
     found.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
 }
 
@@ -98,6 +107,7 @@ pub(super) fn first_date(text: &str, values: &[String], today: Option<Date>) -> 
         let is_other = |dates: &[DateRange]| dates.iter().all(|other| !other.contains(date));
         matches!(first.as_slice(), [only] if only.contains(date))
             && !before.to_lowercase().contains("between ")
+            && is_item(item)
             && matches!(dates_in(item).as_slice(), other @ [_] if is_other(other))
     })?;
     Some(FirstItem { end, head: String::new() })
@@ -124,7 +134,7 @@ fn first_item_at(
         && (!head.is_empty()
             || is_name_or_phrase(next)
             || is_quoted(rest, next)
-            || begins_with(next, alternatives))
+            || is_alternative(next, alternatives))
         && has_conjunction(rest, head)
         && items(rest, head).all(|item| !is_planned(item, values));
     is_list.then(|| FirstItem { end, head: head.to_owned() })
@@ -199,17 +209,28 @@ pub(super) fn next_item<'a>(rest: &'a str, head: &str) -> Option<&'a str> {
 /// Returns the length of `, 2025` at the beginning of `rest`, the text after `item`. It is 0 if
 /// `item` does not end with a day of the month or if `rest` has no year.
 fn year_after_comma(item: &str, rest: &str) -> usize {
-    let year = rest.strip_prefix(", ").and_then(|rest| rest.get(..4));
-    let is_year = year.is_some_and(|year| year.chars().all(|digit| digit.is_ascii_digit()));
-    if is_year && item.ends_with(|digit: char| digit.is_ascii_digit()) { ", 2025".len() } else { 0 }
+    let (month, day) = item.rsplit_once(' ').unwrap_or_default();
+    let is_number = |text: &str| text.chars().all(|digit| digit.is_ascii_digit());
+    let is_day = (1..=2).contains(&day.len()) && is_number(day) && month.ends_with(char::is_alphabetic);
+    let word = rest.strip_prefix(", ").and_then(|rest| rest.split(|end: char| !end.is_alphanumeric()).next());
+    let is_year = word.is_some_and(|word| word.len() == 4 && is_number(word));
+    if is_day && is_year { ", 2025".len() } else { 0 }
 }
 
 /// Returns the quotation at the beginning of `rest`, without its quotation marks. Returns `None` if
-/// `rest` does not begin with a quotation of at most [`MAX_LONG_ITEM_WORDS`] words.
+/// `rest` does not begin with a quotation of at most [`MAX_LONG_ITEM_WORDS`] words, or if another
+/// argument follows it: `"running late" to Ben`.
 fn quotation(rest: &str) -> Option<&str> {
     let (open, close) = QUOTES.into_iter().find(|(open, _)| rest.starts_with(*open))?;
-    let (quoted, _) = rest.get(open.len_utf8()..)?.split_once(close)?;
-    (!quoted.is_empty() && quoted.split(' ').count() <= MAX_LONG_ITEM_WORDS).then_some(quoted)
+    let inner = rest.get(open.len_utf8()..)?;
+    let mut ends = inner.match_indices(close).map(|(at, _)| at);
+    let end = ends.find(|at| inner.get(*at..).is_some_and(|rest| closing_quote(rest) > 0))?;
+    let (quoted, after) = inner.split_at_checked(end)?;
+    let mut words = after.get(close.len_utf8()..)?.split_whitespace();
+    let has_argument = words.next().is_some_and(|word| ITEM_ENDS.contains(&word))
+        && words.next().is_some_and(|word| word.starts_with(char::is_uppercase));
+    let is_short = !quoted.is_empty() && quoted.split(' ').count() <= MAX_LONG_ITEM_WORDS;
+    (is_short && quoted.trim() == quoted && !has_argument).then_some(quoted)
 }
 
 /// Returns the length of the quotation mark at the beginning of `rest`, the text after an item. It
@@ -228,9 +249,9 @@ fn items<'a>(rest: &'a str, head: &'a str) -> impl Iterator<Item = &'a str> {
     std::iter::from_fn(move || {
         let rest = open?;
         let item = next_item(rest, head)?;
-        let (_, after) = rest.split_once(item)?;
+        let (before, after) = rest.split_once(item)?;
         let after = after.get(closing_quote(after)..)?;
-        if is_polite(item) {
+        if is_polite(item) && !ends_with_quote(before) {
             return None;
         }
         open = SEPARATORS.iter().any(|separator| after.starts_with(separator)).then_some(after);
@@ -257,16 +278,21 @@ pub(super) fn is_polite(item: &str) -> bool {
     POLITE_WORDS.contains(&item.to_lowercase().as_str())
 }
 
-/// Returns `true` if `item` begins with one of `values`, which are in lower case.
-pub(super) fn begins_with(item: &str, values: &[String]) -> bool {
+/// Returns `true` if `item` is one of `alternatives`, which are in lower case, alone or before a
+/// plural: `overnight prices`. Before a singular, it belongs to a single thing: "a formal and
+/// concise email".
+pub(super) fn is_alternative(item: &str, alternatives: &[String]) -> bool {
     let item = item.to_lowercase();
-    let rest = |value: &String| item.strip_prefix(value.as_str()).map(str::to_owned);
-    values.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with(' '))
+    let mut rests = alternatives.iter().filter_map(|value| item.strip_prefix(value.as_str()));
+    rests.any(|rest| rest.is_empty() || rest.starts_with(' ') && rest.ends_with('s'))
 }
 
 /// Returns `true` if `item`, a part of `text`, is a quotation.
 pub(super) fn is_quoted(text: &str, item: &str) -> bool {
-    let before = text.split_once(item).map_or("", |(before, _)| before);
+    text.split_once(item).is_some_and(|(before, _)| ends_with_quote(before))
+}
+
+fn ends_with_quote(before: &str) -> bool {
     QUOTES.into_iter().any(|(open, _)| before.ends_with(open))
 }
 

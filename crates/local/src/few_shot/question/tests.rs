@@ -254,7 +254,14 @@ fn full_stops_of_abbreviations_end_no_sentence() {
     assert!(single("Book a visit with Dr. Lee tomorrow."));
     assert!(single("Move the meeting to 3 p.m. on Friday"));
     assert!(!single("Book a visit at 3 p.m. Then call Mr. Smith"));
-    assert!(!single("Is it open at no. 4? Tell me. Please."));
+    for two in [
+        "Drive to 12 Oak Dr. Then call Ben",
+        "Set the delay to 200 ms. Then restart it",
+        "Set an alarm for 3 p.m. then turn off the lights",
+        "Read config.toml. then summarize main.rs",
+    ] {
+        assert!(!single(two), "{two}");
+    }
     let mut question = OpenQuestion::new("Meet Dr. Lee at 9 a.m. with Ben. Then lock the door.");
     assert_eq!(question.parts(), ["Meet Dr. Lee at 9 a.m. with Ben", "Then lock the door"]);
     question.advance_past("Meet Dr. Lee", &["lee".to_owned()]);
@@ -262,6 +269,8 @@ fn full_stops_of_abbreviations_end_no_sentence() {
     let question = OpenQuestion::new("Hello. Is Dr. Lee in on Monday?");
     assert_eq!(question.with_sentence_start("in on Monday"), "Is Dr. Lee in on Monday");
     assert_eq!(question.skipped_request("Lee in on Monday"), None);
+    let question = OpenQuestion::new("Hello. Are you in at 3 p.m. on Monday?");
+    assert_eq!(question.with_sentence_start("on Monday"), "Are you in at 3 p.m. on Monday");
 }
 
 #[test]
@@ -292,6 +301,21 @@ fn items_and_requests_are_found_after_quotations_and_sentences() {
         after(stock, "Show the Tesla stock", &["tesla"]).as_deref(),
         Some("what's the rate of the pound")
     );
+    let files = "Read a.txt. Then delete it.";
+    assert_eq!(after(files, "Read a.txt.", &["a.txt"]).as_deref(), Some("Then delete it"));
+    let years = "What was the GDP of France in 2019, 2020, 2021 and 2022?";
+    assert_eq!(after(years, years, &["france", "2019"]).as_deref(), Some("2020"));
+    let contraction = "Translate 'good night' and 'I don't know' into French";
+    assert_eq!(after(contraction, contraction, &["good night"]).as_deref(), Some("I don't know"));
+    let hello = "Translate \"Hello\" and \"Thank you\" into Spanish";
+    assert_eq!(after(hello, hello, &["hello", "es"]).as_deref(), Some("Thank you"));
+    assert_eq!(after(hello, hello, &["hello", "spanish"]).as_deref(), Some("Thank you"));
+    let texts = "Send \"see you at 7\" to Anna and \"running late\" to Ben.";
+    assert_ne!(after(texts, texts, &["anna", "see you at 7"]).as_deref(), Some("running late"));
+    let company = "What's Procter & Gamble trading at right now?";
+    assert_eq!(after(company, company, &["pg"]), None);
+    let pause = "Turn off the lights. Pause. Then call Ben.";
+    assert_eq!(after(pause, "Turn off the lights", &[]), None);
     let visit = "Book a visit at 3 p.m. with Ben.";
     assert_eq!(after(visit, "Book a visit at 3 p.m.", &["15:00"]), None);
 }
@@ -306,6 +330,7 @@ fn two_dates_are_a_list() {
     let moon = "What phase is the moon in on February 14, 2026 and on March 1, 2026?";
     assert_eq!(after(moon, "2026-02-14").as_deref(), Some("on March 1, 2026"));
     assert_eq!(after("Is it dry in Rome today and tomorrow?", "2025-05-05").as_deref(), Some("tomorrow"));
+    assert_eq!(after("Fly to Oslo on May 6 and return on May 10.", "2025-05-06"), None);
     assert_eq!(after("Is it dry between May 6 and May 8?", "2025-05-06"), None);
     assert_eq!(after("Book a room for May 6 and write to Ben.", "2025-05-06"), None);
     assert_eq!(after("Is it dry on May 6 and in Rome?", "2025-05-06"), None);
@@ -324,6 +349,22 @@ fn other_values_of_an_enumeration_are_items() {
     let item = after(prices, &["express", "lima", "quito"], &["overnight", "ground"]);
     assert_eq!(item.as_deref(), Some("overnight prices"));
     assert_eq!(after(prices, &["express", "lima", "quito"], &["ground"]), None);
+    let email = "Write a formal and concise email to Anna about the long delay of the train";
+    assert_eq!(after(email, &["formal", "anna"], &["concise"]), None);
+    let rooms = "Set the living room to heat and cool the bedroom to 18 degrees";
+    assert_eq!(after(rooms, &["living room", "heat"], &["cool"]), None);
     let book = "Get the express price and book a taxi from Lima to Quito.";
     assert_eq!(after(book, &["express", "lima", "quito"], &["overnight"]), None);
+}
+
+#[test]
+fn the_rest_of_a_planned_item_is_no_item() {
+    let mut question = OpenQuestion::new("What's the weather in Boston, MA and Austin, TX?");
+    question.advance_past("What's the weather in Boston, MA", &["boston, ma".to_owned()]);
+    assert_eq!(question.next_item(), Some("Austin"));
+    assert!(question.is_name("Austin"));
+    question.advance_past("Austin", &["austin, tx".to_owned()]);
+    assert_eq!(question.next_item(), None);
+    let question = OpenQuestion { text: " and wi-fi".to_owned(), ..question };
+    assert!(!question.is_name("wi-fi"));
 }
