@@ -12,8 +12,8 @@ use super::ExampleReply;
 use super::correction::Correction;
 use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
-use super::grounding::spaced_json;
-use super::next_step::{NextStep, Stage};
+use super::grounding::{is_identifier, spaced_json, spaced_words};
+use super::next_step::{NextStep, Stage, callable_tools};
 use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_result};
 use super::repetition::{is_repetition, repeats_known_result};
 use super::repository::split_repository;
@@ -22,6 +22,8 @@ use crate::respond::call_id;
 
 /// The maximum number of discarded calls for a need. Each of them costs the time of a call.
 const MAX_DISCARDED_CALLS: usize = 2;
+/// The first words in the names of tools that find an identifier.
+const FIND_VERBS: [&str; 7] = ["fetch", "find", "get", "list", "lookup", "query", "search"];
 /// The maximum difference between the scores of the first and the second choice of a tool. If it is
 /// larger, only the first tool fits the need.
 const MAX_SCORE_DIFFERENCE: f32 = 3.5;
@@ -47,14 +49,17 @@ impl ExampleReply<'_> {
         if tool_calls.iter().any(|call| call.name == choice.0) {
             return Ok(None);
         }
-        let lacked_argument = self.lacks_argument;
+        let earlier = (self.lacks_argument, self.deferred_need.clone());
         let step = self.write_call_with(request.to_owned(), Some(choice))?;
         if matches!(step, Some(NextStep::Call { .. })) {
             return Ok(step);
         }
-        let discarded = self.forget_discarded_call(lacked_argument);
+        let discarded = self.forget_discarded_call(earlier);
+        if self.deferred_need.is_some() || !has_reference(request) {
+            return Ok(None);
+        }
         // The results may contain the argument that the call lacks: "send her an email".
-        self.deferred_need = discarded.filter(|_| has_reference(request));
+        self.deferred_need = discarded;
         Ok(self.deferred_need.is_some().then_some(NextStep::NoMoreCalls))
     }
 
@@ -69,21 +74,21 @@ impl ExampleReply<'_> {
             return Ok(None);
         }
         let Some(skipped) = question.skipped_request(need) else { return Ok(None) };
-        let lacked_argument = self.lacks_argument;
+        let earlier = (self.lacks_argument, self.deferred_need.clone());
         let step = self.write_call(skipped)?;
         self.is_need_split = matches!(step, Some(NextStep::Call { .. }));
         if self.is_need_split {
             return Ok(step);
         }
-        self.forget_discarded_call(lacked_argument);
+        self.forget_discarded_call(earlier);
         Ok(None)
     }
 
-    /// Reverts the effect of a discarded call on the answer and on the next reply. Returns the need
-    /// for this call. `lacked_argument` is the state before it.
-    fn forget_discarded_call(&mut self, lacked_argument: bool) -> Option<String> {
-        self.lacks_argument = lacked_argument;
-        self.deferred_need.take()
+    /// Reverts the effect of a discarded call on the answer and on the next reply. Returns the
+    /// deferred need. `earlier` has `lacks_argument` and `deferred_need` before the call.
+    fn forget_discarded_call(&mut self, earlier: (bool, Option<String>)) -> Option<String> {
+        self.lacks_argument = earlier.0;
+        std::mem::replace(&mut self.deferred_need, earlier.1)
     }
 
     /// Generates the call for a question that continues an earlier question; see [`follow_up`].
@@ -231,13 +236,16 @@ impl ExampleReply<'_> {
                 break;
             }
             self.lacks_argument = true;
-            self.deferred_need = Some(need.clone());
+            self.deferred_need.get_or_insert_with(|| need.clone());
             discarded.push(tool);
             // The result of an earlier call in this reply may be the missing argument.
             if self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
                 break;
             }
-            choice = self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)?;
+            choice = match self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)? {
+                None => invented.as_deref().and_then(|name| self.finder_of(name, &discarded)),
+                choice => choice,
+            };
         }
         Ok(Some(NextStep::Answer { need: Some(need) }))
     }
@@ -290,6 +298,21 @@ impl ExampleReply<'_> {
         Ok(Some(call))
     }
 
+    /// Returns the tool that finds the identifier `parameter`, unless it is in `discarded` or needs
+    /// the same identifier. Its score is 0.
+    fn finder_of(&self, parameter: &str, discarded: &[String]) -> Option<(String, f32)> {
+        let request = self.writer.request;
+        let needs_it = |tool: &String| {
+            let Some(tool) = request.tools.get(tool) else { return true };
+            let schema = tool.definition().input_schema();
+            schema.properties().any(|property| property.is_required && property.name == parameter)
+        };
+        let mut tools = callable_tools(request).into_iter();
+        let found = tools
+            .find(|tool| finds_identifier(tool, parameter) && !discarded.contains(tool) && !needs_it(tool));
+        found.map(|tool| (tool, 0.0))
+    }
+
     /// Returns `true` if `call`, the call for `need`, repeats one of `made`, the calls in this
     /// reply.
     pub(super) fn repeats_call(&self, made: &[ToolCall], need: &str, call: &ToolCall) -> bool {
@@ -325,6 +348,18 @@ pub(super) fn alternatives_to(call: &ToolCall, request: &ChatRequest) -> Vec<Str
     let texts = texts.map(|text| text.to_lowercase().replace('_', " "));
     let used = texts_of(call);
     texts.filter(|text| !used.contains(text)).collect()
+}
+
+/// Returns `true` if `tool` is the name of a tool that finds the identifier `parameter`:
+/// `search_tracks` for `track_id`.
+fn finds_identifier(tool: &str, parameter: &str) -> bool {
+    let (tool, parameter_words) = (spaced_words(tool), spaced_words(parameter));
+    let Some(noun) = parameter_words.rsplit(' ').nth(1).filter(|_| is_identifier(parameter)) else {
+        return false;
+    };
+    let mut words = tool.split(' ').filter(|word| !word.is_empty());
+    words.next().is_some_and(|verb| FIND_VERBS.contains(&verb))
+        && words.any(|word| word.trim_end_matches('s') == noun)
 }
 
 /// Returns `earlier` with `item` instead of its only argument. Returns `None` if it has several

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_code, is_identifier, is_path, is_ticker};
-pub(super) use self::parameter_names::{is_composed, is_coordinate, spaced_words};
+use self::parameter_names::{is_code, is_path, is_ticker};
+pub(super) use self::parameter_names::{is_composed, is_coordinate, is_identifier, spaced_words};
 pub(super) use self::words::{KnownWords, stem};
 use super::values::parse_date;
 

@@ -196,8 +196,8 @@ impl OpenQuestion {
         (is_quoted(&self.text, item) || is_part && !is_polite(item)).then_some(item)
     }
 
-    /// Returns `true` if `item`, a part of the open text, is a quotation, or a name or number of one
-    /// word after a conjunction.
+    /// Returns `true` if `item`, a part of the open text, is a quotation, or a name or number of
+    /// one word after a conjunction.
     pub(super) fn is_name(&self, item: &str) -> bool {
         let before = self.text.split_once(item).map_or("", |(before, _)| before);
         let has_mark = |letter: char| letter.is_uppercase() || letter.is_numeric();

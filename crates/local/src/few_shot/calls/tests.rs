@@ -23,3 +23,14 @@ fn texts_of_a_call_have_spaces() {
     let call = ToolCall::new("1", "heat", arguments.to_string());
     assert_eq!(texts_of(&call), ["upper floor", "a", "7"]);
 }
+
+#[test]
+fn a_tool_finds_an_identifier() {
+    assert!(finds_identifier("search_track", "track_id"));
+    assert!(finds_identifier("findTracks", "trackId"));
+    assert!(finds_identifier("find_contact_phone", "phone_number"));
+    assert!(!finds_identifier("add_track", "track_id"));
+    assert!(!finds_identifier("search_artist", "track_id"));
+    assert!(!finds_identifier("search_date", "date"));
+    assert!(!finds_identifier("get_id", "id"));
+}

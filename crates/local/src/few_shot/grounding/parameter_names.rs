@@ -33,7 +33,7 @@ const LIMITS: [&str; 13] = [
 
 /// Returns `true` if `name` is the name of a parameter for an identifier, such as `event_id`,
 /// `orderIds` or `issue_number`. The model cannot derive the value of an identifier.
-pub(super) fn is_identifier(name: &str) -> bool {
+pub(in crate::few_shot) fn is_identifier(name: &str) -> bool {
     let is_id = |name: &str| name == "id" || name.ends_with("_id") || name.ends_with("Id");
     is_id(name)
         || name.strip_suffix('s').is_some_and(is_id)

@@ -68,8 +68,8 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
         let codes = values.iter().filter(|value| is_code(value)).count();
         let end = separator.filter(|end| {
             let is_pair = text.get(..*end).is_some_and(|before| before.contains("between "));
-            // Other words may follow the last name: "Apple and Microsoft shares". "Procter & Gamble"
-            // is a single name.
+            // Other words may follow the last name: "Apple and Microsoft shares". "Procter &
+            // Gamble" is a single name.
             let is_next_name = || {
                 let rest = original.get(*end..).unwrap_or_default();
                 let next = next_item(rest, "").and_then(|item| item.split([' ', '\'']).next());

@@ -8,7 +8,7 @@ use crate::few_shot::grounding::KnownWords;
 pub(super) const REQUEST_SEPARATORS: [&str; 10] =
     [", and then ", ", and ", " and then ", " and ", ", then ", " then ", "; ", ". ", "? ", "! "];
 /// The first words of greetings and of statements, which are no requests.
-const STATEMENT_WORDS: [&str; 44] = [
+const STATEMENT_WORDS: [&str; 48] = [
     "a",
     "an",
     "and",
@@ -16,9 +16,11 @@ const STATEMENT_WORDS: [&str; 44] = [
     "good",
     "he",
     "he's",
+    "her",
     "hello",
     "hey",
     "hi",
+    "his",
     "i",
     "i'd",
     "i'll",
@@ -28,6 +30,7 @@ const STATEMENT_WORDS: [&str; 44] = [
     "in",
     "it",
     "it's",
+    "its",
     "my",
     "now",
     "ok",
@@ -41,6 +44,7 @@ const STATEMENT_WORDS: [&str; 44] = [
     "thanks",
     "that",
     "the",
+    "their",
     "there",
     "there's",
     "they",
