@@ -56,9 +56,24 @@ fn add_values(value: &Value, values: &mut Vec<String>) {
     }
 }
 
+/// Returns the words and numbers of `text` in lower case. A time is a single word, so that its
+/// seconds are no mention of another number.
 fn words(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase)
+    let words = text.split(|it: char| !it.is_alphanumeric() && it != ':');
+    words.flat_map(|word| match clock_time(word) {
+        Some(time) => vec![time],
+        None => word.split(':').filter(|word| !word.is_empty()).map(str::to_lowercase).collect(),
+    })
+}
+
+/// Returns the hours of a 12-hour clock and the minutes of `word`: `9:05` for `21:05:42` and for
+/// `09:05`. Returns `None` if `word` is no time.
+fn clock_time(word: &str) -> Option<String> {
+    let mut parts = word.trim_matches(':').split(':');
+    // A date in ISO 8601 is separated from the hours by `T`.
+    let hours = parts.next()?.rsplit(['T', 't']).next()?.parse::<u8>().ok()?;
+    let minutes: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
+    (hours < 24 && minutes.len() == 2).then(|| format!("{}:{minutes}", hours % 12))
 }
 
 /// Returns `true` if the words `one` and `other` are equal, or if one of them has at least two

@@ -18,3 +18,14 @@ fn answer_mentions_each_result() {
     check("Done.", &[r#"{"ok": true}"#], true);
     check("There are 5.", &["7", "52"], false);
 }
+
+#[test]
+fn a_time_is_mentioned_as_a_whole() {
+    let time = |answer: &str| mentions_all(answer, &[r#"{"datetime": "21:25:42"}"#.to_owned()]);
+    assert!(time("It is 21:25."));
+    assert!(time("It is 9:25 PM."));
+    assert!(!time("17 plus 25 is 42."));
+    let moment = ["2026-11-27T09:24:42+09:00".to_owned()];
+    assert!(mentions_all("It is 9:24 in Tokyo.", &moment));
+    assert!(!mentions_all("The sum is 42.", &moment));
+}
