@@ -336,8 +336,8 @@ pub(super) fn texts_of(call: &ToolCall) -> Vec<String> {
     items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// Returns the values that the enumerations of the tool permit instead of the arguments of `call`,
-/// in lower case.
+/// Returns the other values of the enumerations in `call`, in lower case: `overnight` and `ground`
+/// if its argument is `express`.
 pub(super) fn alternatives_to(call: &ToolCall, request: &ChatRequest) -> Vec<String> {
     let Some(tool) = request.tools.get(&call.name) else { return Vec::new() };
     let schema = tool.definition().input_schema();

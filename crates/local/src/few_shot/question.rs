@@ -14,8 +14,8 @@ use self::clauses::{
 };
 pub(super) use self::lists::first_item_need;
 use self::lists::{
-    SEPARATORS, closing_quote, first_date, first_item, is_alternative, is_item, is_polite, is_quoted,
-    last_item, next_item, next_phrase, start_of_last_item,
+    SEPARATORS, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative, is_item,
+    is_polite, is_quoted, last_item, next_item, next_phrase, start_of_last_item,
 };
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request};
 pub(super) use self::requests::{has_reference, refers_to_result};
@@ -34,7 +34,8 @@ pub(super) struct OpenQuestion {
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
     open_part: OpenPart,
-    /// The values that the last call has not, but that the enumerations of its tool permit.
+    /// Other values of the enumerations in the last call, in lower case: `overnight` if the call
+    /// has `express`.
     alternatives: Vec<String>,
     /// The date of today, if the conversation gives it.
     today: Option<Date>,
@@ -56,8 +57,6 @@ enum OpenPart {
 
 /// Words before a request, with a comma after them.
 const INTRODUCTIONS: [&str; 6] = ["also", "and", "finally", "next", "plus", "then"];
-/// The words before the last item of a list.
-const CONJUNCTIONS: [&str; 3] = [" and ", " & ", " as well as "];
 /// The maximum number of parts of a question for which a tool is chosen.
 const MAX_PARTS: usize = 4;
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
@@ -88,8 +87,8 @@ impl OpenQuestion {
         Self { today, ..self }
     }
 
-    /// Sets the values that may stand for the argument of another call, such as `overnight` in
-    /// "express and overnight prices". They are in lower case.
+    /// Sets the other values of the enumerations in the last call, in lower case. An item that
+    /// begins with one of them needs a call: `overnight` in "express and overnight prices".
     pub(super) fn set_alternatives(&mut self, alternatives: Vec<String>) {
         self.alternatives = alternatives;
     }
@@ -202,7 +201,7 @@ impl OpenQuestion {
         let before = self.text.split_once(item).map_or("", |(before, _)| before);
         let has_mark = |letter: char| letter.is_uppercase() || letter.is_numeric();
         let is_word = !item.contains(' ') && item.contains(has_mark);
-        is_quoted(&self.text, item) || is_word && CONJUNCTIONS.iter().any(|word| before.ends_with(word))
+        is_quoted(&self.text, item) || is_word && ends_with_conjunction(before)
     }
 
     /// Returns the request at the beginning of the open text, after a conjunction or a sentence:

@@ -148,7 +148,12 @@ fn has_conjunction(rest: &str, head: &str) -> bool {
     for words in REPEATED_WORDS {
         before = before.strip_suffix(words).unwrap_or(before);
     }
-    SEPARATORS.iter().skip(1).any(|conjunction| before.ends_with(conjunction))
+    ends_with_conjunction(before)
+}
+
+/// Returns `true` if `text` ends with a separator of list items other than a comma.
+pub(super) fn ends_with_conjunction(text: &str) -> bool {
+    SEPARATORS.iter().skip(1).any(|conjunction| text.ends_with(conjunction))
 }
 
 /// Returns `true` if all names and numbers of `item` are in `values`. If it has none, all of its
