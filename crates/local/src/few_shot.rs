@@ -12,6 +12,7 @@ mod demonstration;
 mod dialogue;
 mod follow_up;
 mod grounding;
+mod list_call;
 mod mention;
 mod next_step;
 mod question;
@@ -20,6 +21,7 @@ mod repository;
 mod signature;
 mod tool_choice;
 mod tool_words;
+mod unmet_need;
 mod values;
 
 use haft_core::{
@@ -37,6 +39,7 @@ use self::grounding::{KnownFacts, KnownWords};
 use self::next_step::{NextStep, Plan, Stage};
 use self::question::{FREE_NEED_RULE, OpenQuestion, refers_to_result};
 use self::tool_words::ToolWords;
+use self::unmet_need::UnmetNeed;
 use crate::engine::{Engine, EngineError, GeneratedTokens};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, ReplyWriter};
@@ -70,8 +73,7 @@ pub(crate) fn respond(
         corrector,
         tool_words,
         results: dialogue.results,
-        deferred_need,
-        lacks_argument: false,
+        unmet: UnmetNeed { deferred: deferred_need, lacks_argument: false },
         is_need_split: false,
         may_be_answered: stage == Stage::AfterQuestion && may_be_answered(request, &dialogue.question),
         stage,
@@ -110,11 +112,7 @@ struct ExampleReply<'a> {
     tool_words: ToolWords,
     /// The tool results at the end of the conversation, which the answer should mention.
     results: Vec<String>,
-    /// The need whose call waits for results: at first the results in the request, and then the
-    /// results of the calls in this reply.
-    deferred_need: Option<String>,
-    /// `true` if a call was discarded, because the conversation has no value for an argument.
-    lacks_argument: bool,
+    unmet: UnmetNeed,
     /// `true` if the last need was split, so that the rest of it needs another call.
     is_need_split: bool,
     /// `true` if an earlier tool result may answer the question.
@@ -134,6 +132,7 @@ impl ExampleReply<'_> {
         }
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
+            let (start, open_length) = (self.writer.prompt.len(), question.text().len());
             let decision = match self.stage {
                 Stage::AfterQuestion => self.first_step(&question)?,
                 Stage::AfterResults => self.step_after_results(&question)?,
@@ -150,15 +149,21 @@ impl ExampleReply<'_> {
                 NextStep::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED_LABEL}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
-                    let asks = self.lacks_argument && KnownWords::new(question.text()).is_english();
+                    let asks = self.unmet.lacks_argument && KnownWords::new(question.text()).is_english();
                     let beginning = if asks { QUESTION_BEGINNING } else { "" };
                     return self.write_answer(&lead.unwrap_or_default(), beginning);
                 }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here.
+            // A question that continues another question may follow.
             if self.repeats_call(&tool_calls, &need, &call) {
-                break;
+                self.writer.prompt.truncate(start);
+                question.advance_past(&need, &texts_of(&call));
+                if question.elliptical_sentence().is_none() || question.text().len() == open_length {
+                    break;
+                }
+                continue;
             }
             question.set_alternatives(alternatives_to(&call, self.writer.request));
             question.advance_past(&need, &texts_of(&call));
@@ -169,7 +174,7 @@ impl ExampleReply<'_> {
             tool_calls.push(call);
             self.stage = Stage::Call;
         }
-        let deferred = self.deferred_need.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
+        let deferred = self.unmet.deferred.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
         self.add_reasoning(deferred);
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
@@ -195,7 +200,7 @@ impl ExampleReply<'_> {
     /// Generates the call that waits for the results, or else the model's next decision. Returns
     /// `None` if the token limit was reached.
     fn step_after_results(&mut self, question: &OpenQuestion) -> Result<Option<NextStep>, ModelError> {
-        if let Some(need) = self.deferred_need.take() {
+        if let Some(need) = self.unmet.deferred.take() {
             let step = self.write_call(need)?;
             if !matches!(step, Some(NextStep::Answer { .. })) {
                 return Ok(step);
@@ -213,7 +218,7 @@ impl ExampleReply<'_> {
         tool_calls: &[ToolCall],
     ) -> Result<Option<NextStep>, ModelError> {
         while let Some((item, earlier)) = question.next_item().zip(tool_calls.last()) {
-            match self.write_call_for_item(item, question.is_name(item), earlier)? {
+            match self.write_call_for_item(question, item, earlier)? {
                 Some(NextStep::NoMoreCalls) => {
                     // The item needs no call, but other requests may follow it.
                     let item = item.to_owned();
@@ -224,6 +229,11 @@ impl ExampleReply<'_> {
         }
         if !question.is_open() {
             return Ok(Some(NextStep::NoMoreCalls));
+        }
+        if let Some((sentence, earlier)) = question.elliptical_sentence().zip(tool_calls.last())
+            && let Some(step) = self.write_continued_call(sentence, earlier)?
+        {
+            return Ok(Some(step));
         }
         match self.write_next_request(question, tool_calls)? {
             Some(step) => Ok(Some(step)),
@@ -263,7 +273,7 @@ impl ExampleReply<'_> {
             Plan::End => NextStep::NoMoreCalls,
             // The need is about a result that this reply does not have.
             Plan::Need(need) if stage == Stage::Call && refers_to_result(&need) => {
-                self.deferred_need = Some(need);
+                self.unmet.deferred = Some(need);
                 NextStep::NoMoreCalls
             }
             Plan::Need(need) => {

@@ -13,8 +13,9 @@ use super::correction::Correction;
 use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
 use super::grounding::{is_identifier, spaced_json, spaced_words};
+use super::list_call::ListArgument;
 use super::next_step::{NextStep, Stage, callable_tools};
-use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_result};
+use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_noun, refers_to_result};
 use super::repetition::{is_repetition, repeats_known_result};
 use super::repository::split_repository;
 use crate::engine::NextAction;
@@ -22,7 +23,7 @@ use crate::respond::call_id;
 
 /// The maximum number of discarded calls for a need. Each of them costs the time of a call.
 const MAX_DISCARDED_CALLS: usize = 2;
-/// The first words in the names of tools that find an identifier.
+/// The first words in the names of tools that find something.
 const FIND_VERBS: [&str; 7] = ["fetch", "find", "get", "list", "lookup", "query", "search"];
 /// The maximum difference between the scores of the first and the second choice of a tool. If it is
 /// larger, only the first tool fits the need.
@@ -41,26 +42,29 @@ impl ExampleReply<'_> {
             return Ok(None);
         }
         let Some(request) = question.next_request() else { return Ok(None) };
-        if refers_to_result(request) {
-            self.deferred_need = Some(request.to_owned());
+        let before = question.whole().split_once(request).map_or("", |(before, _)| before);
+        let is_found = tool_calls.last().is_some_and(|call| has_find_verb(&call.name));
+        if refers_to_result(request) || is_found && refers_to_noun(request, before) {
+            self.unmet.deferred = Some(request.to_owned());
             return Ok(Some(NextStep::NoMoreCalls));
         }
         let Some(choice) = self.choose_tool(request)? else { return Ok(None) };
         if tool_calls.iter().any(|call| call.name == choice.0) {
             return Ok(None);
         }
-        let earlier = (self.lacks_argument, self.deferred_need.clone());
+        let earlier = self.unmet.clone();
         let step = self.write_call_with(request.to_owned(), Some(choice))?;
         if matches!(step, Some(NextStep::Call { .. })) {
             return Ok(step);
         }
-        let discarded = self.forget_discarded_call(earlier);
-        if self.deferred_need.is_some() || !has_reference(request) {
+        // The discarded call changes neither the answer nor the next reply.
+        let discarded = std::mem::replace(&mut self.unmet, earlier).deferred;
+        if self.unmet.deferred.is_some() || !has_reference(request) {
             return Ok(None);
         }
         // The results may contain the argument that the call lacks: "send her an email".
-        self.deferred_need = discarded;
-        Ok(self.deferred_need.is_some().then_some(NextStep::NoMoreCalls))
+        self.unmet.deferred = discarded;
+        Ok(self.unmet.deferred.is_some().then_some(NextStep::NoMoreCalls))
     }
 
     /// Generates the call for the request before `need` that the model skipped. Returns `None` if
@@ -74,21 +78,14 @@ impl ExampleReply<'_> {
             return Ok(None);
         }
         let Some(skipped) = question.skipped_request(need) else { return Ok(None) };
-        let earlier = (self.lacks_argument, self.deferred_need.clone());
+        let earlier = self.unmet.clone();
         let step = self.write_call(skipped)?;
         self.is_need_split = matches!(step, Some(NextStep::Call { .. }));
         if self.is_need_split {
             return Ok(step);
         }
-        self.forget_discarded_call(earlier);
+        self.unmet = earlier;
         Ok(None)
-    }
-
-    /// Reverts the effect of a discarded call on the answer and on the next reply. Returns the
-    /// deferred need. `earlier` has `lacks_argument` and `deferred_need` before the call.
-    fn forget_discarded_call(&mut self, earlier: (bool, Option<String>)) -> Option<String> {
-        self.lacks_argument = earlier.0;
-        std::mem::replace(&mut self.deferred_need, earlier.1)
     }
 
     /// Generates the call for a question that continues an earlier question; see [`follow_up`].
@@ -97,9 +94,20 @@ impl ExampleReply<'_> {
         &mut self,
         question: &OpenQuestion,
     ) -> Result<Option<NextStep>, ModelError> {
-        let request = self.writer.request;
         let text = question.text();
-        let Some(earlier) = continued_call(request, text) else { return Ok(None) };
+        let Some(earlier) = continued_call(self.writer.request, text) else { return Ok(None) };
+        self.write_continued_call(text, earlier)
+    }
+
+    /// Generates the call for `text`, which continues the part of the question for `earlier`: a
+    /// call of the same tool, if no other tool fits better. Returns `None` if the call is invalid
+    /// or known.
+    pub(super) fn write_continued_call(
+        &mut self,
+        text: &str,
+        earlier: &ToolCall,
+    ) -> Result<Option<NextStep>, ModelError> {
+        let request = self.writer.request;
         let Some(tool) = request.tools.get(earlier.name.as_str()) else { return Ok(None) };
         let schema = tool.definition().input_schema();
         let need = text.trim_end_matches(['.', '?', '!']).to_owned();
@@ -120,19 +128,21 @@ impl ExampleReply<'_> {
         Ok(None)
     }
 
-    /// Generates the call for `item`, an item of a list: a call of the tool of `earlier`, the call
-    /// for the item before it, if no other tool fits better. If the item `is_name`, no other tool
-    /// is tried. Returns `None` if the token limit was reached.
+    /// Generates the call for `item`, an item of a list in `question`: a call of the tool of
+    /// `earlier`, the call for the item before it, if no other tool fits better. If the item is a
+    /// name, no other tool is tried. Returns `None` if the token limit was reached.
     pub(super) fn write_call_for_item(
         &mut self,
+        question: &OpenQuestion,
         item: &str,
-        is_name: bool,
         earlier: &ToolCall,
     ) -> Result<Option<NextStep>, ModelError> {
         let Some(tool) = self.writer.request.tools.get(&earlier.name) else {
             return Ok(Some(NextStep::NoMoreCalls));
         };
         let schema = tool.definition().input_schema().clone();
+        let argument = ListArgument::find(question.whole(), item, earlier, &schema);
+        let is_name = argument.is_some() || question.is_name(item);
         // "The weather in Rome and the time in Tokyo" needs different tools.
         let choice = if is_name { None } else { self.choose_tool(item)? };
         if !is_name && choice.as_ref().is_none_or(|(best, _)| *best != earlier.name) {
@@ -143,9 +153,18 @@ impl ExampleReply<'_> {
         }
         let start = self.writer.prompt.len();
         self.writer.prefill(&format!("{NEED_LABEL}{item}\n{TOOL}{}", earlier.name));
-        let replace = |call: &ToolCall| match call.arguments == earlier.arguments {
-            true => with_item(earlier, item, &schema),
-            false => None,
+        let derived = argument
+            .as_ref()
+            .filter(|argument| argument.others_are_common(question.whole(), earlier, &schema))
+            .and_then(|argument| argument.replace_in(earlier));
+        if let Some(call) = derived {
+            self.writer.prefill(&format!("({})\n", &*call.arguments));
+            return Ok(Some(NextStep::Call { need: item.to_owned(), call }));
+        }
+        let replace = |call: &ToolCall| match &argument {
+            Some(argument) => argument.replace_in(call),
+            None if call.arguments == earlier.arguments => with_item(earlier, item, &schema),
+            None => None,
         };
         let Some(call) = self.write_arguments(item, &earlier.name, &schema, &replace)? else {
             return Ok(None);
@@ -164,7 +183,7 @@ impl ExampleReply<'_> {
         &mut self,
         question: &OpenQuestion,
     ) -> Result<Option<NextStep>, ModelError> {
-        self.deferred_need = None;
+        self.unmet.deferred = None;
         for part in question.parts() {
             let step = self.write_call(part)?;
             if !matches!(step, Some(NextStep::Answer { .. })) {
@@ -235,8 +254,7 @@ impl ExampleReply<'_> {
             if repeats {
                 break;
             }
-            self.lacks_argument = true;
-            self.deferred_need.get_or_insert_with(|| need.clone());
+            self.unmet.discard_call(&need);
             discarded.push(tool);
             // The result of an earlier call in this reply may be the missing argument.
             if self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
@@ -350,16 +368,20 @@ pub(super) fn alternatives_to(call: &ToolCall, request: &ChatRequest) -> Vec<Str
     texts.filter(|text| !used.contains(text)).collect()
 }
 
+/// Returns `true` if `tool` is the name of a tool that finds something.
+fn has_find_verb(tool: &str) -> bool {
+    spaced_words(tool).split_whitespace().next().is_some_and(|verb| FIND_VERBS.contains(&verb))
+}
+
 /// Returns `true` if `tool` is the name of a tool that finds the identifier `parameter`:
 /// `search_tracks` for `track_id`.
 fn finds_identifier(tool: &str, parameter: &str) -> bool {
-    let (tool, parameter_words) = (spaced_words(tool), spaced_words(parameter));
+    let (words, parameter_words) = (spaced_words(tool), spaced_words(parameter));
     let Some(noun) = parameter_words.rsplit(' ').nth(1).filter(|_| is_identifier(parameter)) else {
         return false;
     };
-    let mut words = tool.split(' ').filter(|word| !word.is_empty());
-    words.next().is_some_and(|verb| FIND_VERBS.contains(&verb))
-        && words.any(|word| word.trim_end_matches('s') == noun)
+    let mut words = words.split_whitespace().skip(1);
+    has_find_verb(tool) && words.any(|word| word.trim_end_matches('s') == noun)
 }
 
 /// Returns `earlier` with `item` instead of its only argument. Returns `None` if it has several

@@ -5,7 +5,9 @@
 //! them is replaced by the value in the question, or the model chooses among several values. An
 //! argument that may be the result of a computation is not changed.
 
+mod codes;
 mod moments;
+mod names;
 mod numbers;
 
 use std::sync::LazyLock;
@@ -17,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use self::moments::TextArgument;
 use super::dialogue::last_question;
-use super::grounding::{KnownWords, enumeration, is_composed, spaced_json, spaced_words, text_of};
+use super::grounding::{KnownWords, enumeration, is_code, is_composed, spaced_json, spaced_words, text_of};
 use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
@@ -110,7 +112,7 @@ impl ArgumentCorrector {
         let arguments = call.arguments.value_or_string();
         let arguments = arguments.as_object()?;
         let mut corrected = arguments.clone();
-        let mut choices = Vec::new();
+        let mut narrowed = Vec::new();
         for property in schema.properties() {
             if !arguments.contains_key(property.name) {
                 continue;
@@ -118,7 +120,7 @@ impl ArgumentCorrector {
             let mut candidates = self.candidates(schema, &property, &corrected, need, &sources);
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
-                [] => {}
+                [] => narrowed.extend(code_schema(schema, &property, &corrected)),
                 // The question has one date or time, and two arguments: one of them is invented.
                 [only] if is_invented_copy(schema, &property, only, &corrected) => {
                     corrected.remove(property.name);
@@ -126,11 +128,13 @@ impl ArgumentCorrector {
                 [only] => {
                     corrected.insert(property.name.to_owned(), only.clone());
                 }
-                _ if candidates.len() <= MAX_CANDIDATES => choices.push((property.name, candidates)),
+                _ if candidates.len() <= MAX_CANDIDATES => {
+                    narrowed.push((property.name, json!({ "enum": candidates })));
+                }
                 _ => {}
             }
         }
-        if let Some((from, to)) = units_of_conversion(schema, &corrected, &self.question) {
+        if let Some((from, to)) = units_of_conversion(schema, &corrected, need, &self.question) {
             corrected.extend([from, to]);
         }
         add_omitted_duration(schema, &mut corrected, &sources);
@@ -142,20 +146,20 @@ impl ArgumentCorrector {
         if is_one_way && !question.contains("return") && !question.contains("back") {
             remove_return_date(schema, &mut corrected);
         }
-        if choices.is_empty() {
+        if narrowed.is_empty() {
             let corrected = Value::Object(corrected);
             let is_changed = corrected.as_object() != Some(arguments) && schema.is_valid(&corrected);
             let call = || ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&corrected));
             return is_changed.then(call).map(Correction::Call);
         }
-        let mut narrowed = schema.as_value().clone();
-        let properties = narrowed.get_mut("properties")?.as_object_mut()?;
+        let mut narrowed_schema = schema.as_value().clone();
+        let properties = narrowed_schema.get_mut("properties")?.as_object_mut()?;
         let changed = corrected.iter().filter(|(name, value)| arguments.get(*name) != Some(value));
-        let changed: Vec<_> = changed.map(|(name, value)| (name.as_str(), vec![value.clone()])).collect();
-        for (name, candidates) in changed.into_iter().chain(choices) {
-            properties.insert(name.to_owned(), json!({ "enum": candidates }));
+        let changed = changed.map(|(name, value)| (name.as_str(), json!({ "enum": [value] })));
+        for (name, permitted) in changed.collect::<Vec<_>>().into_iter().chain(narrowed) {
+            properties.insert(name.to_owned(), permitted);
         }
-        Schema::new(narrowed).ok().map(Correction::Schema)
+        Schema::new(narrowed_schema).ok().map(Correction::Schema)
     }
 
     /// Returns the values that `property` should have instead of its value in `arguments`. Returns
@@ -176,9 +180,12 @@ impl ArgumentCorrector {
                     return self.mentioned_name(text, &names, need).into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
-                let moments = argument.date_candidates(sources).or_else(|| argument.time_candidates(sources));
+                let moments = argument
+                    .month_candidates(sources)
+                    .or_else(|| argument.date_candidates(sources))
+                    .or_else(|| argument.time_candidates(sources));
                 moments.map_or_else(
-                    || self.respelled(text).filter(|_| !is_composed(property.name)).into_iter().collect(),
+                    || self.other_text(property, text, need, arguments).into_iter().collect(),
                     |moments| moments.unused(property.name, arguments),
                 )
             }
@@ -188,6 +195,24 @@ impl ArgumentCorrector {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the text that `property` should have instead of `text`, which is no date and no time.
+    fn other_text(
+        &self,
+        property: &Property<'_>,
+        text: &str,
+        need: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Value> {
+        if let Some(quotation) = names::quoted_text(text, need, arguments) {
+            return Some(quotation);
+        }
+        if is_composed(property.name) {
+            return None;
+        }
+        let own_name = || names::name_in_need(property, text, need, &self.question, arguments);
+        self.respelled(text).or_else(|| property.is_required.then(own_name).flatten())
     }
 
     /// Returns `text` with the names as the user wrote them: `Lisbon` for `Lisboa`. Returns `None`
@@ -237,6 +262,21 @@ impl ArgumentCorrector {
     }
 }
 
+/// Returns a schema for the code that `property` describes, with its name, if the argument is no
+/// code. An optional code that is not in the conversation would be removed, so it is not
+/// returned.
+fn code_schema<'p>(
+    schema: &Schema,
+    property: &Property<'p>,
+    arguments: &Map<String, Value>,
+) -> Option<(&'p str, Value)> {
+    let text = arguments.get(property.name)?.as_str()?;
+    let is_kept = property.is_required || is_code(property.name);
+    let is_free = enumeration(schema.as_value(), property.schema).is_empty();
+    let pattern = codes::missing_code(property, text).filter(|_| is_kept && is_free)?;
+    Some((property.name, json!({ "type": "string", "pattern": pattern })))
+}
+
 /// Returns `true` if `word` and `known` have the same length, and if only the last one or two
 /// letters differ.
 fn differs_at_end(word: &str, known: &str) -> bool {
@@ -275,10 +315,13 @@ fn is_invented_copy(
 }
 
 /// Returns the units `from` and `to` of a conversion with the names of their parameters, if `from`
-/// is not the unit after the number in `question`: "How many ml are 3 cups?" converts from cups.
+/// is not the unit after the number in `question`: "How many ml are 3 cups?" converts from cups. If
+/// `need` has no other unit, `to` is the unit that the question asks for: "… and how many are 2
+/// spoons?"
 fn units_of_conversion(
     schema: &Schema,
     arguments: &Map<String, Value>,
+    need: &str,
     question: &str,
 ) -> Option<((String, Value), (String, Value))> {
     let find = |prefix: &str| {
@@ -294,13 +337,22 @@ fn units_of_conversion(
     let question = question.to_lowercase();
     let after = question.split(&number).nth(1)?.trim_start();
     let after = after.trim_start_matches("degrees ").trim_start_matches("degree ");
-    let word = after.split(|letter: char| letter.is_whitespace() || ",.;?!".contains(letter)).next()?;
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|letter: char| letter.is_whitespace() || ",.;?!".contains(letter))
+    }
+    let word = words(after).next()?;
+    let unit = *names.iter().find(|name| is_same_unit(name, word))?;
+    let need = need.to_lowercase();
+    let asked = question.split_once("how many ").and_then(|(_, after)| words(after).next());
+    let asked = asked.and_then(|word| names.iter().find(|name| is_same_unit(name, word)));
+    let is_stated = to_unit != unit && words(&need).any(|word| is_same_unit(to_unit, word));
+    if let Some(asked) = asked.filter(|asked| **asked != unit && !is_stated) {
+        return Some(((from.to_owned(), json!(unit)), (to.to_owned(), json!(asked))));
+    }
     if is_same_unit(from_unit, word) && from_unit != to_unit {
         return None;
     }
-    let unit = *names.iter().find(|name| is_same_unit(name, word))?;
-    let words = || question.split(|letter: char| letter.is_whitespace() || ",.;?!".contains(letter));
-    let is_other = |name: &&&str| **name != unit && words().any(|word| is_same_unit(name, word));
+    let is_other = |name: &&&str| **name != unit && words(&question).any(|word| is_same_unit(name, word));
     let other = names.iter().find(is_other).copied().unwrap_or(from_unit);
     let target = if to_unit == unit { other } else { to_unit };
     Some(((from.to_owned(), json!(unit)), (to.to_owned(), json!(target))))

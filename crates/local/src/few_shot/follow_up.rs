@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::dialogue::last_question;
 use super::grounding::{KnownWords, is_composed, spaced_json, spaced_words, stem};
+use super::question::{is_name, starts_with_phrase};
 
 /// The beginnings of a question that continues an earlier question.
 const BEGINNINGS: [&str; 10] = [
@@ -24,6 +25,8 @@ const BEGINNINGS: [&str; 10] = [
     "what about ",
     "what if ",
 ];
+/// Prepositions that may follow such a beginning, besides those of all phrases.
+const PREPOSITIONS: [&str; 4] = ["after", "before", "during", "since"];
 /// The maximum number of words of such a question.
 const MAX_WORDS: usize = 10;
 
@@ -91,6 +94,17 @@ fn add_keys(value: &Value, keys: &mut HashSet<String>) {
         }
         _ => {}
     }
+}
+
+/// Returns `true` if `sentence` continues the sentence before it without a verb of its own: "And in
+/// Madrid?" after "Is it warm in Rome?".
+pub(super) fn is_elliptical(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    let rest = BEGINNINGS.iter().find(|beginning| lower.starts_with(**beginning));
+    let rest = rest.and_then(|beginning| sentence.get(beginning.len()..)).unwrap_or_default();
+    let first = rest.split(' ').next().unwrap_or_default();
+    let is_phrase = starts_with_phrase(rest) || PREPOSITIONS.contains(&first) || is_name(first);
+    is_phrase && !rest.is_empty() && sentence.split_whitespace().count() <= MAX_WORDS
 }
 
 /// Returns the last call of an earlier reply, if `question` continues its question.

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_code, is_path, is_ticker};
-pub(super) use self::parameter_names::{is_composed, is_coordinate, is_identifier, spaced_words};
+pub(super) use self::parameter_names::{is_code, is_composed, is_coordinate, is_identifier, spaced_words};
+use self::parameter_names::{is_path, is_ticker};
 pub(super) use self::words::{KnownWords, stem};
 use super::values::parse_date;
 
@@ -164,9 +164,10 @@ impl KnownFacts {
         let mut known = arguments.as_object()?.clone();
         for property in schema.properties().filter(|property| !property.is_required) {
             let Some(value) = known.get_mut(property.name) else { continue };
-            let is_unknown_flag = value.is_boolean() && !self.mentions_flag(&call.name, &property);
+            let is_unknown = value.is_boolean() && !self.mentions_flag(&call.name, &property)
+                || self.is_unstated_source(property.name, value);
             match self.known_part(Parameter::new(schema, &property), value) {
-                Some(part) if !is_unknown_flag => *value = part,
+                Some(part) if !is_unknown => *value = part,
                 _ => {
                     known.remove(property.name);
                 }
@@ -179,6 +180,21 @@ impl KnownFacts {
         let known = Value::Object(known);
         (known != *arguments && schema.is_valid(&known))
             .then(|| ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&known)))
+    }
+
+    /// Returns `true` if `value` is the language from which a text is translated, and if the
+    /// conversation has neither the value nor the word `from`. A small model takes another target
+    /// language of "in Spanish and German".
+    fn is_unstated_source(&self, name: &str, value: &Value) -> bool {
+        let name = spaced_words(name);
+        let mut words = name.split_whitespace();
+        let is_source = words.next().is_some_and(|first| matches!(first, "from" | "source"))
+            && words.any(|word| word.starts_with("lang"));
+        let is_stated = |text: &str| self.words.has_word(&text.to_lowercase());
+        is_source
+            && self.words.is_english()
+            && !self.words.has_word("from")
+            && !value.as_str().is_some_and(is_stated)
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of

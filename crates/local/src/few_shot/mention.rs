@@ -9,28 +9,47 @@ const MAX_ACKNOWLEDGEMENT_WORDS: usize = 3;
 /// The keys of acknowledgements in JSON.
 const ACKNOWLEDGEMENT_KEYS: [&str; 3] = ["ok", "status", "success"];
 
-/// Returns `true` if `answer` contains at least one word of each result. Acknowledgements such as
-/// `saved` need not be mentioned. The keys of a result in JSON do not count.
+/// Returns `true` if `answer`, the answer to `question`, contains at least one word of each result.
+/// Words that another result or the question has, too, do not count if a result has others.
+/// Acknowledgements such as `saved` need not be mentioned. The keys of a result in JSON do not
+/// count.
 ///
 /// This check detects incomplete answers: a small model may stop after it has answered the first of
 /// two questions.
-pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
+pub(super) fn mentions_all(answer: &str, results: &[String], question: &str) -> bool {
     let answer_words: Vec<_> = words(answer).collect();
-    results.iter().all(|result| {
-        let content = json_content(result);
-        let words: Vec<_> = words(content.as_deref().unwrap_or(result)).collect();
-        let has_content = match content {
-            Some(_) => !words.is_empty(),
-            None => {
-                words.len() > MAX_ACKNOWLEDGEMENT_WORDS
-                    || words.iter().any(|word| word.contains(char::is_numeric))
-            }
-        };
-        !has_content
-            || words
+    let asked: Vec<_> = words(question).collect();
+    let contents: Vec<_> = results.iter().map(|result| content_words(result)).collect();
+    contents.iter().enumerate().all(|(index, content)| {
+        let others = || contents.iter().enumerate().filter(|(other, _)| *other != index);
+        let is_new = |word: &&String| !asked.contains(word);
+        let is_own = |word: &&String| others().all(|(_, other)| !other.contains(word));
+        let own: Vec<_> = content.iter().filter(is_new).filter(is_own).collect();
+        let new: Vec<_> = content.iter().filter(is_new).collect();
+        let all: Vec<_> = content.iter().collect();
+        let expected = [own, new, all].into_iter().find(|words| !words.is_empty()).unwrap_or_default();
+        expected.is_empty()
+            || expected
                 .iter()
                 .any(|word| answer_words.iter().any(|answer_word| is_same_or_prefix(answer_word, word)))
     })
+}
+
+/// Returns the words of `result` that an answer may mention. Returns no words for an
+/// acknowledgement.
+fn content_words(result: &str) -> Vec<String> {
+    match json_content(result) {
+        Some(content) => words(&content).collect(),
+        None => {
+            let words: Vec<_> = words(result).collect();
+            let is_long = words.len() > MAX_ACKNOWLEDGEMENT_WORDS;
+            if is_long || words.iter().any(|word| word.contains(char::is_numeric)) {
+                words
+            } else {
+                Vec::new()
+            }
+        }
+    }
 }
 
 /// Returns the values of `result`, an object or an array in JSON, except acknowledgements such as

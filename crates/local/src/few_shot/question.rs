@@ -12,13 +12,14 @@ use self::clauses::{
     PART_SEPARATORS, SENTENCE_ENDS, first_of, has_separator_before, split_into_parts, start_of_last_sentence,
     with_sentence_ends, without_clause_end, without_planned_clauses, without_sentence_end,
 };
-pub(super) use self::lists::first_item_need;
 use self::lists::{
-    SEPARATORS, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative, is_item,
+    ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative, is_item,
     is_polite, is_quoted, last_item, next_item, next_phrase, start_of_last_item,
 };
+pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request};
-pub(super) use self::requests::{has_reference, refers_to_result};
+pub(super) use self::requests::{has_reference, refers_to_noun, refers_to_result};
+use super::follow_up::is_elliptical;
 
 /// The part of a question for which no call is planned yet.
 ///
@@ -39,9 +40,8 @@ pub(super) struct OpenQuestion {
     alternatives: Vec<String>,
     /// The date of today, if the conversation gives it.
     today: Option<Date>,
-    /// The words that follow each item of the list, in lower case: `line` in "the red line and the
-    /// green line".
-    item_head: String,
+    /// The form of the items of the list in the open text.
+    item_form: ItemForm,
 }
 
 /// The part at the beginning of an open text that needs another call.
@@ -78,7 +78,7 @@ impl OpenQuestion {
             open_part: OpenPart::Unknown,
             alternatives: Vec::new(),
             today: None,
-            item_head: String::new(),
+            item_form: ItemForm::default(),
         }
     }
 
@@ -91,6 +91,11 @@ impl OpenQuestion {
     /// begins with one of them needs a call: `overnight` in "express and overnight prices".
     pub(super) fn set_alternatives(&mut self, alternatives: Vec<String>) {
         self.alternatives = alternatives;
+    }
+
+    /// Returns the whole question.
+    pub(super) fn whole(&self) -> &str {
+        &self.question
     }
 
     /// Returns the open text.
@@ -108,7 +113,8 @@ impl OpenQuestion {
     /// the arguments of the call.
     ///
     /// If the call is for the first item of a list, the other items are kept: "the lights in the
-    /// kitchen and the hallway" needs two calls. If it is for the last item, the items before it
+    /// kitchen and the hallway" needs two calls. The list may be in a sentence before `part`. If
+    /// the call is for the last item, the items before it
     /// are kept. Otherwise, the rest of the clause is removed, and also a clause about the same
     /// object with an argument of the call: "turn on the light and dim it to 30 percent" needs one
     /// call.
@@ -142,6 +148,17 @@ impl OpenQuestion {
                 if continues_call(part, rest, values) { "" } else { rest }
             }
         };
+        // "I have tickets 4 and 7. What is the price of each?"
+        let earlier = self.text.get(..start).unwrap_or_default();
+        let is_foreign =
+            list.is_none() && !values.iter().any(|value| sentence.to_lowercase().contains(value));
+        if let Some(item) = first_item(earlier, values, &self.alternatives).filter(|_| is_foreign) {
+            let items = earlier.get(item.end..).unwrap_or_default().trim_end();
+            self.text = format!("{items}{}", rest.trim_start_matches(PUNCTUATION));
+            self.open_part = OpenPart::Item;
+            self.item_form = item.form;
+            return;
+        }
         self.text = format!("{before}{rest}");
         if !self.is_open() {
             return;
@@ -157,7 +174,7 @@ impl OpenQuestion {
             self.text = self.text.split_off(end);
         }
         if let Some(list) = list {
-            self.item_head = list.head;
+            self.item_form = list.form;
         }
     }
 
@@ -190,7 +207,7 @@ impl OpenQuestion {
         if self.open_part != OpenPart::Item {
             return None;
         }
-        let item = next_item(&self.text, &self.item_head)?;
+        let item = next_item(&self.text, &self.item_form)?;
         let is_part = is_item(item) || is_alternative(item, &self.alternatives);
         (is_quoted(&self.text, item) || is_part && !is_polite(item)).then_some(item)
     }
@@ -223,6 +240,14 @@ impl OpenQuestion {
         let is_phrase = !is_sentence && part.contains(" of ");
         let is_quoted = self.question.split_once(part).is_some_and(|(before, _)| is_open_quote(before));
         (is_request(part, is_question || is_phrase) && !is_quoted).then_some(part)
+    }
+
+    /// Returns the sentence at the beginning of the open text that continues the sentence before
+    /// it: "And in Madrid?".
+    pub(super) fn elliptical_sentence(&self) -> Option<&str> {
+        let rest = SENTENCE_ENDS.iter().find_map(|end| self.text.strip_prefix(end))?;
+        let end = first_of(rest, &SENTENCE_ENDS).unwrap_or(rest.len());
+        rest.get(..end).map(without_sentence_end).filter(|sentence| is_elliptical(sentence))
     }
 
     /// Returns `need`, a quotation from the question, with the words before it in its sentence. A

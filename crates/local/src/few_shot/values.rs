@@ -29,6 +29,8 @@ pub(super) struct TextValues {
     pub(super) has_unclear_numbers: bool,
     /// `true` if the text has a change by a number, such as `by 10%`.
     pub(super) has_change: bool,
+    /// The number of times per year, if the text has a single word for it: 12 for `monthly`.
+    pub(super) times_per_year: Option<f64>,
     pub(super) dates: Vec<DateRange>,
     pub(super) times: Vec<Time>,
 }
@@ -43,6 +45,7 @@ impl TextValues {
             quantities: quantities::find(&text),
             has_unclear_numbers: quantities::has_unclear_numbers(&text),
             has_change: quantities::has_change(&text),
+            times_per_year: quantities::times_per_year(&text),
             dates: dates::find(&text, today),
             times: times::find(&text),
         }

@@ -82,6 +82,23 @@ impl TextArgument<'_> {
         Some(Candidates { known: days.collect(), computed: computed.into_iter().map(format).collect() })
     }
 
+    /// Returns the months of the question, if the argument must be a month such as `2025-05` and is
+    /// not in this form. Returns `None` if the argument is no month.
+    pub(super) fn month_candidates(&self, sources: &Sources<'_>) -> Option<Candidates> {
+        let must_be_month = self.description.contains("YYYY-MM") && !self.description.contains("YYYY-MM-DD");
+        let has_form = self.text.len() == 7 && parse_date(&format!("{}-01", self.text)).is_some();
+        if !must_be_month || has_form {
+            return None;
+        }
+        let mut months = sources.replacing().into_iter().map(|values| {
+            let mut months: Vec<_> =
+                values.dates.iter().map(|range| json!(range.first.strftime("%Y-%m").to_string())).collect();
+            months.dedup();
+            months
+        });
+        Some(Candidates::known(months.find(|months| !months.is_empty())?))
+    }
+
     /// Returns the times of the question, in the form of the argument, if the argument is a time
     /// that the conversation does not contain. Returns `None` if the argument is no time.
     pub(super) fn time_candidates(&self, sources: &Sources<'_>) -> Option<Candidates> {

@@ -25,6 +25,17 @@ pub(super) fn candidate(property: &Property<'_>, number: f64, sources: &Sources<
     converted(property, number, sources)
         .or_else(|| percentage(property, number, sources))
         .or_else(|| negated(property, number, sources))
+        .or_else(|| frequency(property, number, sources))
+}
+
+/// Returns the number of times per year in the text, if `property` is such a number and the text
+/// does not have `number`: 12 for `compounds_per_year` and "compounded monthly".
+fn frequency(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+    let text = format!("{} {}", spaced_words(property.name), description(property)).to_lowercase();
+    let source = sources.replacing().into_iter().find(|values| values.times_per_year.is_some())?;
+    let expected = source.times_per_year.filter(|_| text.contains("per year"))?;
+    let is_known = source.quantities.iter().any(|quantity| is_equal(quantity.number, number));
+    (!is_known && !is_equal(number, expected)).then_some(expected)
 }
 
 /// Returns the quantity in the unit of `property`, if `number` is the same quantity in another

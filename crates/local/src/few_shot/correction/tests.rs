@@ -9,6 +9,7 @@ fn schema() -> Schema {
             "latitude": {"type": "number"},
             "height_cm": {"type": "number"},
             "minutes": {"type": "integer"},
+            "compoundsPerYear": {"type": "integer"},
             "length": {"type": "integer", "description": "The duration in minutes."},
             "position": {"type": "integer", "minimum": 0, "maximum": 100},
             "count": {"type": "integer"},
@@ -19,6 +20,7 @@ fn schema() -> Schema {
             "volume": {"type": "number", "maximum": 1},
             "date": {"type": "string", "description": "The date, YYYY-MM-DD"},
             "day": {"type": "string"},
+            "month": {"type": "string", "description": "Month, YYYY-MM"},
             "return_date": {"type": "string"},
             "return_format": {"type": "string"},
             "time": {"type": "string", "description": "HH:MM, 24-hour clock"},
@@ -49,6 +51,56 @@ fn corrected(question: &str, arguments: Value) -> Value {
 
 fn assert_unchanged(question: &str, arguments: Value) {
     assert_eq!(corrected(question, arguments.clone()), arguments, "{question}");
+}
+
+#[test]
+fn the_unit_of_the_question_is_the_target() {
+    let question = "How many milliliters are 3 cups, and how many are 2 pounds?";
+    let request = ChatRequest::new([Message::user(question)]);
+    for wrong in ["cup", "pounds"] {
+        let arguments = json!({"count": 2, "from_unit": "pounds", "to_unit": wrong});
+        let call = ToolCall::new("1", "tool", arguments.to_string());
+        let corrected = ArgumentCorrector::new(&request).correct("how many are 2 pounds", &call, &schema());
+        let Some(Correction::Call(call)) = corrected else { panic!("{corrected:?}") };
+        let expected = json!({"count": 2, "from_unit": "pounds", "to_unit": "milliliter"});
+        assert_eq!(*call.arguments.value_or_string(), expected);
+    }
+}
+
+#[test]
+fn months_have_the_described_form() {
+    let concerts = "Are there concerts in Vienna in May 2025?";
+    assert_eq!(corrected(concerts, json!({"month": "May"})), json!({"month": "2025-05"}));
+    assert_unchanged(concerts, json!({"month": "2025-05"}));
+    assert_unchanged("Are there concerts in Vienna?", json!({"month": "May"}));
+}
+
+#[test]
+fn frequencies_are_corrected() {
+    let question = "What are 5000 dollars after 3 years, compounded monthly?";
+    assert_eq!(corrected(question, json!({"compoundsPerYear": 1})), json!({"compoundsPerYear": 12}));
+    assert_unchanged(question, json!({"compoundsPerYear": 12}));
+    assert_unchanged("Compounded monthly or quarterly?", json!({"compoundsPerYear": 1}));
+}
+
+#[test]
+fn names_of_codes_are_narrowed() {
+    let code = |description: &str, text: &str| {
+        let property = json!({"properties": {"value": {"type": "string", "description": description}}});
+        let schema = Schema::new(property).unwrap();
+        codes::missing_code(&schema.properties().next().unwrap(), text)
+    };
+    assert_eq!(code("Ticker symbol, e.g. KO", "Tesla"), Some("^[A-Z]{1,5}$"));
+    assert_eq!(code("Ticker symbol", "BRK.B"), None);
+    assert_eq!(code("ISO 4217 code", "euros"), Some("^[A-Z]{3}$"));
+    assert_eq!(code("ISO 4217 code", "eur"), None);
+    assert_eq!(code("IATA code of the arrival airport", "London"), Some("^[A-Z]{3}$"));
+    assert_eq!(code("ISO 639-1 code", "French"), Some("^[a-z]{2}$"));
+    assert_eq!(code("Two-letter country code, e.g. us", "Germany"), Some("^[a-z]{2}$"));
+    assert_eq!(code("Two-letter country code, e.g. DE", "Germany"), Some("^[A-Z]{2}$"));
+    assert_eq!(code("Country name or two-letter code", "Germany"), None);
+    assert_eq!(code("Ticker symbol or company name", "Tesla"), None);
+    assert_eq!(code("City", "Rome"), None);
 }
 
 #[test]

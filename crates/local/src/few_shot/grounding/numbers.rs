@@ -39,6 +39,7 @@ impl KnownNumbers {
         let quantities = values.quantities.iter().filter(|quantity| !is_word(quantity));
         numbers.extend(quantities.map(|quantity| quantity.number.abs()));
         numbers.extend(values.times.iter().flat_map(|time| [time.hour(), time.minute()]).map(f64::from));
+        numbers.extend(values.times_per_year);
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
         Self {
             numbers,

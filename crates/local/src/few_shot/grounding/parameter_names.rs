@@ -43,7 +43,7 @@ pub(in crate::few_shot) fn is_identifier(name: &str) -> bool {
 
 /// Returns `true` if `name` is the name of a parameter for a code of a language, a currency, an
 /// airport or a unit.
-pub(super) fn is_code(name: &str) -> bool {
+pub(in crate::few_shot) fn is_code(name: &str) -> bool {
     let name = name.to_lowercase();
     ["airport", "currency", "iata", "lang", "locale", "unit"].iter().any(|part| name.contains(part))
 }

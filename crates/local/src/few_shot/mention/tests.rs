@@ -2,7 +2,7 @@ use super::mentions_all;
 
 fn check(answer: &str, results: &[&str], expected: bool) {
     let results: Vec<_> = results.iter().map(|result| (*result).to_owned()).collect();
-    assert_eq!(mentions_all(answer, &results), expected, "{answer}");
+    assert_eq!(mentions_all(answer, &results, ""), expected, "{answer}");
 }
 
 #[test]
@@ -21,11 +21,23 @@ fn answer_mentions_each_result() {
 
 #[test]
 fn a_time_is_mentioned_as_a_whole() {
-    let time = |answer: &str| mentions_all(answer, &[r#"{"datetime": "21:25:42"}"#.to_owned()]);
+    let time = |answer: &str| mentions_all(answer, &[r#"{"datetime": "21:25:42"}"#.to_owned()], "");
     assert!(time("It is 21:25."));
     assert!(time("It is 9:25 PM."));
     assert!(!time("17 plus 25 is 42."));
     let moment = ["2026-11-27T09:24:42+09:00".to_owned()];
-    assert!(mentions_all("It is 9:24 in Tokyo.", &moment));
-    assert!(!mentions_all("The sum is 42.", &moment));
+    assert!(mentions_all("It is 9:24 in Tokyo.", &moment, ""));
+    assert!(!mentions_all("The sum is 42.", &moment, ""));
+}
+
+#[test]
+fn words_of_the_question_and_of_other_results_are_no_mention() {
+    let leave = |answer: &str| {
+        let results = [r#"{"employee": "E-1042", "days": 12}"#, r#"{"employee": "E-1077", "days": 7}"#];
+        mentions_all(answer, &results.map(str::to_owned), "How many days have E-1042 and E-1077 left?")
+    };
+    assert!(!leave("E-1042 and E-1077 have 12 days left."));
+    assert!(leave("E-1042 has 12 and E-1077 has 7 days left."));
+    let equal = ["sunny in Rome", "sunny in Rome"].map(str::to_owned);
+    assert!(mentions_all("It is sunny.", &equal, ""));
 }

@@ -1,7 +1,7 @@
 //! Sentences and clauses of a question.
 
 use super::PUNCTUATION;
-use super::lists::SEPARATORS;
+use super::lists::{SEPARATORS, is_digits};
 
 /// The ends of a sentence before another sentence.
 pub(super) const SENTENCE_ENDS: [&str; 3] = [". ", "! ", "? "];
@@ -20,14 +20,25 @@ const TITLES: [&str; 5] = ["Dr", "Mr", "Mrs", "Ms", "Prof"];
 /// The first words of a sentence that is not capitalized.
 const SENTENCE_STARTS: [&str; 4] = ["also", "and", "please", "then"];
 
-/// Returns the offset of the first of `separators` in `text`. The full stop of an abbreviation is
-/// no separator.
+/// Returns the offset of the first of `separators` in `text`. The full stop of an abbreviation and
+/// the comma in `May 22, 2026` are no separators.
 pub(super) fn first_of<'a>(text: &str, separators: impl IntoIterator<Item = &'a &'a str>) -> Option<usize> {
     let first = |separator: &&str| {
         let mut offsets = text.match_indices(*separator).map(|(at, _)| at);
-        offsets.find(|at| !is_abbreviation(text, *at))
+        offsets.find(|at| !is_abbreviation(text, *at) && !is_before_year(text, *at))
     };
     separators.into_iter().filter_map(first).min()
+}
+
+/// Returns `true` if the comma at the offset `at` of `text` is between the day of a month and a
+/// year.
+fn is_before_year(text: &str, at: usize) -> bool {
+    let (before, rest) = text.split_at_checked(at).unwrap_or_default();
+    let mut words = before.rsplit(' ');
+    let is_day = words.next().is_some_and(|day| (1..=2).contains(&day.len()) && is_digits(day));
+    let is_month = words.next().is_some_and(|month| month.ends_with(char::is_alphabetic));
+    let word = rest.strip_prefix(", ").and_then(|rest| rest.split(|end: char| !end.is_alphanumeric()).next());
+    is_day && is_month && word.is_some_and(|word| word.len() == 4 && is_digits(word))
 }
 
 /// Returns the offset of the last sentence that begins before the offset `end` of `text`.
@@ -55,8 +66,8 @@ pub(super) fn without_sentence_end(sentence: &str) -> &str {
 }
 
 /// Returns `true` if the full stop at the offset `at` of `text` belongs to an abbreviation: to a
-/// title, such as `Dr.`, or to letters with full stops, such as `p.m.`, if the sentence continues
-/// with a number or a lower-case word.
+/// title, such as `Dr.`, to capitals with full stops, such as `U.S.`, or to letters with full stops,
+/// such as `p.m.`, if the sentence continues with a number or a lower-case word.
 fn is_abbreviation(text: &str, at: usize) -> bool {
     let (before, rest) = text.split_at_checked(at).unwrap_or_default();
     let Some(after) = rest.strip_prefix('.') else { return false };
@@ -65,8 +76,10 @@ fn is_abbreviation(text: &str, at: usize) -> bool {
     // `12 Oak Dr.` is an address.
     let is_address = words.take(2).any(|word| word.starts_with(|digit: char| digit.is_ascii_digit()));
     let next = after.split_whitespace().next().unwrap_or_default();
-    let continues = next.starts_with(|letter: char| letter.is_lowercase() || letter.is_ascii_digit())
-        && !SENTENCE_STARTS.contains(&next.trim_matches(PUNCTUATION));
+    let is_capital = |part: &str| part.len() == 1 && part.starts_with(char::is_uppercase);
+    let may_continue = |letter: char| letter.is_lowercase() || letter.is_ascii_digit();
+    let begins_sentence = SENTENCE_STARTS.contains(&next.trim_matches(PUNCTUATION).to_lowercase().as_str());
+    let continues = !begins_sentence && (next.starts_with(may_continue) || word.split('.').all(is_capital));
     TITLES.contains(&word) && !is_address || has_full_stops(word) && continues
 }
 

@@ -7,14 +7,25 @@ use super::clauses::{PHRASE_WORDS, SENTENCE_ENDS, first_of};
 use crate::few_shot::values::{DateRange, TextValues, parse_date};
 
 /// The texts between the items of a list.
-pub(super) const SEPARATORS: [&str; 8] =
-    [", ", " and ", " or ", " & ", " as well as ", " und ", " et ", " y "];
+pub(in crate::few_shot) const SEPARATORS: [&str; 11] = [
+    ", ",
+    " and ",
+    " or ",
+    " & ",
+    " as well as ",
+    " compared to ",
+    " compared with ",
+    " versus ",
+    " und ",
+    " et ",
+    " y ",
+];
 /// The maximum number of words of a list item.
 const MAX_ITEM_WORDS: usize = 4;
 /// The maximum length of a code, such as `AAPL` for Apple.
 const MAX_CODE_LENGTH: usize = 5;
 /// The maximum number of words of an item that is searched in a text with other words after it.
-const MAX_LONG_ITEM_WORDS: usize = 6;
+const MAX_LONG_ITEM_WORDS: usize = 8;
 /// The maximum number of words that follow each item: `line` in `the red line and the green line`.
 const MAX_HEAD_WORDS: usize = 2;
 /// Words that end a long item: `Serie A for the last season`.
@@ -37,8 +48,28 @@ const QUOTES: [(char, char); 3] = [('"', '"'), ('\'', '\''), ('\u{201c}', '\u{20
 pub(super) struct FirstItem {
     /// The length of the text up to the end of the item.
     pub(super) end: usize,
-    /// The words that follow each item, in lower case. Empty if there are none.
-    pub(super) head: String,
+    pub(super) form: ItemForm,
+}
+
+/// The form that all items of a list have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct ItemForm {
+    /// The words that follow each item, in lower case: `line` in "the red line and the green line".
+    /// Empty if there are none.
+    head: String,
+    /// The words of [`ITEM_ENDS`] that are part of the first item: `at` in "Ann at 5 and Ben at 6".
+    details: Vec<&'static str>,
+}
+
+impl ItemForm {
+    /// Returns the form of the items after `item`, which has a part of `values`.
+    fn of(item: &str, values: &[String], head: &str) -> Self {
+        let start = values.iter().filter_map(|value| item.find(value.as_str())).min();
+        let words: Vec<_> =
+            start.and_then(|start| item.get(start..)).unwrap_or_default().split(' ').collect();
+        let is_detail = |word: &&str| words.contains(word);
+        Self { head: head.to_owned(), details: ITEM_ENDS.into_iter().filter(is_detail).collect() }
+    }
 }
 
 /// Returns the first item of a list in `text`, if it contains one of `values` and if another item
@@ -72,16 +103,17 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
             // Gamble" is a single name.
             let is_next_name = || {
                 let rest = original.get(*end..).unwrap_or_default();
-                let next = next_item(rest, "").and_then(|item| item.split([' ', '\'']).next());
+                let next =
+                    next_item(rest, &ItemForm::default()).and_then(|item| item.split([' ', '\'']).next());
                 codes == 1
                     && PLURAL_WORDS.iter().any(|word| text.contains(word))
-                    && has_conjunction(rest, "")
+                    && has_conjunction(rest, &ItemForm::default())
                     && !rest.starts_with(" & ")
                     && next.is_some_and(|word| is_name(word) && word != "I")
             };
             has_codes && !is_pair && (text.get(*end..).is_some_and(is_rest_of_list) || is_next_name())
         })?;
-        return Some(FirstItem { end, head: String::new() });
+        return Some(FirstItem { end, form: ItemForm::default() });
     };
     ends.push(last);
     // Other arguments may follow the list, so every value is tried.
@@ -89,7 +121,8 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
         ends.into_iter().rev().find_map(|end| first_item_at(original, text, end, values, alternatives));
     let last = last + closing_quote(text.get(last..)?);
     let rest = text.get(last..)?;
-    found.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, head: String::new() }))
+    let form = || ItemForm::of(text.get(..last).unwrap_or_default(), values, "");
+    found.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, form: form() }))
 }
 
 /// Returns the first item of a list of two dates, if its date is the only date in `values`: "on
@@ -102,7 +135,7 @@ pub(super) fn first_date(text: &str, values: &[String], today: Option<Date>) -> 
     let mut conjunctions = text.match_indices(" and ").map(|(at, _)| at);
     let end = conjunctions.find(|at| {
         let (before, after) = text.split_at_checked(*at).unwrap_or_default();
-        let item = next_item(after, "").unwrap_or_default();
+        let item = next_item(after, &ItemForm::default()).unwrap_or_default();
         let first = dates_in(before);
         let is_other = |dates: &[DateRange]| dates.iter().all(|other| !other.contains(date));
         matches!(first.as_slice(), [only] if only.contains(date))
@@ -110,7 +143,7 @@ pub(super) fn first_date(text: &str, values: &[String], today: Option<Date>) -> 
             && is_item(item)
             && matches!(dates_in(item).as_slice(), other @ [_] if is_other(other))
     })?;
-    Some(FirstItem { end, head: String::new() })
+    Some(FirstItem { end, form: ItemForm::default() })
 }
 
 /// Returns the first item of a list, if it ends at the offset `end` of `original` or after the
@@ -128,21 +161,22 @@ fn first_item_at(
     let head = repeated_head(text.get(end..)?).unwrap_or_default();
     let (end, head) = (end + head.len(), head.trim());
     let rest = original.get(end..)?;
-    let next = next_item(rest, head)?;
+    let form = ItemForm::of(text.get(..end)?, values, head);
+    let next = next_item(rest, &form)?;
     let is_list = SEPARATORS.iter().any(|separator| rest.starts_with(separator))
         && !rest.contains(" or ")
         && (!head.is_empty()
             || is_name_or_phrase(next)
             || is_quoted(rest, next)
             || is_alternative(next, alternatives))
-        && has_conjunction(rest, head)
-        && items(rest, head).all(|item| !is_planned(item, values));
-    is_list.then(|| FirstItem { end, head: head.to_owned() })
+        && has_conjunction(rest, &form)
+        && items(rest, &form).all(|item| is_alternative(item, alternatives) || !is_planned(item, values));
+    is_list.then_some(FirstItem { end, form })
 }
 
 /// Returns `true` if a conjunction precedes the last item in `rest`. "Austin, Texas" is no list.
-fn has_conjunction(rest: &str, head: &str) -> bool {
-    let Some(last) = items(rest, head).last() else { return false };
+fn has_conjunction(rest: &str, form: &ItemForm) -> bool {
+    let Some(last) = items(rest, form).last() else { return false };
     let Some((before, _)) = rest.split_once(last) else { return false };
     let mut before = before.trim_end_matches(['"', '\'', '\u{201c}']);
     for words in REPEATED_WORDS {
@@ -183,9 +217,9 @@ fn repeated_head(rest: &str) -> Option<&str> {
 }
 
 /// Returns the item at the beginning of `rest`, which begins with separators: `Lahore` in `, Lahore
-/// and Quito`. Each item of the list ends with `head`. An item with more than [`MAX_ITEM_WORDS`]
-/// words ends before a preposition. Returns `None` if it has more than [`MAX_LONG_ITEM_WORDS`].
-pub(super) fn next_item<'a>(rest: &'a str, head: &str) -> Option<&'a str> {
+/// and Quito`. Each item of the list has `form`. An item with more than [`MAX_ITEM_WORDS`] words
+/// ends before a preposition. Returns `None` if it has more than [`MAX_LONG_ITEM_WORDS`].
+pub(super) fn next_item<'a>(rest: &'a str, form: &ItemForm) -> Option<&'a str> {
     let mut rest = rest;
     loop {
         rest = rest.trim_start_matches(PUNCTUATION).trim_start();
@@ -202,24 +236,21 @@ pub(super) fn next_item<'a>(rest: &'a str, head: &str) -> Option<&'a str> {
     }
     let ends = SEPARATORS.iter().chain(&SENTENCE_ENDS).chain(&["; "]);
     let end = first_of(rest, ends).unwrap_or(rest.len());
-    let end = end + year_after_comma(rest.get(..end)?, rest.get(end..)?);
     let item = rest.get(..end)?.trim_end_matches(PUNCTUATION).trim();
+    let head = &form.head;
     let head_end = item.to_lowercase().find(head).map(|at| at + head.len()).filter(|_| !head.is_empty());
     let item = head_end.and_then(|end| item.get(..end)).unwrap_or(item);
-    let words = |item: &str| item.split(' ').count();
-    let item = if words(item) > MAX_ITEM_WORDS { without_details(item) } else { item };
+    // `80 x 50 cm` counts as two words.
+    let words = |item: &str| item.split(' ').count() - 2 * item.matches(" x ").count();
+    let item = if words(item) > MAX_ITEM_WORDS { without_details(item, form) } else { item };
+    // "sections 107 and 512 of Title 17"
+    let number = item.split_once(" of ").map(|(number, _)| number).filter(|number| is_digits(number));
+    let item = number.unwrap_or(item);
     (!item.is_empty() && words(item) <= MAX_LONG_ITEM_WORDS).then_some(item)
 }
 
-/// Returns the length of `, 2025` at the beginning of `rest`, the text after `item`. It is 0 if
-/// `item` does not end with a day of the month or if `rest` has no year.
-fn year_after_comma(item: &str, rest: &str) -> usize {
-    let (month, day) = item.rsplit_once(' ').unwrap_or_default();
-    let is_number = |text: &str| text.chars().all(|digit| digit.is_ascii_digit());
-    let is_day = (1..=2).contains(&day.len()) && is_number(day) && month.ends_with(char::is_alphabetic);
-    let word = rest.strip_prefix(", ").and_then(|rest| rest.split(|end: char| !end.is_alphanumeric()).next());
-    let is_year = word.is_some_and(|word| word.len() == 4 && is_number(word));
-    if is_day && is_year { ", 2025".len() } else { 0 }
+pub(super) fn is_digits(text: &str) -> bool {
+    text.chars().all(|digit| digit.is_ascii_digit())
 }
 
 /// Returns the quotation at the beginning of `rest`, without its quotation marks. Returns `None` if
@@ -248,29 +279,39 @@ pub(super) fn closing_quote(rest: &str) -> usize {
     close.map_or(0, char::len_utf8)
 }
 
-/// Returns the items in `rest`, which begins with a separator. Each item ends with `head`.
-fn items<'a>(rest: &'a str, head: &'a str) -> impl Iterator<Item = &'a str> {
+/// Returns the items in `rest`, which begins with a separator. Each item has `form`.
+fn items<'a>(rest: &'a str, form: &'a ItemForm) -> impl Iterator<Item = &'a str> {
     let mut open = Some(rest);
     std::iter::from_fn(move || {
         let rest = open?;
-        let item = next_item(rest, head)?;
+        let item = next_item(rest, form)?;
         let (before, after) = rest.split_once(item)?;
         let after = after.get(closing_quote(after)..)?;
         if is_polite(item) && !ends_with_quote(before) {
             return None;
         }
-        open = SEPARATORS.iter().any(|separator| after.starts_with(separator)).then_some(after);
+        let mut separators = SEPARATORS.iter().skip(usize::from(is_last_item(before, after)));
+        open = separators.any(|separator| after.starts_with(separator)).then_some(after);
         Some(item)
     })
 }
 
+/// Returns `true` if the item between `before` and `after` is the last item of a list: it follows a
+/// conjunction, and the comma after it begins a clause. "For both Ava and Ben, check the calendar".
+fn is_last_item(before: &str, after: &str) -> bool {
+    let begins_item = after
+        .strip_prefix(", ")
+        .is_some_and(|rest| SEPARATORS.iter().any(|separator| rest.starts_with(separator.trim_start())));
+    ends_with_conjunction(before.trim_end_matches(['"', '\'', '\u{201c}'])) && !begins_item
+}
+
 /// Returns `item` without a preposition and the text after it. A preposition at the beginning
-/// belongs to the item.
-fn without_details(item: &str) -> &str {
+/// belongs to the item, and so does one in `form`.
+fn without_details<'a>(item: &'a str, form: &ItemForm) -> &'a str {
     let mut start = 0;
     for (index, word) in item.split(' ').enumerate() {
         let continues = word == "to" && item.starts_with("from ");
-        if index > 1 && ITEM_ENDS.contains(&word) && !continues {
+        if index > 1 && ITEM_ENDS.contains(&word) && !form.details.contains(&word) && !continues {
             return item.get(..start).unwrap_or(item).trim_end();
         }
         start += word.len() + 1;
@@ -283,13 +324,17 @@ pub(super) fn is_polite(item: &str) -> bool {
     POLITE_WORDS.contains(&item.to_lowercase().as_str())
 }
 
-/// Returns `true` if `item` is one of `alternatives`, which are in lower case, alone or before a
-/// plural: `overnight prices`. Before a singular, it belongs to a single thing: "a formal and
-/// concise email".
+/// Returns `true` if `item` is one of `alternatives`, which are in lower case, alone, before a
+/// plural or before `of`: `overnight prices`, `the area of the room`. Before a singular, it belongs
+/// to a single thing: "a formal and concise email".
 pub(super) fn is_alternative(item: &str, alternatives: &[String]) -> bool {
     let item = item.to_lowercase();
+    let item = item.trim_start_matches("the ");
     let mut rests = alternatives.iter().filter_map(|value| item.strip_prefix(value.as_str()));
-    rests.any(|rest| rest.is_empty() || rest.starts_with(' ') && rest.ends_with('s'))
+    rests.any(|rest| {
+        let is_plural = |word: &str| !word.contains(' ') && word.ends_with('s');
+        rest.is_empty() || rest.starts_with(" of ") || rest.strip_prefix(' ').is_some_and(is_plural)
+    })
 }
 
 /// Returns `true` if `item`, a part of `text`, is a quotation.
@@ -310,12 +355,17 @@ pub(super) fn is_item(item: &str) -> bool {
 /// Returns `true` if the first word of `item` is an article, a preposition, a name or a number.
 fn is_name_or_phrase(item: &str) -> bool {
     let first = item.split(' ').next().unwrap_or_default();
-    PHRASE_WORDS.contains(&first) || is_name(first)
+    starts_with_phrase(item) || is_name(first)
+}
+
+/// Returns `true` if the first word of `text` is an article, a preposition or a pronoun.
+pub(in crate::few_shot) fn starts_with_phrase(text: &str) -> bool {
+    text.split(' ').next().is_some_and(|first| PHRASE_WORDS.contains(&first))
 }
 
 /// Returns `true` if `word` is a name, a number or an identifier: it has other characters than
 /// lower-case letters and apostrophes.
-pub(super) fn is_name(word: &str) -> bool {
+pub(in crate::few_shot) fn is_name(word: &str) -> bool {
     !word.chars().all(|letter| letter.is_lowercase() || matches!(letter, '\'' | '\u{2019}'))
 }
 

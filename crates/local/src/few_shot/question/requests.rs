@@ -121,6 +121,22 @@ pub(in crate::few_shot) fn has_reference(request: &str) -> bool {
     has_word(request, &REFERENCES)
 }
 
+/// Returns `true` if `need` refers with `that` to something in `before`, the text before it: "that
+/// price" after "get the price of gold".
+pub(in crate::few_shot) fn refers_to_noun(need: &str, before: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
+        words
+            .filter(|word| !word.is_empty())
+            .map(|word| word.to_lowercase().trim_end_matches('s').to_owned())
+            .collect()
+    };
+    let known = words(before);
+    let need = words(need);
+    let mut pairs = need.windows(2);
+    pairs.any(|pair| matches!(pair, [that, noun] if that == "that" && known.contains(noun)))
+}
+
 /// Returns `true` if `need` is about the result of an earlier call, such as "multiply the result by
 /// 6" or "book the cheapest one". Such a call must wait for the result.
 pub(in crate::few_shot) fn refers_to_result(need: &str) -> bool {

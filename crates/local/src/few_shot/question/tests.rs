@@ -102,6 +102,52 @@ fn other_arguments_may_follow_a_list() {
 }
 
 #[test]
+fn a_clause_may_follow_the_last_item() {
+    let flights = "For both LH454 and BA117, check the flight status on August 14, 2025.";
+    let part = flights.trim_end_matches('.');
+    assert_eq!(items_after(flights, part, &["lh454", "2025-08-14"]), ["BA117"]);
+    let sections = "Pull up sections 107 and 512 of Title 17 of the U.S. Code.";
+    assert_eq!(items_after(sections, sections.trim_end_matches('.'), &["17", "107"]), ["512"]);
+    let list = "Read a.txt, b.txt and c.txt, then sum them up";
+    assert_eq!(items_after(list, "Read a.txt, b.txt and c.txt", &["a.txt"]), ["b.txt", "c.txt"]);
+    let museums = "When do the Louvre and the Prado open on May 23, 2026?";
+    let part = museums.trim_end_matches('?');
+    assert_eq!(items_after(museums, part, &["louvre", "2026-05-23"]), ["the Prado open"]);
+    let law = OpenQuestion::new("Find section 5 of the U.S. Code. Then call Ben.");
+    assert_eq!(law.parts(), ["Find section 5 of the U.S. Code", "Then call Ben"]);
+    let trip = OpenQuestion::new("Fly to the U.S. Then call Ben.");
+    assert_eq!(trip.parts(), ["Fly to the U.S", "Then call Ben"]);
+}
+
+#[test]
+fn a_list_may_precede_the_request() {
+    let boxes = "I have two boxes, one measuring 60 x 40 x 30 cm and the other 80 x 50 x 45 cm. What is the \
+                 weight of each?";
+    let part = "What is the weight of each";
+    assert_eq!(items_after(boxes, part, &["60", "40", "30"]), ["the other 80 x 50 x 45 cm"]);
+    let tickets = "My tickets are QX-4 and QX-7. Refund them. Then call Ben.";
+    let mut question = OpenQuestion::new(tickets);
+    question.advance_past("Refund them", &["qx-4".to_owned()]);
+    assert_eq!((question.next_item(), question.text()), (Some("QX-7"), " and QX-7. Then call Ben."));
+    assert_eq!(items_after("I like Rome and Oslo. Call Ben", "Call Ben", &["ben"]), [""; 0]);
+}
+
+#[test]
+fn a_short_sentence_continues_the_question_before_it() {
+    let elliptical = |question: &str, part: &str| {
+        let mut question = OpenQuestion::new(question);
+        question.advance_past(part, &[]);
+        question.elliptical_sentence().map(str::to_owned)
+    };
+    let text = "How much will I have after 5 years? And after 10 years? Thanks!";
+    assert_eq!(elliptical(text, "How much will I have after 5 years").as_deref(), Some("And after 10 years"));
+    let text = "Is it warm in Rome? What about Oslo?";
+    assert_eq!(elliptical(text, "Is it warm in Rome").as_deref(), Some("What about Oslo"));
+    let text = "Turn on the light. Also turn off the fan.";
+    assert_eq!(elliptical(text, "Turn on the light"), None);
+}
+
+#[test]
 fn an_apposition_is_no_item() {
     let no_items = |question: &str, value: &str| {
         let part = question.trim_end_matches(['.', '?']);
@@ -246,6 +292,9 @@ fn a_need_for_a_result_waits() {
     assert!(!refers_to_result("show the first 5 lines of a.txt"));
     assert!(!refers_to_result("what is the latest news"));
     assert!(!refers_to_result("summarize the resulting text"));
+    assert!(refers_to_noun("alert me above that price", "Get Nvidia's stock price and "));
+    assert!(refers_to_noun("reorder 5 from that supplier", "Which suppliers provide GSK-44? Then "));
+    assert!(!refers_to_noun("find a concert on that day", "What's the weather on Friday and "));
 }
 
 #[test]

@@ -52,6 +52,24 @@ pub(in crate::few_shot) fn pattern(text: &str) -> Regex {
     }
 }
 
+/// Returns the number of times per year in `text`, which is normalized: 12 for `monthly`. Returns
+/// `None` if `text` has no word for it, or several.
+pub(super) fn times_per_year(text: &str) -> Option<f64> {
+    const FREQUENCIES: [(&str, f64); 7] = [
+        ("annually", 1.0),
+        ("yearly", 1.0),
+        ("semiannually", 2.0),
+        ("quarterly", 4.0),
+        ("monthly", 12.0),
+        ("weekly", 52.0),
+        ("daily", 365.0),
+    ];
+    let text = text.replace("semi-annually", "semiannually");
+    let mut words = text.split(|letter: char| !letter.is_alphabetic());
+    let mut found = words.by_ref().filter_map(|word| FREQUENCIES.iter().find(|(name, _)| *name == word));
+    found.next().filter(|_| found.next().is_none()).map(|(_, number)| *number)
+}
+
 /// Finds the numbers in `text`, which is normalized. The parts of identifiers (`rem_118`) are no
 /// numbers.
 pub(super) fn find(text: &str) -> Vec<Quantity> {

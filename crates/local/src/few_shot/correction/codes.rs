@@ -1,0 +1,59 @@
+//! Detection of names in arguments that must be codes.
+
+use std::sync::LazyLock;
+
+use haft_core::schema::Property;
+use regex::Regex;
+
+use super::{description, pattern, spaced_words};
+
+/// Returns a regular expression for the codes that `property` describes, if `text` is not such a
+/// code: a small model writes `Tesla` for a ticker symbol. Returns `None` if the parameter may have
+/// other texts.
+pub(super) fn missing_code(property: &Property<'_>, text: &str) -> Option<&'static str> {
+    let shape = shape(property)?;
+    let is_code = match shape.length {
+        // The codes are compared without their case: `usd` is a code.
+        Some(length) => text.len() == length && text.chars().all(|letter| letter.is_ascii_alphabetic()),
+        // `Tesla` has as many letters as a ticker symbol.
+        None => !text.chars().any(char::is_lowercase),
+    };
+    (!is_code).then_some(shape.pattern)
+}
+
+/// The form of a code.
+struct CodeShape {
+    pattern: &'static str,
+    /// The number of letters. `None` if it varies.
+    length: Option<usize>,
+}
+
+/// Returns the form of the codes that `property` describes.
+fn shape(property: &Property<'_>) -> Option<CodeShape> {
+    static OTHER_TEXTS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bnames?\b|\bor\b|\bcity\b"));
+    static LOWER_CASE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r"639|\blanguage|(?:e\.g\.|for example|such as|like) [^A-Za-z]?[a-z]{2,3}\b")
+    });
+    static TWO_LETTERS: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?i)\b(?:alpha-2|(?:two|2)-letter|iso 639-1)\b"));
+    static THREE_LETTERS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?i)\b(?:alpha-3|(?:three|3)-letter|iso 4217|iso 639-[23])\b|airport.*\biata\b|\biata\b.*airport",
+        )
+    });
+    let text = format!("{} {}", spaced_words(property.name), description(property));
+    if property.schema.get("pattern").is_some() || OTHER_TEXTS.is_match(&text) {
+        return None;
+    }
+    let is_lower = LOWER_CASE.is_match(&text);
+    let shape = |pattern, length| Some(CodeShape { pattern, length });
+    if TWO_LETTERS.is_match(&text) {
+        return shape(if is_lower { "^[a-z]{2}$" } else { "^[A-Z]{2}$" }, Some(2));
+    }
+    if THREE_LETTERS.is_match(&text) {
+        return shape(if is_lower { "^[a-z]{3}$" } else { "^[A-Z]{3}$" }, Some(3));
+    }
+    let words = text.to_lowercase();
+    let is_ticker = words.contains("ticker") || words.contains("stock symbol");
+    if is_ticker { shape("^[A-Z]{1,5}$", None) } else { None }
+}

@@ -1,0 +1,156 @@
+//! Correction of texts that belong to another part of the question.
+
+use haft_core::schema::Property;
+use jiff::civil::Date;
+use serde_json::{Map, Value, json};
+
+use super::{TextValues, spaced_words};
+use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
+
+/// Words in the names of parameters for places. A place is often stated once for several calls.
+const PLACE_WORDS: [&str; 12] = [
+    "address",
+    "airport",
+    "area",
+    "city",
+    "country",
+    "destination",
+    "location",
+    "origin",
+    "place",
+    "region",
+    "state",
+    "where",
+];
+/// The minimum number of words of a need that is a clause.
+const MIN_CLAUSE_WORDS: usize = 3;
+/// Quotation marks, as pairs.
+const QUOTES: [(char, char); 2] = [('"', '"'), ('\u{201c}', '\u{201d}')];
+
+/// Returns the only quotation in `need`, if the argument `text` has the same words in another form:
+/// `Please renew the pass` for `remind me to "renew the pass"`. Returns `None` if an argument is
+/// the quotation.
+pub(super) fn quoted_text(text: &str, need: &str, arguments: &Map<String, Value>) -> Option<Value> {
+    let quotation = only_quotation(need)?;
+    let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
+    let is_used = || arguments.values().filter_map(Value::as_str).any(|used| contains(used, quotation));
+    let mut words = quotation.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let (known, count) = (words.clone().filter(|word| contains(text, word)).count(), words.by_ref().count());
+    let is_part = contains(quotation, text);
+    (count > 1 && 2 * known > count && !is_part && !is_used()).then(|| json!(quotation))
+}
+
+/// Returns the text between quotation marks in `need`, if there is exactly one.
+fn only_quotation(need: &str) -> Option<&str> {
+    let (open, close) = QUOTES.into_iter().find(|(open, _)| need.contains(*open))?;
+    let (_, after) = need.split_once(open)?;
+    let (quotation, rest) = after.split_once(close)?;
+    (!rest.contains([open, close]) && !quotation.trim().is_empty()).then_some(quotation)
+}
+
+/// Returns the only name in `need` that no argument has, if `text`, the value of `property`, is a
+/// name that `question` has only before `need`: `Inception` in "the income of Inception and
+/// showtimes for Tenet". A place before the need usually belongs to both parts.
+pub(super) fn name_in_need(
+    property: &Property<'_>,
+    text: &str,
+    need: &str,
+    question: &str,
+    arguments: &Map<String, Value>,
+) -> Option<Value> {
+    let is_place = spaced_words(property.name).split(' ').any(|word| PLACE_WORDS.contains(&word));
+    let is_clause = need.split(' ').count() >= MIN_CLAUSE_WORDS && !starts_with_phrase(need);
+    let (before, _) = question.split_once(need)?;
+    let is_foreign = before.contains(text) && !need.to_lowercase().contains(&text.to_lowercase());
+    if is_place || !is_clause || !is_foreign || !text.split(' ').any(is_name) || has_reference(need) {
+        return None;
+    }
+    let values: Vec<_> = arguments.values().filter_map(Value::as_str).map(str::to_lowercase).collect();
+    let is_used = |name: &str| values.iter().any(|value| value.contains(&name.to_lowercase()));
+    let mut names = names(need).into_iter().filter(|name| !is_used(name));
+    let (Some(only), None) = (names.next(), names.next()) else { return None };
+    Some(json!(only))
+}
+
+/// Returns the sequences of names in `need` that end a phrase, except dates and numbers. The first
+/// word of `need` begins a sentence.
+fn names(need: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let (mut start, mut end) = (None, 0);
+    let mut offset = 0;
+    let is_plain = |name: &str| {
+        // A weekday is a date only if today is known.
+        let values = TextValues::new(name, Some(Date::ZERO));
+        values.dates.is_empty() && values.times.is_empty() && values.quantities.is_empty()
+    };
+    for (index, piece) in need.split(' ').enumerate() {
+        let word = piece.trim_end_matches(['.', ',', ';', ':', '?', '!']);
+        if index > 0 && is_name(word) && !word.is_empty() {
+            start.get_or_insert(offset);
+            end = offset + word.len();
+        } else if let Some(start) = start.take() {
+            // "an Italian restaurant" is no name.
+            names.extend(need.get(start..end).filter(|_| starts_with_phrase(word)));
+        }
+        if word.len() < piece.len()
+            && let Some(start) = start.take()
+        {
+            names.extend(need.get(start..end));
+        }
+        offset += piece.len() + 1;
+    }
+    names.extend(start.and_then(|start| need.get(start..end)));
+    names.retain(|name| is_plain(name));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::Schema;
+
+    use super::*;
+
+    #[test]
+    fn names_end_a_phrase() {
+        assert_eq!(
+            names("find showtimes for Gladiator II in Chicago on 2024-11-23"),
+            ["Gladiator II", "Chicago"]
+        );
+        assert_eq!(names("Find an Italian restaurant"), Vec::<&str>::new());
+        assert_eq!(names("cancel order A-17, please"), ["A-17"]);
+        assert_eq!(names("wake me on Monday at 7:30"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_name_of_another_part_is_replaced() {
+        let schema =
+            Schema::new(json!({"properties": {"movie": {"type": "string"}, "city": {"type": "string"}}}));
+        let schema = schema.unwrap();
+        let corrected = |name: &str, question: &str, need: &str, arguments: Value| {
+            let property = schema.properties().find(|property| property.name == name).unwrap();
+            let arguments = arguments.as_object().unwrap();
+            name_in_need(&property, arguments[name].as_str().unwrap(), need, question, arguments)
+        };
+        let need = "find showtimes for Tenet in Chicago";
+        let question = format!("What did Inception earn? Also {need}.");
+        let arguments = json!({"movie": "Inception", "city": "Chicago"});
+        assert_eq!(corrected("movie", &question, need, arguments), Some(json!("Tenet")));
+        let known = json!({"movie": "Tenet", "city": "Chicago"});
+        assert_eq!(corrected("movie", &question, need, known), None);
+        let question = "I am in Boston with Ben. Then find showtimes for Tenet";
+        let place = json!({"city": "Boston"});
+        assert_eq!(corrected("city", question, "find showtimes for Tenet", place), None);
+        let question = "Translate Hello to French and then into German";
+        assert_eq!(corrected("movie", question, "into German", json!({"movie": "Hello"})), None);
+    }
+
+    #[test]
+    fn a_quotation_replaces_a_composed_text() {
+        let need = "remind me to \"renew the bus pass\" at 18:00";
+        let text = |text: &str| quoted_text(text, need, json!({"text": text}).as_object().unwrap());
+        assert_eq!(text("Please renew your bus pass at 18:00"), Some(json!("renew the bus pass")));
+        assert_eq!(text("renew the bus pass"), None);
+        assert_eq!(text("bus pass"), None);
+        assert_eq!(text("18:00"), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Calls for the further items of a list, derived from the call for the item before.
+
+use haft_core::{Schema, ToolCall, schema::Property};
+use serde_json::{Map, Value};
+
+use super::grounding::{enumeration, spaced_json};
+use super::question::{SEPARATORS, is_name, starts_with_phrase};
+use super::values::{parse_date, parse_time};
+use crate::respond::call_id;
+
+/// Adverbs after the last item of a list that belong to all items.
+const ADVERBS: [&str; 5] = [" at the moment", " right now", " currently", " now", " please"];
+
+/// An item of a list that replaces an argument of the call for the item before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ListArgument {
+    /// The name of the argument.
+    name: String,
+    value: Value,
+}
+
+impl ListArgument {
+    /// Finds the argument of `earlier` that is directly before `item` in `question`: `city` for the
+    /// item `for Oslo` of "the weather for Rome and for Oslo". `schema` is the input schema of the
+    /// tool. Returns `None` if `item` has other words than a name, or if `schema` does not permit
+    /// it.
+    pub(super) fn find(question: &str, item: &str, earlier: &ToolCall, schema: &Schema) -> Option<Self> {
+        let item = ADVERBS.iter().find_map(|adverb| item.strip_suffix(adverb)).unwrap_or(item);
+        let name = name_of(item)?;
+        let prefix = item.strip_suffix(name)?.to_lowercase();
+        let question = question.to_lowercase();
+        let arguments = earlier.arguments.value_or_string();
+        let members = arguments.as_object()?;
+        let mut found = members.iter().filter_map(|(argument, value)| {
+            let text = text_of(value)?;
+            is_adjacent(&question, &text, &prefix, &name.to_lowercase()).then_some((argument, value))
+        });
+        let (argument, value) = found.next().filter(|_| found.next().is_none())?;
+        let value = value_like(value, name).into_iter().find(|candidate| {
+            let mut changed = members.clone();
+            changed.insert(argument.clone(), candidate.clone());
+            schema.is_valid(&Value::Object(changed))
+        })?;
+        Some(Self { name: argument.clone(), value })
+    }
+
+    /// Returns `call` with the item as its argument.
+    pub(super) fn replace_in(&self, call: &ToolCall) -> Option<ToolCall> {
+        let arguments = call.arguments.value_or_string();
+        let mut changed = arguments.as_object()?.clone();
+        let is_same = |value: &Value| {
+            text_of(value).is_some_and(|text| text_of(&self.value).is_some_and(|item| item == text))
+        };
+        if changed.get(&self.name).is_some_and(is_same) {
+            return None;
+        }
+        changed.insert(self.name.clone(), self.value.clone());
+        Some(ToolCall::new(call_id(), call.name.clone(), spaced_json(&Value::Object(changed))))
+    }
+
+    /// Returns `true` if the other arguments of `earlier` are the same for all items: they are in
+    /// `question`, or values of an enumeration, defaults, dates or times. A longitude depends on
+    /// the item.
+    pub(super) fn others_are_common(&self, question: &str, earlier: &ToolCall, schema: &Schema) -> bool {
+        let arguments = earlier.arguments.value_or_string();
+        let empty = Map::new();
+        let members = arguments.as_object().unwrap_or(&empty);
+        let question = question.to_lowercase();
+        let is_common = |name: &String, value: &Value| {
+            let property = schema.properties().find(|property| property.name == name);
+            let is_fixed = |property: &Property<'_>| {
+                property.schema.get("default") == Some(value)
+                    || !enumeration(schema.as_value(), property.schema).is_empty()
+            };
+            let is_moment = |text: &str| parse_date(text).is_some() || parse_time(text).is_some();
+            value.is_boolean()
+                || property.is_some_and(|property| is_fixed(&property))
+                || text_of(value).is_some_and(|text| question.contains(&text) || is_moment(&text))
+        };
+        members.iter().all(|(name, value)| *name == self.name || is_common(name, value))
+    }
+}
+
+/// Returns the name or the single word in `item` after articles and prepositions.
+fn name_of(item: &str) -> Option<&str> {
+    let mut name = item;
+    while starts_with_phrase(name) {
+        name = name.split_once(' ')?.1;
+    }
+    let is_possessive = name.split(' ').any(|word| word.ends_with("'s") || word.ends_with("\u{2019}s"));
+    let is_bare = !name.contains(' ') || name.split(' ').all(is_name);
+    (is_bare && !is_possessive && !name.is_empty()).then_some(name)
+}
+
+/// Returns the text of `value`, a text or a number, in lower case and with spaces instead of
+/// underscores.
+fn text_of(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.to_lowercase().replace('_', " "),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// Returns `true` if `question` contains `text` and `name` with only a separator of list items
+/// between them, and with `prefix` before both.
+fn is_adjacent(question: &str, text: &str, prefix: &str, name: &str) -> bool {
+    const QUOTES: [char; 4] = ['"', '\'', '\u{201c}', '\u{201d}'];
+    let ends_word =
+        |after: &str| !after.starts_with(|letter: char| letter.is_alphanumeric() || letter == '%');
+    question.match_indices(text).any(|(at, _)| {
+        let (before, after) = (question.get(..at).unwrap_or_default(), question.get(at + text.len()..));
+        let after = after.unwrap_or_default().trim_start_matches(QUOTES);
+        let before = before.trim_end_matches(QUOTES);
+        let mut rests = SEPARATORS.iter().filter_map(|separator| after.strip_prefix(separator));
+        let begins_word = !before.ends_with(char::is_alphanumeric);
+        begins_word
+            && before.ends_with(prefix)
+            && rests.any(|rest| {
+                let rest = SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start()));
+                let rest = rest.unwrap_or_else(|| after_separator(after));
+                let rest = rest.strip_prefix(prefix).unwrap_or_default().trim_start_matches(QUOTES);
+                rest.strip_prefix(name).is_some_and(|rest| ends_word(rest))
+            })
+    })
+}
+
+/// Returns `text` without the separator of list items at its beginning.
+fn after_separator(text: &str) -> &str {
+    SEPARATORS.iter().find_map(|separator| text.strip_prefix(separator)).unwrap_or(text)
+}
+
+/// Returns `item` as values of the type of `earlier`, in the spellings of a value.
+fn value_like(earlier: &Value, item: &str) -> Vec<Value> {
+    match earlier {
+        Value::Number(_) => item.parse().ok().map(Value::Number).into_iter().collect(),
+        _ => {
+            let lower = item.to_lowercase();
+            [item.to_owned(), lower.clone(), lower.replace(' ', "_")].into_iter().map(Value::String).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use serde_json::json;
+
+use super::*;
+
+fn schema() -> Schema {
+    Schema::new(json!({
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "room": {"enum": ["kitchen", "hall"]},
+            "barcode": {"type": "string"},
+            "year": {"type": "integer"},
+            "days": {"type": "integer", "default": 3},
+            "date": {"type": "string"},
+            "latitude": {"type": "number"},
+        },
+    }))
+    .unwrap()
+}
+
+/// Returns the arguments for `item` of `question`, after a call with the arguments `earlier`.
+fn next(question: &str, item: &str, earlier: Value) -> Option<Value> {
+    let earlier = ToolCall::new("1", "tool", earlier.to_string());
+    let argument = ListArgument::find(question, item, &earlier, &schema())?;
+    Some(argument.replace_in(&earlier)?.arguments.value_or_string().as_ref().clone())
+}
+
+#[test]
+fn an_item_replaces_the_argument_before_it() {
+    let weather = "What's the 3-day forecast for Lisbon and for Oslo?";
+    let arguments = json!({"city": "Lisbon", "days": 3});
+    assert_eq!(next(weather, "for Oslo", arguments), Some(json!({"city": "Oslo", "days": 3})));
+    let barcodes = "Renew the items with the barcodes 30114007, 30114019 and 30116870.";
+    let arguments = json!({"barcode": "30114007"});
+    assert_eq!(next(barcodes, "30114019", arguments), Some(json!({"barcode": "30114019"})));
+    let arguments = json!({"barcode": "30114019"});
+    assert_eq!(next(barcodes, "30116870", arguments), Some(json!({"barcode": "30116870"})));
+    let years = "Who won in 2018, 2019, and 2022?";
+    assert_eq!(next(years, "2022", json!({"year": 2019})), Some(json!({"year": 2022})));
+    let rooms = "Heat the kitchen and the hall";
+    assert_eq!(next(rooms, "the hall", json!({"room": "kitchen"})), Some(json!({"room": "hall"})));
+    let now = "Where are Rome and Oslo right now?";
+    assert_eq!(next(now, "Oslo right now", json!({"city": "Rome"})), Some(json!({"city": "Oslo"})));
+    let quoted = "Open \"Rome\" and \"Oslo\".";
+    assert_eq!(next(quoted, "Oslo", json!({"city": "Rome"})), Some(json!({"city": "Oslo"})));
+}
+
+#[test]
+fn other_items_are_not_derived() {
+    let time = "The weather in Rome and the Tokyo time";
+    assert_eq!(next(time, "the Tokyo time", json!({"city": "Rome"})), None);
+    assert_eq!(next("Rome and Google's CEO", "Google's CEO", json!({"city": "Rome"})), None);
+    assert_eq!(next("Rome on Monday and Oslo", "Oslo", json!({"city": "Rome"})), None);
+    assert_eq!(next("The years 2018 and Oslo", "Oslo", json!({"year": 2018})), None);
+    assert_eq!(next("Rome and Oslo", "Oslo", json!({"city": "Rome, Italy"})), None);
+    assert_eq!(next("from Chrome and Oslo", "Oslo", json!({"city": "rome"})), None);
+}
+
+#[test]
+fn arguments_that_depend_on_the_item_are_not_common() {
+    let question = "The weather in Rome and Oslo on December 24, 2026";
+    let are_common = |earlier: Value| {
+        let earlier = ToolCall::new("1", "tool", earlier.to_string());
+        let argument = ListArgument::find(question, "Oslo", &earlier, &schema()).unwrap();
+        argument.others_are_common(question, &earlier, &schema())
+    };
+    assert!(are_common(json!({"city": "Rome", "days": 3, "date": "2026-12-24", "room": "kitchen"})));
+    assert!(!are_common(json!({"city": "Rome", "latitude": 41.9})));
+}
