@@ -155,15 +155,17 @@ impl ExampleReply<'_> {
                 }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
-            // A model that repeats a call once would repeat it endlessly, so the reply ends here.
-            // A question that continues another question may follow.
+            // A model that repeats a call once would repeat it endlessly, so the reply ends here,
+            // unless another request follows.
             if self.repeats_call(&tool_calls, &need, &call) {
                 self.writer.prompt.truncate(start);
                 question.advance_past(&need, &texts_of(&call));
-                if question.elliptical_sentence().is_none() || question.text().len() == open_length {
-                    break;
+                let has_request =
+                    question.next_request().is_some() || question.elliptical_sentence().is_some();
+                if has_request && question.text().len() < open_length {
+                    continue;
                 }
-                continue;
+                break;
             }
             question.set_alternatives(alternatives_to(&call, self.writer.request));
             question.advance_past(&need, &texts_of(&call));

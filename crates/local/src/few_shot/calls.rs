@@ -12,7 +12,7 @@ use super::ExampleReply;
 use super::correction::Correction;
 use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
-use super::grounding::{is_identifier, spaced_json, spaced_words};
+use super::grounding::{KnownWords, is_identifier, spaced_json, spaced_words};
 use super::list_call::ListArgument;
 use super::next_step::{NextStep, Stage, callable_tools};
 use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_noun, refers_to_result};
@@ -31,8 +31,8 @@ const MAX_SCORE_DIFFERENCE: f32 = 3.5;
 
 impl ExampleReply<'_> {
     /// Generates the call for the request at the beginning of the open text, if it needs another
-    /// tool than `tool_calls`, the calls in this reply. Without this step, a small model ends the
-    /// reply. Returns `None` if the model must decide.
+    /// tool or other arguments than `tool_calls`, the calls in this reply. Without this step, a
+    /// small model ends the reply. Returns `None` if the model must decide.
     pub(super) fn write_next_request(
         &mut self,
         question: &OpenQuestion,
@@ -49,13 +49,24 @@ impl ExampleReply<'_> {
             return Ok(Some(NextStep::NoMoreCalls));
         }
         let Some(choice) = self.choose_tool(request)? else { return Ok(None) };
-        if tool_calls.iter().any(|call| call.name == choice.0) {
-            return Ok(None);
-        }
+        let same_tool: Vec<_> = tool_calls.iter().filter(|call| call.name == choice.0).collect();
         let earlier = self.unmet.clone();
+        let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
         let step = self.write_call_with(request.to_owned(), Some(choice))?;
-        if matches!(step, Some(NextStep::Call { .. })) {
-            return Ok(step);
+        match &step {
+            Some(NextStep::Call { .. }) if same_tool.is_empty() => return Ok(step),
+            Some(NextStep::Call { call, .. }) if self.has_new_argument(call, request, &same_tool) => {
+                return Ok(step);
+            }
+            Some(_) => {
+                self.writer.prompt.truncate(start);
+                self.writer.tokens_left = tokens_left;
+            }
+            None => return Ok(None),
+        }
+        if !same_tool.is_empty() {
+            self.unmet = earlier;
+            return Ok(None);
         }
         // The discarded call changes neither the answer nor the next reply.
         let discarded = std::mem::replace(&mut self.unmet, earlier).deferred;
@@ -65,6 +76,25 @@ impl ExampleReply<'_> {
         // The results may contain the argument that the call lacks: "send her an email".
         self.unmet.deferred = discarded;
         Ok(self.unmet.deferred.is_some().then_some(NextStep::NoMoreCalls))
+    }
+
+    /// Returns `true` if a required argument of `call` is in `request` and in none of `made`.
+    fn has_new_argument(&self, call: &ToolCall, request: &str, made: &[&ToolCall]) -> bool {
+        let Some(tool) = self.writer.request.tools.get(&call.name) else { return false };
+        let schema = tool.definition().input_schema();
+        let arguments = call.arguments.value_or_string();
+        let made: Vec<_> = made.iter().map(|call| call.arguments.value_or_string()).collect();
+        let words = KnownWords::new(request);
+        let is_new = |property: &Property<'_>| {
+            let value = arguments.get(property.name);
+            let is_stated = match value {
+                Some(Value::String(text)) => words.mentions(&text.to_lowercase()),
+                Some(Value::Number(number)) => words.has_words(&number.to_string()),
+                _ => false,
+            };
+            is_stated && made.iter().all(|made| made.get(property.name) != value)
+        };
+        schema.properties().filter(|property| property.is_required).any(|property| is_new(&property))
     }
 
     /// Generates the call for the request before `need` that the model skipped. Returns `None` if
@@ -157,6 +187,7 @@ impl ExampleReply<'_> {
             .as_ref()
             .filter(|argument| argument.others_are_common(question.whole(), earlier, &schema))
             .and_then(|argument| argument.replace_in(earlier));
+        debug!(item, ?argument, is_derived = derived.is_some(), "chose the tool of the item before");
         if let Some(call) = derived {
             self.writer.prefill(&format!("({})\n", &*call.arguments));
             return Ok(Some(NextStep::Call { need: item.to_owned(), call }));

@@ -24,6 +24,8 @@ use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
+/// The minimum length of the part of an identifier that is replaced by the identifier.
+const MIN_IDENTIFIER_LENGTH: usize = 4;
 /// The minimum length of the values of an enumeration that are compared with the question.
 const MIN_VALUE_LENGTH: usize = 3;
 /// Words for periods and measures, of which there is no list.
@@ -193,11 +195,17 @@ impl ArgumentCorrector {
                 let number = number.as_f64().and_then(|number| numbers::candidate(property, number, sources));
                 number.map(to_json).into_iter().collect()
             }
+            Value::Bool(flag) => stated_flag(property, need)
+                .filter(|stated| stated != flag)
+                .map(Value::Bool)
+                .into_iter()
+                .collect(),
             _ => Vec::new(),
         }
     }
 
-    /// Returns the text that `property` should have instead of `text`, which is no date and no time.
+    /// Returns the text that `property` should have instead of `text`, which is neither a date
+    /// nor a time.
     fn other_text(
         &self,
         property: &Property<'_>,
@@ -212,7 +220,10 @@ impl ArgumentCorrector {
             return None;
         }
         let own_name = || names::name_in_need(property, text, need, &self.question, arguments);
-        self.respelled(text).or_else(|| property.is_required.then(own_name).flatten())
+        self.respelled(text)
+            .or_else(|| self.capitalized(text))
+            .or_else(|| self.whole_identifier(text))
+            .or_else(|| property.is_required.then(own_name).flatten())
     }
 
     /// Returns `text` with the names as the user wrote them: `Lisbon` for `Lisboa`. Returns `None`
@@ -237,6 +248,37 @@ impl ArgumentCorrector {
         (changed != text).then(|| json!(changed))
     }
 
+    /// Returns the identifier in the question that contains `text`: `rs4988235` for `4988235`.
+    /// Returns `None` if `text` is there as a word, or in several identifiers.
+    fn whole_identifier(&self, text: &str) -> Option<Value> {
+        let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+        let words = self.question.split(|letter: char| !is_part(letter));
+        let mut containing: Vec<_> = words.filter(|word| word.contains(text)).collect();
+        containing.dedup();
+        let has_both = |word: &str| {
+            word.contains(|letter: char| letter.is_ascii_digit()) && word.contains(char::is_alphabetic)
+        };
+        match containing.as_slice() {
+            [only] if *only != text && has_both(only) && text.len() >= MIN_IDENTIFIER_LENGTH => {
+                Some(json!(only))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns `text` in the case of the question: `Tottenham Hotspur` for `tottenham hotspur`.
+    /// Returns `None` if it is there in this case, or several times.
+    fn capitalized(&self, text: &str) -> Option<Value> {
+        let lower = self.question.to_lowercase();
+        if text.is_empty() || text != text.to_lowercase() || lower.len() != self.question.len() {
+            return None;
+        }
+        let mut found = lower.match_indices(text);
+        let (Some((at, _)), None) = (found.next(), found.next()) else { return None };
+        let written = self.question.get(at..at + text.len())?;
+        (written != text).then(|| json!(written))
+    }
+
     /// Returns the only value of the enumeration `names` that the need or the question mentions, if
     /// `text` is its first value and is not mentioned. A small model prefers the first value.
     fn mentioned_name(&self, text: &str, names: &[&Value], need: &str) -> Option<Value> {
@@ -259,6 +301,22 @@ impl ArgumentCorrector {
             }
         }
         None
+    }
+}
+
+/// Returns `false` if `need` has the opposite of the verb in the name of `property`: `unlock` for
+/// `locked`, `disable` for `enabled`. Returns `true` if it has the verb itself.
+fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
+    let name = spaced_words(property.name);
+    let stem = name.trim_start_matches("is ").strip_suffix("ed").filter(|stem| !stem.contains(' '))?;
+    let need = need.to_lowercase();
+    let mut words = need.split(|letter: char| !letter.is_alphabetic());
+    let has = |verb: &str| words.clone().any(|word| word.starts_with(verb));
+    let opposite = format!("un{stem}");
+    let disables = stem.strip_prefix("en").is_some_and(|verb| has(&format!("dis{verb}")));
+    match has(&opposite) || disables {
+        true => Some(false),
+        false => words.any(|word| word.starts_with(stem)).then_some(true),
     }
 }
 

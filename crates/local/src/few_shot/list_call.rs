@@ -26,16 +26,16 @@ impl ListArgument {
     /// it.
     pub(super) fn find(question: &str, item: &str, earlier: &ToolCall, schema: &Schema) -> Option<Self> {
         let item = ADVERBS.iter().find_map(|adverb| item.strip_suffix(adverb)).unwrap_or(item);
-        let name = name_of(item)?;
-        let prefix = item.strip_suffix(name)?.to_lowercase();
-        let question = question.to_lowercase();
         let arguments = earlier.arguments.value_or_string();
         let members = arguments.as_object()?;
+        let question = question.to_lowercase();
         let mut found = members.iter().filter_map(|(argument, value)| {
             let text = text_of(value)?;
-            is_adjacent(&question, &text, &prefix, &name.to_lowercase()).then_some((argument, value))
+            let mut forms = [ItemParts::of(item, value), ItemParts::of_last_word(item)].into_iter().flatten();
+            let parts = forms.find(|parts| is_adjacent(&question, &text, parts))?;
+            Some((argument, value, parts.name))
         });
-        let (argument, value) = found.next().filter(|_| found.next().is_none())?;
+        let (argument, value, name) = found.next().filter(|_| found.next().is_none())?;
         let value = value_like(value, name).into_iter().find(|candidate| {
             let mut changed = members.clone();
             changed.insert(argument.clone(), candidate.clone());
@@ -81,15 +81,47 @@ impl ListArgument {
     }
 }
 
-/// Returns the name or the single word in `item` after articles and prepositions.
-fn name_of(item: &str) -> Option<&str> {
-    let mut name = item;
-    while starts_with_phrase(name) {
-        name = name.split_once(' ')?.1;
+/// The parts of a list item.
+struct ItemParts<'a> {
+    /// The words before the name, such as articles and prepositions.
+    prefix: &'a str,
+    /// The name, the number or the single word.
+    name: &'a str,
+    /// The unit after a number, with a space before it.
+    unit: &'a str,
+}
+
+impl<'a> ItemParts<'a> {
+    /// Splits `item` before its last word: `at x = ` and `-1`. The same words must precede the item
+    /// before it.
+    fn of_last_word(item: &'a str) -> Option<Self> {
+        let start = item.rfind(' ')? + 1;
+        Some(Self { prefix: item.get(..start)?, name: item.get(start..)?, unit: "" })
     }
-    let is_possessive = name.split(' ').any(|word| word.ends_with("'s") || word.ends_with("\u{2019}s"));
-    let is_bare = !name.contains(' ') || name.split(' ').all(is_name);
-    (is_bare && !is_possessive && !name.is_empty()).then_some(name)
+
+    /// Splits `item`, which follows `earlier`. Returns `None` if it has other words. A name of
+    /// several words has the capitals of `earlier`: `Ursus maritimus` after `Canis lupus`.
+    fn of(item: &'a str, earlier: &Value) -> Option<Self> {
+        let mut rest = item;
+        while starts_with_phrase(rest) {
+            rest = rest.split_once(' ')?.1;
+        }
+        let prefix = item.strip_suffix(rest)?;
+        let (number, unit) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        let is_number = earlier.is_number() && number.parse::<f64>().is_ok();
+        if is_number && !unit.trim_start().contains(' ') {
+            return Some(Self { prefix, name: number, unit });
+        }
+        let form = |text: &str| text.split(' ').map(is_name).collect::<Vec<_>>();
+        let same_form = earlier.as_str().filter(|text| text.contains(' ')).and_then(|text| {
+            let end = rest.match_indices(' ').map(|(at, _)| at).nth(text.split(' ').count() - 1);
+            rest.get(..end.unwrap_or(rest.len())).filter(|name| form(name) == form(text))
+        });
+        let is_possessive = rest.split(' ').any(|word| word.ends_with("'s") || word.ends_with("\u{2019}s"));
+        let is_bare = (!rest.contains(' ') || rest.split(' ').all(is_name)) && !is_possessive;
+        let name = same_form.or(is_bare.then_some(rest)).filter(|name| !name.is_empty())?;
+        Some(Self { prefix, name, unit: "" })
+    }
 }
 
 /// Returns the text of `value`, a text or a number, in lower case and with spaces instead of
@@ -103,32 +135,32 @@ fn text_of(value: &Value) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Returns `true` if `question` contains `text` and `name` with only a separator of list items
-/// between them, and with `prefix` before both.
-fn is_adjacent(question: &str, text: &str, prefix: &str, name: &str) -> bool {
+/// Returns `true` if `question`, in lower case, contains `text` and the name of `parts` with only a
+/// separator of list items between them, and with the same words before and after both.
+fn is_adjacent(question: &str, text: &str, parts: &ItemParts<'_>) -> bool {
     const QUOTES: [char; 4] = ['"', '\'', '\u{201c}', '\u{201d}'];
+    let ItemParts { prefix, name, unit } = parts;
+    let (prefix, item) = (prefix.to_lowercase(), format!("{name}{unit}").to_lowercase());
     let ends_word =
         |after: &str| !after.starts_with(|letter: char| letter.is_alphanumeric() || letter == '%');
     question.match_indices(text).any(|(at, _)| {
-        let (before, after) = (question.get(..at).unwrap_or_default(), question.get(at + text.len()..));
+        let before = question.get(..at).unwrap_or_default().trim_end_matches(QUOTES);
+        let after = question.get(at + text.len()..).and_then(|after| after.strip_prefix(unit));
         let after = after.unwrap_or_default().trim_start_matches(QUOTES);
-        let before = before.trim_end_matches(QUOTES);
-        let mut rests = SEPARATORS.iter().filter_map(|separator| after.strip_prefix(separator));
-        let begins_word = !before.ends_with(char::is_alphanumeric);
-        begins_word
-            && before.ends_with(prefix)
-            && rests.any(|rest| {
-                let rest = SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start()));
-                let rest = rest.unwrap_or_else(|| after_separator(after));
-                let rest = rest.strip_prefix(prefix).unwrap_or_default().trim_start_matches(QUOTES);
-                rest.strip_prefix(name).is_some_and(|rest| ends_word(rest))
-            })
+        let rest = without_separators(after);
+        let next = rest.strip_prefix(prefix.as_str()).unwrap_or_default().trim_start_matches(QUOTES);
+        rest.len() < after.len()
+            && !before.ends_with(char::is_alphanumeric)
+            && before.ends_with(prefix.as_str())
+            && next.strip_prefix(item.as_str()).is_some_and(ends_word)
     })
 }
 
-/// Returns `text` without the separator of list items at its beginning.
-fn after_separator(text: &str) -> &str {
-    SEPARATORS.iter().find_map(|separator| text.strip_prefix(separator)).unwrap_or(text)
+/// Returns `text` without the separators of list items at its beginning: `, and `.
+fn without_separators(text: &str) -> &str {
+    let first = SEPARATORS.iter().find_map(|separator| text.strip_prefix(separator));
+    let Some(rest) = first else { return text };
+    SEPARATORS.iter().find_map(|separator| rest.strip_prefix(separator.trim_start())).unwrap_or(rest)
 }
 
 /// Returns `item` as values of the type of `earlier`, in the spellings of a value.

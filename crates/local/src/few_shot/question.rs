@@ -13,8 +13,8 @@ use self::clauses::{
     with_sentence_ends, without_clause_end, without_planned_clauses, without_sentence_end,
 };
 use self::lists::{
-    ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative, is_item,
-    is_polite, is_quoted, last_item, next_item, next_phrase, start_of_last_item,
+    FirstItem, ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative,
+    is_item, is_polite, is_quoted, last_item, next_clause, next_item, next_phrase, start_of_last_item,
 };
 pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request};
@@ -142,7 +142,8 @@ impl OpenQuestion {
         let rest = match &list {
             Some(item) => self.text.get(start + item.end..).unwrap_or_default(),
             None => {
-                let phrase = next_phrase(part, values).map_or(end, |phrase| start + phrase);
+                let next = next_phrase(part, values).or_else(|| next_clause(part, values));
+                let phrase = next.map_or(end, |next| start + next);
                 let rest = without_clause_end(self.text.get(phrase..).unwrap_or_default());
                 let rest = without_planned_clauses(rest, values);
                 if continues_call(part, rest, values) { "" } else { rest }
@@ -155,6 +156,15 @@ impl OpenQuestion {
         if let Some(item) = first_item(earlier, values, &self.alternatives).filter(|_| is_foreign) {
             let items = earlier.get(item.end..).unwrap_or_default().trim_end();
             self.text = format!("{items}{}", rest.trim_start_matches(PUNCTUATION));
+            self.open_part = OpenPart::Item;
+            self.item_form = item.form;
+            return;
+        }
+        if list.is_none()
+            && before.is_empty()
+            && let Some(item) = self.first_item_after(part, rest, values)
+        {
+            self.text = rest.get(item.end..).unwrap_or_default().to_owned();
             self.open_part = OpenPart::Item;
             self.item_form = item.form;
             return;
@@ -176,6 +186,19 @@ impl OpenQuestion {
         if let Some(list) = list {
             self.item_form = list.form;
         }
+    }
+
+    /// Returns the first item of a list in the first sentence of `rest`, the text after `part`, if a
+    /// value that `part` does not contain is the item: "I ran 10 km in 48 minutes. How long do 5 km
+    /// and 15 km take?"
+    fn first_item_after(&self, part: &str, rest: &str, values: &[String]) -> Option<FirstItem> {
+        let part = part.to_lowercase();
+        let others: Vec<_> = values.iter().filter(|value| !part.contains(value.as_str())).cloned().collect();
+        let start = SENTENCE_ENDS.iter().find(|end| rest.starts_with(**end))?.len();
+        let sentence = rest.get(start..)?;
+        let sentence = sentence.get(..first_of(sentence, &SENTENCE_ENDS).unwrap_or(sentence.len()))?;
+        let item = first_item(sentence, &others, &self.alternatives).filter(|_| !others.is_empty())?;
+        Some(FirstItem { end: start + item.end, form: item.form })
     }
 
     /// Returns the length of `part` at the offset `start` of the open text, or of a longer one of
@@ -225,7 +248,7 @@ impl OpenQuestion {
     /// `heat the hall` in ` and heat the hall`. Returns `None` if the open text begins with a
     /// statement or with the item of a list.
     pub(super) fn next_request(&self) -> Option<&str> {
-        if self.open_part == OpenPart::Item {
+        if self.next_item().is_some() {
             return None;
         }
         let (separator, rest) = REQUEST_SEPARATORS

@@ -29,6 +29,8 @@ pub(super) struct TextValues {
     pub(super) has_unclear_numbers: bool,
     /// `true` if the text has a change by a number, such as `by 10%`.
     pub(super) has_change: bool,
+    /// `true` if the text is about a time in the past or before another, such as `6 weeks before`.
+    pub(super) goes_back: bool,
     /// The number of times per year, if the text has a single word for it: 12 for `monthly`.
     pub(super) times_per_year: Option<f64>,
     pub(super) dates: Vec<DateRange>,
@@ -45,6 +47,7 @@ impl TextValues {
             quantities: quantities::find(&text),
             has_unclear_numbers: quantities::has_unclear_numbers(&text),
             has_change: quantities::has_change(&text),
+            goes_back: [" ago", " before ", " earlier"].iter().any(|words| text.contains(words)),
             times_per_year: quantities::times_per_year(&text),
             dates: dates::find(&text, today),
             times: times::find(&text),
@@ -86,10 +89,54 @@ fn normalize(text: &str) -> String {
     // The crate overflows at long decimal fractions in words.
     let lower = match lower.contains(" point ") {
         true => lower,
-        false => replace_numbers_in_text(&lower, &Language::english(), 0.0),
+        false => replace_numbers_in_text(&separate_number_words(&lower), &Language::english(), 0.0),
     };
     let replaced = REPLACEMENTS.iter().fold(format!(" {lower}"), |text, (from, to)| text.replace(from, to));
     replaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Replaces the hyphen after a number word by a space, except before another number word:
+/// `six-sided` becomes `six sided`, and `twenty-one` stays.
+fn separate_number_words(text: &str) -> String {
+    const NUMBER_WORDS: [&str; 27] = [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+        "thirty",
+        "forty",
+        "fifty",
+        "sixty",
+        "seventy",
+        "eighty",
+        "ninety",
+    ];
+    let is_ordinal = |word: &str| word.ends_with("th") || ["first", "second", "third"].contains(&word);
+    let separate = |word: &str| match word.split_once('-') {
+        Some((number, rest)) if NUMBER_WORDS.contains(&number) => {
+            let next = rest.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+            let continues = NUMBER_WORDS.contains(&next) || is_ordinal(next);
+            if continues { word.to_owned() } else { format!("{number} {rest}") }
+        }
+        _ => word.to_owned(),
+    };
+    text.split(' ').map(separate).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

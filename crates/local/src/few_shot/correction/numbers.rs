@@ -79,8 +79,14 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
-/// only the negative number: -4.42 for "4.42 west".
+/// only the negative number: -4.42 for "4.42 west". A parameter that is described as negative also
+/// counts backwards: -6 for "6 weeks before".
 fn negated(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+    let may_count_back = description(property).to_lowercase().contains("negative");
+    let is_written = sources.need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
+    if number > 0.0 && may_count_back && sources.need.goes_back && is_written {
+        return Some(-number);
+    }
     let name = spaced_words(property.name);
     let is_signed = is_coordinate(property.name) || name.contains("temp");
     let all = || sources.replacing().into_iter().flat_map(|values| &values.quantities);

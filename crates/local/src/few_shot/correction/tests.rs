@@ -10,6 +10,10 @@ fn schema() -> Schema {
             "height_cm": {"type": "number"},
             "minutes": {"type": "integer"},
             "compoundsPerYear": {"type": "integer"},
+            "term_months": {"type": "integer"},
+            "locked": {"type": "boolean"},
+            "enabled": {"type": "boolean"},
+            "shift": {"type": "integer", "description": "Days to add, negative to subtract"},
             "length": {"type": "integer", "description": "The duration in minutes."},
             "position": {"type": "integer", "minimum": 0, "maximum": 100},
             "count": {"type": "integer"},
@@ -65,6 +69,40 @@ fn the_unit_of_the_question_is_the_target() {
         let expected = json!({"count": 2, "from_unit": "pounds", "to_unit": "milliliter"});
         assert_eq!(*call.arguments.value_or_string(), expected);
     }
+}
+
+#[test]
+fn numbers_before_a_date_are_negative() {
+    let question = "What date is 6 days before Christmas?";
+    assert_eq!(corrected(question, json!({"shift": 6})), json!({"shift": -6}));
+    assert_unchanged(question, json!({"shift": -6}));
+    assert_unchanged("What date is 6 days after Christmas?", json!({"shift": 6}));
+    let loan = "What would I pay for the loan over 4 years?";
+    assert_eq!(corrected(loan, json!({"term_months": 4})), json!({"term_months": 48}));
+}
+
+#[test]
+fn flags_follow_the_verb_of_the_need() {
+    assert_eq!(corrected("unlock the garage", json!({"locked": true})), json!({"locked": false}));
+    assert_eq!(corrected("Lock the garage", json!({"locked": false})), json!({"locked": true}));
+    assert_eq!(corrected("disable the alarm", json!({"enabled": true})), json!({"enabled": false}));
+    assert_unchanged("open the garage", json!({"locked": false}));
+}
+
+#[test]
+fn parts_of_identifiers_are_completed() {
+    let question = "How frequent is rs4988235 in Europe?";
+    assert_eq!(corrected(question, json!({"artist": "4988235"})), json!({"artist": "rs4988235"}));
+    assert_unchanged(question, json!({"artist": "rs4988235"}));
+    assert_unchanged("Is A-17 or B-17 ready, or 1700?", json!({"artist": "1700"}));
+}
+
+#[test]
+fn texts_have_the_case_of_the_question() {
+    let question = "Where did Leicester City finish?";
+    assert_eq!(corrected(question, json!({"artist": "leicester city"})), json!({"artist": "Leicester City"}));
+    assert_unchanged("Play Help and help me", json!({"artist": "help"}));
+    assert_unchanged("Play jazz", json!({"artist": "jazz"}));
 }
 
 #[test]

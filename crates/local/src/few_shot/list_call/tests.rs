@@ -46,6 +46,23 @@ fn an_item_replaces_the_argument_before_it() {
 }
 
 #[test]
+fn units_and_names_of_several_words_are_derived() {
+    let times = "What about 5 km, 15 km and 21.1 km?";
+    assert_eq!(next(times, "15 km", json!({"latitude": 5})), Some(json!({"latitude": 15})));
+    assert_eq!(next(times, "21.1 km", json!({"latitude": 15})), Some(json!({"latitude": 21.1})));
+    assert_eq!(next("5 km and 15 miles", "15 miles", json!({"latitude": 5})), None);
+    let runs = "I ran 10 km in 48 minutes. What times can I expect over 5 km, 15 km and 42.2 km?";
+    let known = json!({"year": 10, "days": 48, "latitude": 5});
+    assert_eq!(next(runs, "15 km", known), Some(json!({"year": 10, "days": 48, "latitude": 15})));
+    let points = "Evaluate x^2 at x = 2, at x = -1 and at x = 0.5";
+    assert_eq!(next(points, "at x = -1", json!({"latitude": 2})), Some(json!({"latitude": -1})));
+    let species = "Which families do Canis lupus and Ursus maritimus belong to?";
+    let arguments = json!({"city": "Canis lupus"});
+    let expected = json!({"city": "Ursus maritimus"});
+    assert_eq!(next(species, "Ursus maritimus belong", arguments), Some(expected));
+}
+
+#[test]
 fn other_items_are_not_derived() {
     let time = "The weather in Rome and the Tokyo time";
     assert_eq!(next(time, "the Tokyo time", json!({"city": "Rome"})), None);

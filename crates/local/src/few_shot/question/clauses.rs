@@ -66,8 +66,8 @@ pub(super) fn without_sentence_end(sentence: &str) -> &str {
 }
 
 /// Returns `true` if the full stop at the offset `at` of `text` belongs to an abbreviation: to a
-/// title, such as `Dr.`, to capitals with full stops, such as `U.S.`, or to letters with full stops,
-/// such as `p.m.`, if the sentence continues with a number or a lower-case word.
+/// title, such as `Dr.`, to capitals with full stops, such as `U.S.`, or to letters with full
+/// stops, such as `p.m.`, if the sentence continues with a number or a lower-case word.
 fn is_abbreviation(text: &str, at: usize) -> bool {
     let (before, rest) = text.split_at_checked(at).unwrap_or_default();
     let Some(after) = rest.strip_prefix('.') else { return false };

@@ -20,6 +20,8 @@ pub(in crate::few_shot) const SEPARATORS: [&str; 11] = [
     " et ",
     " y ",
 ];
+/// The texts before another clause of a sentence.
+const CLAUSE_SEPARATORS: [&str; 6] = [", and ", " and ", ", but ", ", then ", " then ", "; "];
 /// The maximum number of words of a list item.
 const MAX_ITEM_WORDS: usize = 4;
 /// The maximum length of a code, such as `AAPL` for Apple.
@@ -82,10 +84,7 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
     if text.len() != original.len() {
         return None;
     }
-    let mut ends: Vec<usize> = values
-        .iter()
-        .filter_map(|value| text.find(value.as_str()).map(|start| start + value.len()))
-        .collect();
+    let mut ends: Vec<usize> = values.iter().flat_map(|value| ends_of(text, value)).collect();
     ends.sort_unstable();
     ends.dedup();
     let is_code = |value: &String| {
@@ -123,6 +122,18 @@ pub(super) fn first_item(text: &str, values: &[String], alternatives: &[String])
     let rest = text.get(last..)?;
     let form = || ItemForm::of(text.get(..last).unwrap_or_default(), values, "");
     found.or_else(|| is_rest_of_list(rest).then(|| FirstItem { end: last, form: form() }))
+}
+
+/// Returns the ends of `value` in `text`, as a whole word or else as a part of a word.
+fn ends_of(text: &str, value: &str) -> Vec<usize> {
+    let ends = || text.match_indices(value).map(|(at, _)| at + value.len());
+    let is_word = |end: &usize| {
+        let (before, after) = (text.get(..end - value.len()), text.get(*end..));
+        !before.unwrap_or_default().ends_with(|letter: char| letter.is_alphanumeric() || letter == '-')
+            && !after.unwrap_or_default().starts_with(char::is_alphanumeric)
+    };
+    let words: Vec<_> = ends().filter(is_word).collect();
+    if words.is_empty() { ends().take(1).collect() } else { words }
 }
 
 /// Returns the first item of a list of two dates, if its date is the only date in `values`: "on
@@ -203,8 +214,8 @@ fn is_planned(item: &str, values: &[String]) -> bool {
     if names.peek().is_some() { names.all(is_known) } else { words().all(is_known) }
 }
 
-/// Returns the words at the beginning of `rest` that also follow the next item: ` line` in
-/// ` line and the green line`.
+/// Returns the words at the beginning of `rest` that also follow the next item, or that `one`
+/// replaces there: ` line` in ` line and the green line`.
 fn repeated_head(rest: &str) -> Option<&str> {
     let (head, after) = SEPARATORS
         .iter()
@@ -213,7 +224,9 @@ fn repeated_head(rest: &str) -> Option<&str> {
         .and_then(|(at, length)| Some((rest.get(..at)?, rest.get(at + length..)?)))?;
     let words = head.split_whitespace().count();
     let is_head = head.starts_with(' ') && (1..=MAX_HEAD_WORDS).contains(&words);
-    (is_head && after.contains(head)).then_some(head)
+    // "the European population and the Asian one"
+    let has_pronoun = || next_item(after, &ItemForm::default()).is_some_and(|item| item.ends_with(" one"));
+    (is_head && (after.contains(head) || has_pronoun())).then_some(head)
 }
 
 /// Returns the item at the beginning of `rest`, which begins with separators: `Lahore` in `, Lahore
@@ -329,11 +342,17 @@ pub(super) fn is_polite(item: &str) -> bool {
 /// to a single thing: "a formal and concise email".
 pub(super) fn is_alternative(item: &str, alternatives: &[String]) -> bool {
     let item = item.to_lowercase();
-    let item = item.trim_start_matches("the ");
+    let mut item = item.as_str();
+    while starts_with_phrase(item) {
+        item = item.split_once(' ').map_or("", |(_, rest)| rest);
+    }
     let mut rests = alternatives.iter().filter_map(|value| item.strip_prefix(value.as_str()));
     rests.any(|rest| {
         let is_plural = |word: &str| !word.contains(' ') && word.ends_with('s');
-        rest.is_empty() || rest.starts_with(" of ") || rest.strip_prefix(' ').is_some_and(is_plural)
+        rest.is_empty()
+            || rest == " one"
+            || rest.starts_with(" of ")
+            || rest.strip_prefix(' ').is_some_and(is_plural)
     })
 }
 
@@ -414,6 +433,37 @@ pub(in crate::few_shot) fn first_item_need(need: &str) -> Option<String> {
     // A lower-case word must be the last word: other words may be verbs.
     let is_list = is_name(word) || after.is_empty();
     (is_list && first.contains(' ')).then(|| format!("{first}{after}"))
+}
+
+/// Returns the start of the first clause of `part`, after a conjunction, that needs another call
+/// than the one with `values`: it has a name or a number that is not in `values`, and the text
+/// before it has all of `values` that `part` contains.
+pub(super) fn next_clause(part: &str, values: &[String]) -> Option<usize> {
+    let lower = part.to_lowercase();
+    if lower.len() != part.len() {
+        return None;
+    }
+    let mut starts: Vec<_> = CLAUSE_SEPARATORS
+        .iter()
+        .flat_map(|separator| part.match_indices(separator).map(|(at, _)| (at, separator.len())))
+        .collect();
+    starts.sort_unstable();
+    let is_new = |word: &str| {
+        let word = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+        !word.is_empty() && is_name(word) && !is_planned(word, values)
+    };
+    let needs_call = |(at, length): &(usize, usize)| {
+        let (before, clause) = (lower.get(..*at), part.get(at + length..));
+        let (before, clause) = (before.unwrap_or_default(), clause.unwrap_or_default());
+        let first = clause.split(' ').next().unwrap_or_default();
+        let is_clause = !starts_with_phrase(clause) && first.chars().all(char::is_lowercase);
+        let mut known = values.iter().filter(|value| lower.contains(value.as_str())).peekable();
+        known.peek().is_some()
+            && known.all(|value| before.contains(value.as_str()))
+            && is_clause
+            && clause.split(' ').skip(1).any(is_new)
+    };
+    starts.into_iter().find(needs_call).map(|(at, _)| at)
 }
 
 /// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is

@@ -5,8 +5,8 @@ use super::clauses::{SENTENCE_ENDS, first_of};
 use crate::few_shot::grounding::KnownWords;
 
 /// The texts before another request. The longest one that fits is the first.
-pub(super) const REQUEST_SEPARATORS: [&str; 10] =
-    [", and then ", ", and ", " and then ", " and ", ", then ", " then ", "; ", ". ", "? ", "! "];
+pub(super) const REQUEST_SEPARATORS: [&str; 11] =
+    [", and then ", ", and ", " and then ", " and ", ", then ", " then ", ", but ", "; ", ". ", "? ", "! "];
 /// The first words of greetings and of statements, which are no requests.
 const STATEMENT_WORDS: [&str; 48] = [
     "a",

@@ -73,6 +73,11 @@ fn items_with_a_common_head_are_a_list() {
     let doors = "Lock the front door, the back door and the garage door.";
     let part = "Lock the front door, the back door and the garage door";
     assert_eq!(items_after(doors, part, &["front", "lock"]), ["the back door", "the garage door"]);
+    let rates = "Get the rate in the European population and in the East Asian one.";
+    let mut question = OpenQuestion::new(rates);
+    question.set_alternatives(vec!["east asian".to_owned(), "african".to_owned()]);
+    question.advance_past(rates.trim_end_matches('.'), &["european".to_owned()]);
+    assert_eq!(question.next_item(), Some("in the East Asian one"));
     let lines = "Are the red line and the green line running normally at the moment?";
     assert_eq!(items_after(lines, "Are the red line", &["red"]), ["the green line"]);
 }
@@ -110,6 +115,13 @@ fn a_clause_may_follow_the_last_item() {
     assert_eq!(items_after(sections, sections.trim_end_matches('.'), &["17", "107"]), ["512"]);
     let list = "Read a.txt, b.txt and c.txt, then sum them up";
     assert_eq!(items_after(list, "Read a.txt, b.txt and c.txt", &["a.txt"]), ["b.txt", "c.txt"]);
+    let points = "Evaluate 3x^2 - 4x + 7 at x = 2, at x = -1 and at x = 0.5.";
+    let part = points.trim_end_matches('.');
+    assert_eq!(items_after(points, part, &["3", "-4", "7", "2"]), ["at x = -1", "at x = 0.5"]);
+    let mut doors = OpenQuestion::new("Lock the front door and the patio door, but unlock the garage.");
+    doors.advance_past("Lock the front door and the patio door", &["front".to_owned()]);
+    doors.advance_past("the patio door", &["patio".to_owned()]);
+    assert_eq!((doors.next_item(), doors.next_request()), (None, Some("unlock the garage")));
     let museums = "When do the Louvre and the Prado open on May 23, 2026?";
     let part = museums.trim_end_matches('?');
     assert_eq!(items_after(museums, part, &["louvre", "2026-05-23"]), ["the Prado open"]);
@@ -129,6 +141,11 @@ fn a_list_may_precede_the_request() {
     let mut question = OpenQuestion::new(tickets);
     question.advance_past("Refund them", &["qx-4".to_owned()]);
     assert_eq!((question.next_item(), question.text()), (Some("QX-7"), " and QX-7. Then call Ben."));
+    let runs = "I ran 10 km in 48 minutes. What are my times over 5 km, 15 km and 42.2 km?";
+    let part = "I ran 10 km in 48 minutes";
+    assert_eq!(items_after(runs, part, &["10", "48", "5"]), ["15 km", "42.2 km"]);
+    let other = "I ran 10 km in 48 minutes. What is the weather in Rome and Oslo?";
+    assert_eq!(items_after(other, part, &["10", "48"]), [""; 0]);
     assert_eq!(items_after("I like Rome and Oslo. Call Ben", "Call Ben", &["ben"]), [""; 0]);
 }
 

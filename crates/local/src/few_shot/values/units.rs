@@ -5,6 +5,8 @@
 pub(in crate::few_shot) enum Dimension {
     Length,
     Mass,
+    /// Periods of the calendar, which have no fixed number of seconds.
+    Calendar,
     Time,
     Volume,
 }
@@ -13,12 +15,14 @@ pub(in crate::few_shot) enum Dimension {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::few_shot) struct Unit {
     pub(in crate::few_shot) dimension: Dimension,
-    /// The size of the unit in metres, grams, seconds or litres.
+    /// The size of the unit in metres, grams, months, seconds or litres.
     pub(in crate::few_shot) factor: f64,
 }
 
 impl Unit {
     pub(in crate::few_shot) const SECOND: Self = Self { dimension: Dimension::Time, factor: 1.0 };
+
+    pub(in crate::few_shot) const MONTH: Self = Self { dimension: Dimension::Calendar, factor: 1.0 };
 
     /// Returns the unit with the lower-case name `name`: a singular, a plural or a symbol.
     pub(in crate::few_shot) fn from_name(name: &str) -> Option<Self> {
@@ -28,8 +32,8 @@ impl Unit {
 }
 
 /// The names of each unit, its dimension and its size.
-const UNITS: [(&[&str], Dimension, f64); 26] = {
-    use Dimension::{Length, Mass, Time, Volume};
+const UNITS: [(&[&str], Dimension, f64); 28] = {
+    use Dimension::{Calendar, Length, Mass, Time, Volume};
     [
         (&["ms", "millisecond", "milliseconds", "millis"], Time, 0.001),
         (&["s", "sec", "secs", "second", "seconds"], Time, 1.0),
@@ -38,6 +42,8 @@ const UNITS: [(&[&str], Dimension, f64); 26] = {
         (&["day", "days", "night", "nights"], Time, 86_400.0),
         (&["week", "weeks"], Time, 604_800.0),
         (&["fortnight", "fortnights"], Time, 1_209_600.0),
+        (&["month", "months"], Calendar, 1.0),
+        (&["year", "years"], Calendar, 12.0),
         (&["mm", "millimetre", "millimetres", "millimeter", "millimeters"], Length, 0.001),
         (&["cm", "centimetre", "centimetres", "centimeter", "centimeters"], Length, 0.01),
         (&["m", "metre", "metres", "meter", "meters"], Length, 1.0),
