@@ -159,6 +159,7 @@ impl ExampleReply<'_> {
             // unless another request follows.
             if self.repeats_call(&tool_calls, &need, &call) {
                 self.writer.prompt.truncate(start);
+                self.is_need_split = false;
                 question.advance_past(&need, &texts_of(&call));
                 let has_request =
                     question.next_request().is_some() || question.elliptical_sentence().is_some();

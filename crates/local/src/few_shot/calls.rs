@@ -12,10 +12,12 @@ use super::ExampleReply;
 use super::correction::Correction;
 use super::dialogue::{NEED_LABEL, TOOL};
 use super::follow_up::{continued_call, with_earlier_arguments};
-use super::grounding::{KnownWords, is_identifier, spaced_json, spaced_words};
+use super::grounding::{KnownWords, is_composed, is_identifier, spaced_json, spaced_words};
 use super::list_call::ListArgument;
 use super::next_step::{NextStep, Stage, callable_tools};
-use super::question::{OpenQuestion, first_item_need, has_reference, refers_to_noun, refers_to_result};
+use super::question::{
+    OpenQuestion, first_item_need, has_reference, is_name, refers_to_noun, refers_to_result,
+};
 use super::repetition::{is_repetition, repeats_known_result};
 use super::repository::split_repository;
 use crate::engine::NextAction;
@@ -94,7 +96,9 @@ impl ExampleReply<'_> {
             };
             is_stated && made.iter().all(|made| made.get(property.name) != value)
         };
-        schema.properties().filter(|property| property.is_required).any(|property| is_new(&property))
+        let mut required =
+            schema.properties().filter(|property| property.is_required && !is_composed(property.name));
+        required.any(|property| is_new(&property))
     }
 
     /// Generates the call for the request before `need` that the model skipped. Returns `None` if
@@ -172,7 +176,9 @@ impl ExampleReply<'_> {
         };
         let schema = tool.definition().input_schema().clone();
         let argument = ListArgument::find(question.whole(), item, earlier, &schema);
-        let is_name = argument.is_some() || question.is_name(item);
+        // A word without a capital may need another tool: "the garage and the blinds".
+        let is_proper = item.split(' ').any(is_name) && item.contains(' ');
+        let is_name = question.is_name(item) || argument.is_some() && is_proper;
         // "The weather in Rome and the time in Tokyo" needs different tools.
         let choice = if is_name { None } else { self.choose_tool(item)? };
         if !is_name && choice.as_ref().is_none_or(|(best, _)| *best != earlier.name) {

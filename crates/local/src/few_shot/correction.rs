@@ -17,6 +17,7 @@ use jiff::civil::Date;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
+pub(super) use self::codes::missing_code;
 use self::moments::TextArgument;
 use super::dialogue::last_question;
 use super::grounding::{KnownWords, enumeration, is_code, is_composed, spaced_json, spaced_words, text_of};
@@ -24,6 +25,8 @@ use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
+/// The minimum number of letters of a verb in the name of a flag.
+const MIN_VERB_LETTERS: usize = 4;
 /// The minimum length of the part of an identifier that is replaced by the identifier.
 const MIN_IDENTIFIER_LENGTH: usize = 4;
 /// The minimum length of the values of an enumeration that are compared with the question.
@@ -32,6 +35,8 @@ const MIN_VALUE_LENGTH: usize = 3;
 const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
+/// The minimum number of letters of a name whose case is corrected. Shorter texts may be codes.
+const MIN_NAME_LETTERS: usize = 4;
 /// The minimum number of letters that two spellings of a name have in common.
 const MIN_SAME_LETTERS: usize = 3;
 
@@ -255,13 +260,13 @@ impl ArgumentCorrector {
         let words = self.question.split(|letter: char| !is_part(letter));
         let mut containing: Vec<_> = words.filter(|word| word.contains(text)).collect();
         containing.dedup();
+        let is_number =
+            text.len() >= MIN_IDENTIFIER_LENGTH && text.contains(|letter: char| letter.is_ascii_digit());
         let has_both = |word: &str| {
             word.contains(|letter: char| letter.is_ascii_digit()) && word.contains(char::is_alphabetic)
         };
         match containing.as_slice() {
-            [only] if *only != text && has_both(only) && text.len() >= MIN_IDENTIFIER_LENGTH => {
-                Some(json!(only))
-            }
+            [only] if *only != text && has_both(only) && is_number => Some(json!(only)),
             _ => None,
         }
     }
@@ -275,8 +280,13 @@ impl ArgumentCorrector {
         }
         let mut found = lower.match_indices(text);
         let (Some((at, _)), None) = (found.next(), found.next()) else { return None };
-        let written = self.question.get(at..at + text.len())?;
-        (written != text).then(|| json!(written))
+        let (before, written) = (self.question.get(..at)?, self.question.get(at..at + text.len())?);
+        let after = self.question.get(at + text.len()..)?;
+        let is_word = !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric);
+        // The first word of a sentence is capitalized, too.
+        let begins_sentence = before.trim_end().ends_with(['.', '?', '!', ':']) || before.trim().is_empty();
+        let is_long = text.chars().count() >= MIN_NAME_LETTERS;
+        (written != text && is_word && is_long && !begins_sentence).then(|| json!(written))
     }
 
     /// Returns the only value of the enumeration `names` that the need or the question mentions, if
@@ -309,20 +319,26 @@ impl ArgumentCorrector {
 fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
     let name = spaced_words(property.name);
     let stem = name.trim_start_matches("is ").strip_suffix("ed").filter(|stem| !stem.contains(' '))?;
+    if stem.chars().count() < MIN_VERB_LETTERS || KnownWords::new(need).has_negation() {
+        return None;
+    }
     let need = need.to_lowercase();
-    let mut words = need.split(|letter: char| !letter.is_alphabetic());
-    let has = |verb: &str| words.clone().any(|word| word.starts_with(verb));
-    let opposite = format!("un{stem}");
+    let has = |verb: &str| {
+        let forms = ["", "e", "ed", "ing"].map(|ending| format!("{verb}{ending}"));
+        need.split(|letter: char| !letter.is_alphabetic()).any(|word| forms.iter().any(|form| form == word))
+    };
     let disables = stem.strip_prefix("en").is_some_and(|verb| has(&format!("dis{verb}")));
-    match has(&opposite) || disables {
-        true => Some(false),
-        false => words.any(|word| word.starts_with(stem)).then_some(true),
+    match (has(stem), has(&format!("un{stem}")) || disables) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        // "Lock the front door and unlock the garage"
+        (true, true) | (false, false) => None,
     }
 }
 
-/// Returns a schema for the code that `property` describes, with its name, if the argument is no
-/// code. An optional code that is not in the conversation would be removed, so it is not
-/// returned.
+/// Returns the name of `property` and a schema for the code that it describes, if the argument is
+/// no code. Returns `None` for an optional code of another kind than [`is_code`], which would be
+/// removed because the conversation does not contain it.
 fn code_schema<'p>(
     schema: &Schema,
     property: &Property<'p>,
@@ -331,7 +347,7 @@ fn code_schema<'p>(
     let text = arguments.get(property.name)?.as_str()?;
     let is_kept = property.is_required || is_code(property.name);
     let is_free = enumeration(schema.as_value(), property.schema).is_empty();
-    let pattern = codes::missing_code(property, text).filter(|_| is_kept && is_free)?;
+    let pattern = missing_code(property, text).filter(|_| is_kept && is_free)?;
     Some((property.name, json!({ "type": "string", "pattern": pattern })))
 }
 
@@ -373,9 +389,9 @@ fn is_invented_copy(
 }
 
 /// Returns the units `from` and `to` of a conversion with the names of their parameters, if `from`
-/// is not the unit after the number in `question`: "How many ml are 3 cups?" converts from cups. If
-/// `need` has no other unit, `to` is the unit that the question asks for: "… and how many are 2
-/// spoons?"
+/// is not the unit after the number in `question`: "How many ml are 3 cups?" converts from cups. A
+/// target that is not in `need` is replaced by the unit that the question asks for: "… and how many
+/// are 2 spoons?"
 fn units_of_conversion(
     schema: &Schema,
     arguments: &Map<String, Value>,

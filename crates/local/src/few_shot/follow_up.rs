@@ -104,7 +104,8 @@ pub(super) fn is_elliptical(sentence: &str) -> bool {
     let rest = rest.and_then(|beginning| sentence.get(beginning.len()..)).unwrap_or_default();
     let first = rest.split(' ').next().unwrap_or_default();
     let is_phrase = starts_with_phrase(rest) || PREPOSITIONS.contains(&first) || is_name(first);
-    is_phrase && !rest.is_empty() && sentence.split_whitespace().count() <= MAX_WORDS
+    let is_clause = first == "I" || first.starts_with("I'") || rest.contains(", ");
+    is_phrase && !is_clause && !rest.is_empty() && sentence.split_whitespace().count() <= MAX_WORDS
 }
 
 /// Returns the last call of an earlier reply, if `question` continues its question.

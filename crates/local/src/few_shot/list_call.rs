@@ -3,7 +3,8 @@
 use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::{Map, Value};
 
-use super::grounding::{enumeration, spaced_json};
+use super::correction::missing_code;
+use super::grounding::{KnownWords, spaced_json};
 use super::question::{SEPARATORS, is_name, starts_with_phrase};
 use super::values::{parse_date, parse_time};
 use crate::respond::call_id;
@@ -32,10 +33,17 @@ impl ListArgument {
         let mut found = members.iter().filter_map(|(argument, value)| {
             let text = text_of(value)?;
             let mut forms = [ItemParts::of(item, value), ItemParts::of_last_word(item)].into_iter().flatten();
-            let parts = forms.find(|parts| is_adjacent(&question, &text, parts))?;
+            let others = members.iter().filter(|(other, _)| *other != argument);
+            let others: Vec<_> = others.filter_map(|(_, value)| text_of(value)).collect();
+            let parts = forms.find(|parts| is_adjacent(&question, &text, parts, &others))?;
             Some((argument, value, parts.name))
         });
         let (argument, value, name) = found.next().filter(|_| found.next().is_none())?;
+        let property = schema.properties().find(|property| property.name == argument)?;
+        // The code of another item is not in the question: `Intel` for the symbol `INTC`.
+        if missing_code(&property, name).is_some() {
+            return None;
+        }
         let value = value_like(value, name).into_iter().find(|candidate| {
             let mut changed = members.clone();
             changed.insert(argument.clone(), candidate.clone());
@@ -59,23 +67,19 @@ impl ListArgument {
     }
 
     /// Returns `true` if the other arguments of `earlier` are the same for all items: they are in
-    /// `question`, or values of an enumeration, defaults, dates or times. A longitude depends on
-    /// the item.
+    /// `question`, or defaults, dates or times. A longitude depends on the item.
     pub(super) fn others_are_common(&self, question: &str, earlier: &ToolCall, schema: &Schema) -> bool {
         let arguments = earlier.arguments.value_or_string();
         let empty = Map::new();
         let members = arguments.as_object().unwrap_or(&empty);
-        let question = question.to_lowercase();
+        let words = KnownWords::new(question);
         let is_common = |name: &String, value: &Value| {
             let property = schema.properties().find(|property| property.name == name);
-            let is_fixed = |property: &Property<'_>| {
-                property.schema.get("default") == Some(value)
-                    || !enumeration(schema.as_value(), property.schema).is_empty()
-            };
+            let is_default = |property: &Property<'_>| property.schema.get("default") == Some(value);
             let is_moment = |text: &str| parse_date(text).is_some() || parse_time(text).is_some();
             value.is_boolean()
-                || property.is_some_and(|property| is_fixed(&property))
-                || text_of(value).is_some_and(|text| question.contains(&text) || is_moment(&text))
+                || property.is_some_and(|property| is_default(&property))
+                || text_of(value).is_some_and(|text| words.mentions(&text) || is_moment(&text))
         };
         members.iter().all(|(name, value)| *name == self.name || is_common(name, value))
     }
@@ -115,11 +119,19 @@ impl<'a> ItemParts<'a> {
         let form = |text: &str| text.split(' ').map(is_name).collect::<Vec<_>>();
         let same_form = earlier.as_str().filter(|text| text.contains(' ')).and_then(|text| {
             let end = rest.match_indices(' ').map(|(at, _)| at).nth(text.split(' ').count() - 1);
-            rest.get(..end.unwrap_or(rest.len())).filter(|name| form(name) == form(text))
+            let (name, after) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+            let continues = after.split_whitespace().next().is_some_and(is_name);
+            let has_capital = text.contains(char::is_uppercase);
+            (has_capital && !continues && form(name) == form(text)).then_some(name)
         });
         let is_possessive = rest.split(' ').any(|word| word.ends_with("'s") || word.ends_with("\u{2019}s"));
         let is_bare = (!rest.contains(' ') || rest.split(' ').all(is_name)) && !is_possessive;
-        let name = same_form.or(is_bare.then_some(rest)).filter(|name| !name.is_empty())?;
+        // "news about Tesla and Rivian": the item has the form of a part of the text only.
+        let is_phrase = earlier
+            .as_str()
+            .is_some_and(|text| text.contains(' ') && text.split(' ').any(|word| !is_name(word)));
+        let name = is_bare.then_some(rest).filter(|_| !is_phrase).or(same_form);
+        let name = name.filter(|name| !name.is_empty())?;
         Some(Self { prefix, name, unit: "" })
     }
 }
@@ -136,8 +148,10 @@ fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Returns `true` if `question`, in lower case, contains `text` and the name of `parts` with only a
-/// separator of list items between them, and with the same words before and after both.
-fn is_adjacent(question: &str, text: &str, parts: &ItemParts<'_>) -> bool {
+/// separator of list items between them, and with the same words before and after both. The text
+/// must not be the second part of a pair with one of `others`, the other arguments: `TX` in
+/// "Austin, TX and Denver, CO".
+fn is_adjacent(question: &str, text: &str, parts: &ItemParts<'_>, others: &[String]) -> bool {
     const QUOTES: [char; 4] = ['"', '\'', '\u{201c}', '\u{201d}'];
     let ItemParts { prefix, name, unit } = parts;
     let (prefix, item) = (prefix.to_lowercase(), format!("{name}{unit}").to_lowercase());
@@ -150,7 +164,10 @@ fn is_adjacent(question: &str, text: &str, parts: &ItemParts<'_>) -> bool {
         let rest = without_separators(after);
         let next = rest.strip_prefix(prefix.as_str()).unwrap_or_default().trim_start_matches(QUOTES);
         rest.len() < after.len()
-            && !before.ends_with(char::is_alphanumeric)
+            && !before.ends_with(|letter: char| letter.is_alphanumeric() || ":.-".contains(letter))
+            && !others
+                .iter()
+                .any(|other| before.trim_end_matches(", ").ends_with(other) && before.ends_with(", "))
             && before.ends_with(prefix.as_str())
             && next.strip_prefix(item.as_str()).is_some_and(ends_word)
     })

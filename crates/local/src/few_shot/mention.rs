@@ -1,5 +1,7 @@
 //! Detection of tool results that an answer does not mention.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// The maximum number of words in an acknowledgement, such as `saved`. A result with a number is
@@ -17,13 +19,13 @@ const ACKNOWLEDGEMENT_KEYS: [&str; 3] = ["ok", "status", "success"];
 /// This check detects incomplete answers: a small model may stop after it has answered the first of
 /// two questions.
 pub(super) fn mentions_all(answer: &str, results: &[String], question: &str) -> bool {
-    let answer_words: Vec<_> = words(answer).collect();
-    let asked: Vec<_> = words(question).collect();
-    let contents: Vec<_> = results.iter().map(|result| content_words(result)).collect();
+    let answer_words: HashSet<_> = words(answer).collect();
+    let asked: HashSet<_> = words(question).collect();
+    let contents: Vec<HashSet<_>> = results.iter().map(|result| content_words(result)).collect();
     contents.iter().enumerate().all(|(index, content)| {
         let others = || contents.iter().enumerate().filter(|(other, _)| *other != index);
-        let is_new = |word: &&String| !asked.contains(word);
-        let is_own = |word: &&String| others().all(|(_, other)| !other.contains(word));
+        let is_new = |word: &&String| !asked.contains(*word);
+        let is_own = |word: &&String| others().all(|(_, other)| !other.contains(*word));
         let own: Vec<_> = content.iter().filter(is_new).filter(is_own).collect();
         let new: Vec<_> = content.iter().filter(is_new).collect();
         let all: Vec<_> = content.iter().collect();
@@ -37,17 +39,13 @@ pub(super) fn mentions_all(answer: &str, results: &[String], question: &str) -> 
 
 /// Returns the words of `result` that an answer may mention. Returns no words for an
 /// acknowledgement.
-fn content_words(result: &str) -> Vec<String> {
+fn content_words(result: &str) -> HashSet<String> {
     match json_content(result) {
         Some(content) => words(&content).collect(),
         None => {
-            let words: Vec<_> = words(result).collect();
-            let is_long = words.len() > MAX_ACKNOWLEDGEMENT_WORDS;
-            if is_long || words.iter().any(|word| word.contains(char::is_numeric)) {
-                words
-            } else {
-                Vec::new()
-            }
+            let is_long = words(result).count() > MAX_ACKNOWLEDGEMENT_WORDS;
+            let has_number = words(result).any(|word| word.contains(char::is_numeric));
+            if is_long || has_number { words(result).collect() } else { HashSet::new() }
         }
     }
 }

@@ -14,10 +14,11 @@ use self::clauses::{
 };
 use self::lists::{
     FirstItem, ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative,
-    is_item, is_polite, is_quoted, last_item, next_clause, next_item, next_phrase, start_of_last_item,
+    is_conjunction, is_item, is_polite, is_quoted, last_item, next_clause, next_item, next_phrase,
+    start_of_last_item,
 };
 pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
-use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request};
+use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request, refers_to_all};
 pub(super) use self::requests::{has_reference, refers_to_noun, refers_to_result};
 use super::follow_up::is_elliptical;
 
@@ -114,10 +115,9 @@ impl OpenQuestion {
     ///
     /// If the call is for the first item of a list, the other items are kept: "the lights in the
     /// kitchen and the hallway" needs two calls. The list may be in a sentence before `part`. If
-    /// the call is for the last item, the items before it
-    /// are kept. Otherwise, the rest of the clause is removed, and also a clause about the same
-    /// object with an argument of the call: "turn on the light and dim it to 30 percent" needs one
-    /// call.
+    /// the call is for the last item, the items before it are kept. Otherwise, the rest of the
+    /// clause is removed, and also a clause about the same object with an argument of the call:
+    /// "turn on the light and dim it to 30 percent" needs one call.
     pub(super) fn advance_past(&mut self, part: &str, values: &[String]) {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
@@ -151,9 +151,11 @@ impl OpenQuestion {
         };
         // "I have tickets 4 and 7. What is the price of each?"
         let earlier = self.text.get(..start).unwrap_or_default();
+        let has_value = |text: &str| has_any_value(text, values);
         let is_foreign =
-            list.is_none() && !values.iter().any(|value| sentence.to_lowercase().contains(value));
-        if let Some(item) = first_item(earlier, values, &self.alternatives).filter(|_| is_foreign) {
+            list.is_none() && !has_value(sentence) && has_value(earlier) && refers_to_all(sentence);
+        let earlier_list = is_foreign.then(|| first_item(earlier, values, &self.alternatives)).flatten();
+        if let Some(item) = earlier_list {
             let items = earlier.get(item.end..).unwrap_or_default().trim_end();
             self.text = format!("{items}{}", rest.trim_start_matches(PUNCTUATION));
             self.open_part = OpenPart::Item;
@@ -197,7 +199,8 @@ impl OpenQuestion {
         let start = SENTENCE_ENDS.iter().find(|end| rest.starts_with(**end))?.len();
         let sentence = rest.get(start..)?;
         let sentence = sentence.get(..first_of(sentence, &SENTENCE_ENDS).unwrap_or(sentence.len()))?;
-        let item = first_item(sentence, &others, &self.alternatives).filter(|_| !others.is_empty())?;
+        let item = first_item(sentence, &others, &self.alternatives);
+        let item = item.filter(|_| has_any_value(sentence, &others))?;
         Some(FirstItem { end: start + item.end, form: item.form })
     }
 
@@ -231,7 +234,7 @@ impl OpenQuestion {
             return None;
         }
         let item = next_item(&self.text, &self.item_form)?;
-        let is_part = is_item(item) || is_alternative(item, &self.alternatives);
+        let is_part = (is_item(item) || is_alternative(item, &self.alternatives)) && !is_conjunction(item);
         (is_quoted(&self.text, item) || is_part && !is_polite(item)).then_some(item)
     }
 
@@ -357,6 +360,12 @@ impl OpenQuestion {
         }
         chunks
     }
+}
+
+/// Returns `true` if `text` contains one of `values`, which are in lower case.
+fn has_any_value(text: &str, values: &[String]) -> bool {
+    let text = text.to_lowercase();
+    values.iter().any(|value| text.contains(value.as_str()))
 }
 
 /// The grammar rule for a need of at most 80 characters in the model's own words. Parentheses,

@@ -54,6 +54,12 @@ impl TextValues {
         }
     }
 
+    /// Returns the days in `text` that are given with a month: `July 20`. Their year may be unknown.
+    pub(super) fn days_of_months(text: &str) -> Vec<Date> {
+        let end = text.floor_char_boundary(MAX_TEXT_BYTES);
+        dates::find_days(&normalize(text.get(..end).unwrap_or_default()))
+    }
+
     /// Returns the date that the first [`MAX_TEXT_BYTES`] of `text` give for today, as in "Today is
     /// 3 May 2025".
     pub(super) fn today(text: &str) -> Option<Date> {

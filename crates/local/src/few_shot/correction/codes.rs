@@ -7,16 +7,22 @@ use regex::Regex;
 
 use super::{description, pattern, spaced_words};
 
+/// The maximum number of letters of a ticker symbol without a suffix such as `.B`.
+const MAX_TICKER_LETTERS: usize = 5;
+
 /// Returns a regular expression for the codes that `property` describes, if `text` is not such a
 /// code: a small model writes `Tesla` for a ticker symbol. Returns `None` if the parameter may have
 /// other texts.
-pub(super) fn missing_code(property: &Property<'_>, text: &str) -> Option<&'static str> {
+pub(in crate::few_shot) fn missing_code(property: &Property<'_>, text: &str) -> Option<&'static str> {
     let shape = shape(property)?;
     let is_code = match shape.length {
         // The codes are compared without their case: `usd` is a code.
         Some(length) => text.len() == length && text.chars().all(|letter| letter.is_ascii_alphabetic()),
-        // `Tesla` has as many letters as a ticker symbol.
-        None => !text.chars().any(char::is_lowercase),
+        // `Tesla` has as many letters as a ticker symbol, and `NVIDIA` has more.
+        None => {
+            let is_long = text.len() > MAX_TICKER_LETTERS && text.chars().all(char::is_alphabetic);
+            !is_long && !text.chars().any(char::is_lowercase)
+        }
     };
     (!is_code).then_some(shape.pattern)
 }
@@ -55,5 +61,5 @@ fn shape(property: &Property<'_>) -> Option<CodeShape> {
     }
     let words = text.to_lowercase();
     let is_ticker = words.contains("ticker") || words.contains("stock symbol");
-    if is_ticker { shape("^[A-Z]{1,5}$", None) } else { None }
+    if is_ticker && !is_lower { shape("^[A-Z]{1,5}$", None) } else { None }
 }

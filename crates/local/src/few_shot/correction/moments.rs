@@ -91,8 +91,12 @@ impl TextArgument<'_> {
             return None;
         }
         let mut months = sources.replacing().into_iter().map(|values| {
+            let is_month = |range: &&DateRange| {
+                range.first.year() == range.last.year() && range.first.month() == range.last.month()
+            };
+            let dates = values.dates.iter().filter(is_month);
             let mut months: Vec<_> =
-                values.dates.iter().map(|range| json!(range.first.strftime("%Y-%m").to_string())).collect();
+                dates.map(|range| json!(range.first.strftime("%Y-%m").to_string())).collect();
             months.dedup();
             months
         });

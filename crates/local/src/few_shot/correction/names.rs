@@ -22,6 +22,8 @@ const PLACE_WORDS: [&str; 12] = [
     "state",
     "where",
 ];
+/// Pronouns for a person or a thing in another part of the question.
+const PRONOUNS: [&str; 7] = ["he", "same", "she", "these", "they", "this", "those"];
 /// The minimum number of words of a need that is a clause.
 const MIN_CLAUSE_WORDS: usize = 3;
 /// Quotation marks, as pairs.
@@ -62,7 +64,7 @@ pub(super) fn name_in_need(
     let is_clause = need.split(' ').count() >= MIN_CLAUSE_WORDS && !starts_with_phrase(need);
     let (before, _) = question.split_once(need)?;
     let is_foreign = before.contains(text) && !need.to_lowercase().contains(&text.to_lowercase());
-    if is_place || !is_clause || !is_foreign || !text.split(' ').any(is_name) || has_reference(need) {
+    if is_place || !is_clause || !is_foreign || !text.split(' ').any(is_name) || has_pronoun(need) {
         return None;
     }
     let values: Vec<_> = arguments.values().filter_map(Value::as_str).map(str::to_lowercase).collect();
@@ -70,6 +72,12 @@ pub(super) fn name_in_need(
     let mut names = names(need).into_iter().filter(|name| !is_used(name));
     let (Some(only), None) = (names.next(), names.next()) else { return None };
     Some(json!(only))
+}
+
+/// Returns `true` if `need` has a pronoun for something in another part of the question.
+fn has_pronoun(need: &str) -> bool {
+    let mut words = need.split(|letter: char| !letter.is_alphabetic());
+    has_reference(need) || words.any(|word| PRONOUNS.contains(&word.to_lowercase().as_str()))
 }
 
 /// Returns the sequences of names in `need` that end a phrase, except dates and numbers. The first

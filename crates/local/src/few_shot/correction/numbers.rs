@@ -16,6 +16,8 @@ const PERCENTAGES: [&str; 8] =
 /// Names of parameters for a duration or a distance.
 const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius", "seconds"];
 
+/// Words in the descriptions of a number of times per year.
+const FREQUENCY_WORDS: [&str; 4] = ["compound", "frequency", "period", "times"];
 /// The maximum ratio between the unit of an omitted quantity and the unit of its parameter.
 const MAX_UNIT_RATIO: f64 = 60.0;
 
@@ -33,7 +35,8 @@ pub(super) fn candidate(property: &Property<'_>, number: f64, sources: &Sources<
 fn frequency(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
     let text = format!("{} {}", spaced_words(property.name), description(property)).to_lowercase();
     let source = sources.replacing().into_iter().find(|values| values.times_per_year.is_some())?;
-    let expected = source.times_per_year.filter(|_| text.contains("per year"))?;
+    let is_frequency = text.contains("per year") && FREQUENCY_WORDS.iter().any(|word| text.contains(word));
+    let expected = source.times_per_year.filter(|_| is_frequency)?;
     let is_known = source.quantities.iter().any(|quantity| is_equal(quantity.number, number));
     (!is_known && !is_equal(number, expected)).then_some(expected)
 }
@@ -79,10 +82,13 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
-/// only the negative number: -4.42 for "4.42 west". A parameter that is described as negative also
-/// counts backwards: -6 for "6 weeks before".
+/// only the negative number: -4.42 for "4.42 west". Also returns it for "6 weeks before" if the
+/// description of `property` says that a negative number counts back.
 fn negated(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
-    let may_count_back = description(property).to_lowercase().contains("negative");
+    static COUNTS_BACK: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"negative\b[^.;]*\b(?:subtract|past|before|back|earlier)"));
+    let description = description(property).to_lowercase();
+    let may_count_back = COUNTS_BACK.is_match(&description) && !description.contains("non-negative");
     let is_written = sources.need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
     if number > 0.0 && may_count_back && sources.need.goes_back && is_written {
         return Some(-number);
@@ -181,6 +187,8 @@ fn unit_of(property: &Property<'_>) -> Option<Unit> {
         return None;
     }
     let of_name = match words.as_slice() {
+        // `start_year` is a year of the calendar.
+        [.., "year" | "month"] => None,
         [only] => Some(*only).filter(|word| EXTENTS.contains(word)),
         [.., last] => Some(*last),
         [] => None,

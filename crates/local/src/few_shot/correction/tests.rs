@@ -11,6 +11,8 @@ fn schema() -> Schema {
             "minutes": {"type": "integer"},
             "compoundsPerYear": {"type": "integer"},
             "term_months": {"type": "integer"},
+            "annual_rate": {"type": "number", "description": "Interest rate in percent per year"},
+            "start_year": {"type": "integer"},
             "locked": {"type": "boolean"},
             "enabled": {"type": "boolean"},
             "shift": {"type": "integer", "description": "Days to add, negative to subtract"},
@@ -87,6 +89,8 @@ fn flags_follow_the_verb_of_the_need() {
     assert_eq!(corrected("Lock the garage", json!({"locked": false})), json!({"locked": true}));
     assert_eq!(corrected("disable the alarm", json!({"enabled": true})), json!({"enabled": false}));
     assert_unchanged("open the garage", json!({"locked": false}));
+    assert_unchanged("which doors are not locked", json!({"locked": false}));
+    assert_unchanged("Lock the front door and unlock the garage", json!({"locked": true}));
 }
 
 #[test]
@@ -103,6 +107,9 @@ fn texts_have_the_case_of_the_question() {
     assert_eq!(corrected(question, json!({"artist": "leicester city"})), json!({"artist": "Leicester City"}));
     assert_unchanged("Play Help and help me", json!({"artist": "help"}));
     assert_unchanged("Play jazz", json!({"artist": "jazz"}));
+    assert_unchanged("Lock the door", json!({"artist": "lock"}));
+    assert_unchanged("Say it in French", json!({"artist": "fr"}));
+    assert_unchanged("Set a 30-minute timer", json!({"artist": "minute", "minutes": 30}));
 }
 
 #[test]
@@ -119,6 +126,8 @@ fn frequencies_are_corrected() {
     assert_eq!(corrected(question, json!({"compoundsPerYear": 1})), json!({"compoundsPerYear": 12}));
     assert_unchanged(question, json!({"compoundsPerYear": 12}));
     assert_unchanged("Compounded monthly or quarterly?", json!({"compoundsPerYear": 1}));
+    assert_unchanged("5000 dollars at 5 percent, compounded monthly", json!({"annual_rate": 5}));
+    assert_unchanged("Inflation over the last 10 years", json!({"start_year": 2015}));
 }
 
 #[test]
@@ -126,10 +135,11 @@ fn names_of_codes_are_narrowed() {
     let code = |description: &str, text: &str| {
         let property = json!({"properties": {"value": {"type": "string", "description": description}}});
         let schema = Schema::new(property).unwrap();
-        codes::missing_code(&schema.properties().next().unwrap(), text)
+        missing_code(&schema.properties().next().unwrap(), text)
     };
     assert_eq!(code("Ticker symbol, e.g. KO", "Tesla"), Some("^[A-Z]{1,5}$"));
     assert_eq!(code("Ticker symbol", "BRK.B"), None);
+    assert_eq!(code("Ticker symbol", "NVIDIA"), Some("^[A-Z]{1,5}$"));
     assert_eq!(code("ISO 4217 code", "euros"), Some("^[A-Z]{3}$"));
     assert_eq!(code("ISO 4217 code", "eur"), None);
     assert_eq!(code("IATA code of the arrival airport", "London"), Some("^[A-Z]{3}$"));

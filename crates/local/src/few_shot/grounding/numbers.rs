@@ -1,7 +1,5 @@
 //! The numbers of a conversation.
 
-use jiff::civil::Date;
-
 use super::words::KnownWords;
 use crate::few_shot::values::{Quantity, TextValues, Unit};
 
@@ -43,11 +41,9 @@ impl KnownNumbers {
         numbers.extend(values.times.iter().flat_map(|time| [time.hour(), time.minute()]).map(f64::from));
         numbers.extend(values.times_per_year);
         numbers.extend(values.quantities.iter().filter_map(|quantity| quantity.in_unit(Unit::MONTH)));
-        // "July 20" is the day 20 of the month 7. A day without a year is found only if today is
-        // known.
-        let dates = TextValues::new(text, Some(Date::ZERO)).dates;
-        let days = dates.iter().map(|range| range.first);
-        numbers.extend(days.flat_map(|day| [day.month(), day.day()]).map(f64::from));
+        // "July 20" is the day 20 of the month 7.
+        let days = TextValues::days_of_months(text);
+        numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
         Self {
             numbers,

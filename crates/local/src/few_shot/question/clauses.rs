@@ -36,7 +36,7 @@ fn is_before_year(text: &str, at: usize) -> bool {
     let (before, rest) = text.split_at_checked(at).unwrap_or_default();
     let mut words = before.rsplit(' ');
     let is_day = words.next().is_some_and(|day| (1..=2).contains(&day.len()) && is_digits(day));
-    let is_month = words.next().is_some_and(|month| month.ends_with(char::is_alphabetic));
+    let is_month = words.next().is_some_and(|month| month.starts_with(char::is_uppercase));
     let word = rest.strip_prefix(", ").and_then(|rest| rest.split(|end: char| !end.is_alphanumeric()).next());
     is_day && is_month && word.is_some_and(|word| word.len() == 4 && is_digits(word))
 }
@@ -79,7 +79,10 @@ fn is_abbreviation(text: &str, at: usize) -> bool {
     let is_capital = |part: &str| part.len() == 1 && part.starts_with(char::is_uppercase);
     let may_continue = |letter: char| letter.is_lowercase() || letter.is_ascii_digit();
     let begins_sentence = SENTENCE_STARTS.contains(&next.trim_matches(PUNCTUATION).to_lowercase().as_str());
-    let continues = !begins_sentence && (next.starts_with(may_continue) || word.split('.').all(is_capital));
+    // "the U.K. Turn off the lights": a sentence begins with a single capitalized word.
+    let second = after.split_whitespace().nth(1).unwrap_or_default();
+    let is_title = word.split('.').all(is_capital) && !second.starts_with(char::is_lowercase);
+    let continues = !begins_sentence && (next.starts_with(may_continue) || is_title);
     TITLES.contains(&word) && !is_address || has_full_stops(word) && continues
 }
 

@@ -4,7 +4,7 @@ use jiff::civil::Date;
 
 use super::PUNCTUATION;
 use super::clauses::{PHRASE_WORDS, SENTENCE_ENDS, first_of};
-use crate::few_shot::values::{DateRange, TextValues, parse_date};
+use crate::few_shot::values::{DateRange, TextValues, parse_date, parse_time};
 
 /// The texts between the items of a list.
 pub(in crate::few_shot) const SEPARATORS: [&str; 11] = [
@@ -22,6 +22,8 @@ pub(in crate::few_shot) const SEPARATORS: [&str; 11] = [
 ];
 /// The texts before another clause of a sentence.
 const CLAUSE_SEPARATORS: [&str; 6] = [", and ", " and ", ", but ", ", then ", " then ", "; "];
+/// The maximum number of occurrences of a value after which a list is searched.
+const MAX_OCCURRENCES: usize = 8;
 /// The maximum number of words of a list item.
 const MAX_ITEM_WORDS: usize = 4;
 /// The maximum length of a code, such as `AAPL` for Apple.
@@ -59,7 +61,8 @@ pub(super) struct ItemForm {
     /// The words that follow each item, in lower case: `line` in "the red line and the green line".
     /// Empty if there are none.
     head: String,
-    /// The words of [`ITEM_ENDS`] that are part of the first item: `at` in "Ann at 5 and Ben at 6".
+    /// The words of [`ITEM_ENDS`] between the first value and the end of the first item: `at` in
+    /// "Ann at 5 and Ben at 6".
     details: Vec<&'static str>,
 }
 
@@ -132,7 +135,7 @@ fn ends_of(text: &str, value: &str) -> Vec<usize> {
         !before.unwrap_or_default().ends_with(|letter: char| letter.is_alphanumeric() || letter == '-')
             && !after.unwrap_or_default().starts_with(char::is_alphanumeric)
     };
-    let words: Vec<_> = ends().filter(is_word).collect();
+    let words: Vec<_> = ends().filter(is_word).take(MAX_OCCURRENCES).collect();
     if words.is_empty() { ends().take(1).collect() } else { words }
 }
 
@@ -208,7 +211,9 @@ fn is_planned(item: &str, values: &[String]) -> bool {
     let is_name = |word: &&str| is_name(word);
     let is_known = |word: &str| {
         let word = word.to_lowercase();
-        values.iter().any(|value| value.split([' ', '_']).any(|known| known == word))
+        values.iter().any(|value| {
+            value.split(|letter: char| !letter.is_alphanumeric()).any(|known| known == word) || *value == word
+        })
     };
     let mut names = words().filter(is_name).peekable();
     if names.peek().is_some() { names.all(is_known) } else { words().all(is_known) }
@@ -332,6 +337,11 @@ fn without_details<'a>(item: &'a str, form: &ItemForm) -> &'a str {
     item
 }
 
+/// Returns `true` if `item` is only a conjunction, the rest of a list whose items have calls.
+pub(super) fn is_conjunction(item: &str) -> bool {
+    SEPARATORS.iter().any(|separator| separator.trim() == item)
+}
+
 /// Returns `true` if `item` is a polite phrase at the end of a request.
 pub(super) fn is_polite(item: &str) -> bool {
     POLITE_WORDS.contains(&item.to_lowercase().as_str())
@@ -450,8 +460,13 @@ pub(super) fn next_clause(part: &str, values: &[String]) -> Option<usize> {
     starts.sort_unstable();
     let is_new = |word: &str| {
         let word = word.trim_matches(|letter: char| !letter.is_alphanumeric());
-        !word.is_empty() && is_name(word) && !is_planned(word, values)
+        !word.is_empty()
+            && is_name(word)
+            && !matches!(word, "I" | "I'm" | "I'll" | "I'd")
+            && !is_planned(word, values)
     };
+    let is_moment = |value: &String| parse_date(value).is_some() || parse_time(value).is_some();
+    let has_moment = values.iter().any(is_moment);
     let needs_call = |(at, length): &(usize, usize)| {
         let (before, clause) = (lower.get(..*at), part.get(at + length..));
         let (before, clause) = (before.unwrap_or_default(), clause.unwrap_or_default());
@@ -462,8 +477,16 @@ pub(super) fn next_clause(part: &str, values: &[String]) -> Option<usize> {
             && known.all(|value| before.contains(value.as_str()))
             && is_clause
             && clause.split(' ').skip(1).any(is_new)
+            // A time or date of the call is written in another form: 20:00 is "8 pm".
+            && !(has_moment && is_about_moment(clause))
     };
     starts.into_iter().find(needs_call).map(|(at, _)| at)
+}
+
+/// Returns `true` if `clause` has a date or a time.
+fn is_about_moment(clause: &str) -> bool {
+    let values = TextValues::new(clause, Some(Date::ZERO));
+    !values.dates.is_empty() || !values.times.is_empty()
 }
 
 /// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is

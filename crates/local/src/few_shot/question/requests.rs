@@ -1,7 +1,7 @@
 //! Requests in a question, and references to the results of earlier calls.
 
 use super::PUNCTUATION;
-use super::clauses::{SENTENCE_ENDS, first_of};
+use super::clauses::{PHRASE_WORDS, SENTENCE_ENDS, first_of};
 use crate::few_shot::grounding::KnownWords;
 
 /// The texts before another request. The longest one that fits is the first.
@@ -62,6 +62,8 @@ const STATEMENT_WORDS: [&str; 48] = [
 const PASSIVE_VERBS: [&str; 3] = ["avoid", "keep", "leave"];
 // Pronouns that refer to the object of the clause before.
 const OBJECT_PRONOUNS: [&str; 3] = ["it", "them", "its"];
+/// Words for all items of a list in the sentence before.
+const ALL_WORDS: [&str; 8] = ["all", "both", "each", "every", "their", "them", "these", "those"];
 /// Pronouns and adverbs for something that an earlier call may find.
 const REFERENCES: [&str; 9] = ["him", "her", "his", "it", "its", "that", "their", "them", "there"];
 /// Words for the result of an earlier call.
@@ -70,6 +72,8 @@ const RESULT_WORDS: [&str; 8] =
 /// Words for one of the items of an earlier result, after `the first` or `the cheapest`.
 const RESULT_ITEM_WORDS: [&str; 8] =
     ["hit", "match", "one", "ones", "option", "result", "slot", "suggestion"];
+/// The minimum number of letters of a noun after `that`.
+const MIN_NOUN_LETTERS: usize = 4;
 /// The maximum number of words from `first` or `cheapest` to the item of a result.
 const MAX_WORDS_TO_ITEM: usize = 2;
 
@@ -121,6 +125,11 @@ pub(in crate::few_shot) fn has_reference(request: &str) -> bool {
     has_word(request, &REFERENCES)
 }
 
+/// Returns `true` if `need` is about all items of a list in the sentence before.
+pub(super) fn refers_to_all(need: &str) -> bool {
+    has_word(need, &ALL_WORDS)
+}
+
 /// Returns `true` if `need` refers with `that` to something in `before`, the text before it: "that
 /// price" after "get the price of gold".
 pub(in crate::few_shot) fn refers_to_noun(need: &str, before: &str) -> bool {
@@ -134,7 +143,13 @@ pub(in crate::few_shot) fn refers_to_noun(need: &str, before: &str) -> bool {
     let known = words(before);
     let need = words(need);
     let mut pairs = need.windows(2);
-    pairs.any(|pair| matches!(pair, [that, noun] if that == "that" && known.contains(noun)))
+    // "text Anna that the train is late" has no noun after `that`.
+    let is_noun = |word: &String| {
+        word.chars().count() >= MIN_NOUN_LETTERS
+            && !STATEMENT_WORDS.contains(&word.as_str())
+            && !PHRASE_WORDS.contains(&word.as_str())
+    };
+    pairs.any(|pair| matches!(pair, [that, noun] if that == "that" && is_noun(noun) && known.contains(noun)))
 }
 
 /// Returns `true` if `need` is about the result of an earlier call, such as "multiply the result by

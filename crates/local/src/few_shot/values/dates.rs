@@ -113,6 +113,12 @@ pub(super) fn find_today(text: &str) -> Option<Date> {
     marked.next().map(|found| found.range.first)
 }
 
+/// Finds the days in `text`, which is normalized, except days relative to today.
+pub(super) fn find_days(text: &str) -> Vec<Date> {
+    let days = find_explicit(text, Some(Date::ZERO)).into_iter().map(|found| found.range);
+    days.filter(|range| range.first == range.last).map(|range| range.first).collect()
+}
+
 /// Finds the dates and periods in `text`, which is normalized. A date without a year is in the year
 /// of another date in the text, or the next such date after `today`.
 pub(super) fn find(text: &str, today: Option<Date>) -> Vec<DateRange> {
