@@ -13,9 +13,8 @@ use self::clauses::{
     with_sentence_ends, without_clause_end, without_planned_clauses, without_sentence_end,
 };
 use self::lists::{
-    FirstItem, ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative,
-    is_conjunction, is_item, is_polite, is_quoted, last_item, next_clause, next_item, next_phrase,
-    start_of_last_item,
+    ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative, is_conjunction,
+    is_item, is_polite, is_quoted, last_item, next_clause, next_item, next_phrase, start_of_last_item,
 };
 pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request, refers_to_all};
@@ -149,26 +148,17 @@ impl OpenQuestion {
                 if continues_call(part, rest, values) { "" } else { rest }
             }
         };
-        // "I have tickets 4 and 7. What is the price of each?"
-        let earlier = self.text.get(..start).unwrap_or_default();
-        let has_value = |text: &str| has_any_value(text, values);
-        let is_foreign =
-            list.is_none() && !has_value(sentence) && has_value(earlier) && refers_to_all(sentence);
-        let earlier_list = is_foreign.then(|| first_item(earlier, values, &self.alternatives)).flatten();
-        if let Some(item) = earlier_list {
-            let items = earlier.get(item.end..).unwrap_or_default().trim_end();
-            self.text = format!("{items}{}", rest.trim_start_matches(PUNCTUATION));
-            self.open_part = OpenPart::Item;
-            self.item_form = item.form;
-            return;
-        }
+        let other_list = || {
+            let earlier = self.list_before(start, sentence, rest, values);
+            earlier.or_else(|| self.list_after(part, rest, values))
+        };
         if list.is_none()
             && before.is_empty()
-            && let Some(item) = self.first_item_after(part, rest, values)
+            && let Some((text, form)) = other_list()
         {
-            self.text = rest.get(item.end..).unwrap_or_default().to_owned();
+            self.text = text;
             self.open_part = OpenPart::Item;
-            self.item_form = item.form;
+            self.item_form = form;
             return;
         }
         self.text = format!("{before}{rest}");
@@ -190,10 +180,29 @@ impl OpenQuestion {
         }
     }
 
-    /// Returns the first item of a list in the first sentence of `rest`, the text after `part`, if a
-    /// value that `part` does not contain is the item: "I ran 10 km in 48 minutes. How long do 5 km
-    /// and 15 km take?"
-    fn first_item_after(&self, part: &str, rest: &str, values: &[String]) -> Option<FirstItem> {
+    /// Returns the open text and the form of the items, if the call is for the first item of a list
+    /// before `sentence`, which begins at `start` and asks about all items: "I have tickets 4 and
+    /// 7. What is the price of each?" `rest` is the text after the need for the call.
+    fn list_before(
+        &self,
+        start: usize,
+        sentence: &str,
+        rest: &str,
+        values: &[String],
+    ) -> Option<(String, ItemForm)> {
+        let earlier = self.text.get(..start)?;
+        if has_any_value(sentence, values) || !has_any_value(earlier, values) || !refers_to_all(sentence) {
+            return None;
+        }
+        let item = first_item(earlier, values, &self.alternatives)?;
+        let items = earlier.get(item.end..)?.trim_end();
+        Some((format!("{items}{}", rest.trim_start_matches(PUNCTUATION)), item.form))
+    }
+
+    /// Returns the open text and the form of the items, if the call for the need `part` has the
+    /// first item of a list in the first sentence of `rest`, the text after `part`: "I ran 10 km in
+    /// 48 minutes. How long do 5 km and 15 km take?"
+    fn list_after(&self, part: &str, rest: &str, values: &[String]) -> Option<(String, ItemForm)> {
         let part = part.to_lowercase();
         let others: Vec<_> = values.iter().filter(|value| !part.contains(value.as_str())).cloned().collect();
         let start = SENTENCE_ENDS.iter().find(|end| rest.starts_with(**end))?.len();
@@ -201,7 +210,7 @@ impl OpenQuestion {
         let sentence = sentence.get(..first_of(sentence, &SENTENCE_ENDS).unwrap_or(sentence.len()))?;
         let item = first_item(sentence, &others, &self.alternatives);
         let item = item.filter(|_| has_any_value(sentence, &others))?;
-        Some(FirstItem { end: start + item.end, form: item.form })
+        Some((rest.get(start + item.end..)?.to_owned(), item.form))
     }
 
     /// Returns the length of `part` at the offset `start` of the open text, or of a longer one of

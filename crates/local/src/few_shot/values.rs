@@ -54,7 +54,8 @@ impl TextValues {
         }
     }
 
-    /// Returns the days in `text` that are given with a month: `July 20`. Their year may be unknown.
+    /// Returns the days in `text` that are given with a month, such as `July 20`. If their year is
+    /// unknown, it is any year.
     pub(super) fn days_of_months(text: &str) -> Vec<Date> {
         let end = text.floor_char_boundary(MAX_TEXT_BYTES);
         dates::find_days(&normalize(text.get(..end).unwrap_or_default()))
