@@ -9,6 +9,8 @@ mod family_files;
 #[cfg(test)]
 mod forms;
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod loops;
