@@ -4,7 +4,7 @@ use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::{Map, Value};
 
 use super::correction::missing_code;
-use super::grounding::{KnownWords, spaced_json};
+use super::grounding::{KnownWords, enumeration, spaced_json};
 use super::question::{SEPARATORS, is_name, starts_with_phrase};
 use super::values::{parse_date, parse_time};
 use crate::respond::call_id;
@@ -67,7 +67,8 @@ impl ListArgument {
     }
 
     /// Returns `true` if the other arguments of `earlier` are the same for all items: they are in
-    /// `question`, or defaults, dates or times. A longitude depends on the item.
+    /// `question`, or defaults, optional values of an enumeration, dates or times. A longitude
+    /// depends on the item.
     pub(super) fn others_are_common(&self, question: &str, earlier: &ToolCall, schema: &Schema) -> bool {
         let arguments = earlier.arguments.value_or_string();
         let empty = Map::new();
@@ -75,10 +76,14 @@ impl ListArgument {
         let words = KnownWords::new(question);
         let is_common = |name: &String, value: &Value| {
             let property = schema.properties().find(|property| property.name == name);
-            let is_default = |property: &Property<'_>| property.schema.get("default") == Some(value);
+            // A required value of an enumeration may be the property of one item: the league of a team.
+            let is_fixed = |property: &Property<'_>| {
+                let is_choice = !enumeration(schema.as_value(), property.schema).is_empty();
+                property.schema.get("default") == Some(value) || is_choice && !property.is_required
+            };
             let is_moment = |text: &str| parse_date(text).is_some() || parse_time(text).is_some();
             value.is_boolean()
-                || property.is_some_and(|property| is_default(&property))
+                || property.is_some_and(|property| is_fixed(&property))
                 || text_of(value).is_some_and(|text| words.mentions(&text) || is_moment(&text))
         };
         members.iter().all(|(name, value)| *name == self.name || is_common(name, value))

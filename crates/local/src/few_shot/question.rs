@@ -35,6 +35,8 @@ pub(super) struct OpenQuestion {
     /// `true` if a call is planned for a part of the question.
     is_continued: bool,
     open_part: OpenPart,
+    /// The texts among the arguments of the planned calls, in lower case.
+    planned: Vec<String>,
     /// Other values of the enumerations in the last call, in lower case: `overnight` if the call
     /// has `express`.
     alternatives: Vec<String>,
@@ -59,6 +61,8 @@ enum OpenPart {
 const INTRODUCTIONS: [&str; 6] = ["also", "and", "finally", "next", "plus", "then"];
 /// The maximum number of parts of a question for which a tool is chosen.
 const MAX_PARTS: usize = 4;
+/// The minimum number of letters of an argument that marks a part of the question as planned.
+const MIN_VALUE_LETTERS: usize = 3;
 /// The maximum length of a question in bytes. A longer question usually contains pasted text, and
 /// the grammar that permits only quotations from it would be too large.
 const MAX_QUESTION_BYTES: usize = 2000;
@@ -76,6 +80,7 @@ impl OpenQuestion {
             text,
             is_continued: false,
             open_part: OpenPart::Unknown,
+            planned: Vec::new(),
             alternatives: Vec::new(),
             today: None,
             item_form: ItemForm::default(),
@@ -135,6 +140,10 @@ impl OpenQuestion {
         let list = list.filter(|_| !was_item || part.contains(' '));
         let before =
             start_of_last_item(part, values).and_then(|length| part.get(..length)).unwrap_or_default();
+        // The items before the last one may have calls already.
+        let is_planned = self.planned.iter().any(|value| is_text_of(before, value));
+        let before = if is_planned { "" } else { before };
+        self.planned.extend_from_slice(values);
         // Without a list before it, the text before the last item is a clause.
         let is_clause = !before.is_empty() && last_item(before).is_none();
         let before = last_item(before).unwrap_or(before);
@@ -369,6 +378,13 @@ impl OpenQuestion {
         }
         chunks
     }
+}
+
+/// Returns `true` if `text` contains `value`, which is in lower case and has a word of at least
+/// [`MIN_VALUE_LETTERS`] letters.
+fn is_text_of(text: &str, value: &str) -> bool {
+    let is_long = value.chars().filter(|letter| letter.is_alphabetic()).count() >= MIN_VALUE_LETTERS;
+    is_long && text.to_lowercase().contains(value)
 }
 
 /// Returns `true` if `text` contains one of `values`, which are in lower case.

@@ -29,6 +29,8 @@ pub(super) struct TextValues {
     pub(super) has_unclear_numbers: bool,
     /// `true` if the text has a change by a number, such as `by 10%`.
     pub(super) has_change: bool,
+    /// The numbers with the word after them, without a plural `s`: 6 and `serving`.
+    pub(super) labelled_numbers: Vec<(f64, String)>,
     /// `true` if the text is about a time in the past or before another, such as `6 weeks before`.
     pub(super) goes_back: bool,
     /// The number of times per year, if the text has a single word for it: 12 for `monthly`.
@@ -48,6 +50,7 @@ impl TextValues {
             has_unclear_numbers: quantities::has_unclear_numbers(&text),
             has_change: quantities::has_change(&text),
             goes_back: [" ago", " before ", " earlier"].iter().any(|words| text.contains(words)),
+            labelled_numbers: quantities::labelled_numbers(&text),
             times_per_year: quantities::times_per_year(&text),
             dates: dates::find(&text, today),
             times: times::find(&text),

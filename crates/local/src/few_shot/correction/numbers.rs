@@ -28,6 +28,22 @@ pub(super) fn candidate(property: &Property<'_>, number: f64, sources: &Sources<
         .or_else(|| percentage(property, number, sources))
         .or_else(|| negated(property, number, sources))
         .or_else(|| frequency(property, number, sources))
+        .or_else(|| labelled(property, number, sources.need))
+}
+
+/// Returns the only number of `need` before a word of the name of `property`, if `need` does not
+/// have `number`: 6 for `servings` and "scale it to 6 servings".
+fn labelled(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f64> {
+    let name = spaced_words(property.name);
+    // A unit may be converted, and `liters_per_km` is a ratio.
+    let is_ratio = name.split(' ').any(|word| word == "per");
+    let is_label = |label: &str| {
+        Unit::from_name(label).is_none() && name.split(' ').any(|word| word.trim_end_matches('s') == label)
+    };
+    let is_known = need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
+    let mut numbers = need.labelled_numbers.iter().filter(|(_, label)| is_label(label));
+    let (Some((only, _)), None) = (numbers.next(), numbers.next()) else { return None };
+    (!is_known && !is_ratio && !need.has_unclear_numbers && !need.has_change).then_some(*only)
 }
 
 /// Returns the number of times per year in the text, if `property` is such a number and the text

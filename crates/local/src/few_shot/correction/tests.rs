@@ -3,7 +3,7 @@ use haft_core::Message;
 use super::*;
 
 fn schema() -> Schema {
-    Schema::new(json!({
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "latitude": {"type": "number"},
@@ -13,8 +13,6 @@ fn schema() -> Schema {
             "term_months": {"type": "integer"},
             "annual_rate": {"type": "number", "description": "Interest rate in percent per year"},
             "start_year": {"type": "integer"},
-            "locked": {"type": "boolean"},
-            "enabled": {"type": "boolean"},
             "shift": {"type": "integer", "description": "Days to add, negative to subtract"},
             "length": {"type": "integer", "description": "The duration in minutes."},
             "position": {"type": "integer", "minimum": 0, "maximum": 100},
@@ -40,8 +38,12 @@ fn schema() -> Schema {
             "to_unit": {"enum": ["celsius", "fahrenheit", "cup", "milliliter", "pounds"]},
             "sex": {"anyOf": [{"enum": ["male", "female"]}, {"type": "null"}]},
         },
-    }))
-    .unwrap()
+    });
+    schema["properties"]["servings"] = json!({"type": "integer"});
+    for flag in ["locked", "enabled"] {
+        schema["properties"][flag] = json!({"type": "boolean"});
+    }
+    Schema::new(schema).unwrap()
 }
 
 /// Returns the corrected arguments of a call after the user message `question`.
@@ -99,6 +101,16 @@ fn parts_of_identifiers_are_completed() {
     assert_eq!(corrected(question, json!({"artist": "4988235"})), json!({"artist": "rs4988235"}));
     assert_unchanged(question, json!({"artist": "rs4988235"}));
     assert_unchanged("Is A-17 or B-17 ready, or 1700?", json!({"artist": "1700"}));
+}
+
+#[test]
+fn numbers_have_the_label_of_the_parameter() {
+    let need = "scale the first result to 6 servings";
+    assert_eq!(corrected(need, json!({"servings": 2})), json!({"servings": 6}));
+    assert_unchanged(need, json!({"servings": 6}));
+    assert_unchanged("6 servings or 8 servings", json!({"servings": 2}));
+    assert_unchanged("increase it by 2 servings", json!({"servings": 8}));
+    assert_unchanged("scale it to 6 people", json!({"servings": 2}));
 }
 
 #[test]

@@ -7,6 +7,7 @@ fn schema() -> Schema {
         "type": "object",
         "properties": {
             "city": {"type": "string"},
+            "league": {"enum": ["nba", "nfl"]},
             "room": {"enum": ["kitchen", "hall"]},
             "barcode": {"type": "string"},
             "year": {"type": "integer"},
@@ -91,6 +92,12 @@ fn arguments_that_depend_on_the_item_are_not_common() {
         argument.others_are_common(question, &earlier, &schema())
     };
     assert!(are_common(json!({"city": "Rome", "days": 3, "date": "2026-12-24"})));
-    assert!(!are_common(json!({"city": "Rome", "room": "kitchen"})));
+    assert!(are_common(json!({"city": "Rome", "room": "kitchen"})));
+    let mut required = schema().as_value().clone();
+    required["required"] = json!(["league"]);
+    let required = Schema::new(required).unwrap();
+    let earlier = ToolCall::new("1", "tool", json!({"city": "Rome", "league": "nba"}).to_string());
+    let argument = ListArgument::find(question, "Oslo", &earlier, &required).unwrap();
+    assert!(!argument.others_are_common(question, &earlier, &required));
     assert!(!are_common(json!({"city": "Rome", "latitude": 41.9})));
 }

@@ -150,6 +150,16 @@ fn a_list_may_precede_the_request() {
 }
 
 #[test]
+fn items_with_a_call_are_not_repeated() {
+    let mut question =
+        OpenQuestion::new("I weigh 70 kg and am 180 cm tall. What is that in pounds and inches?");
+    question.advance_past("I weigh 70 kg", &["70".to_owned(), "kilogram".to_owned(), "pound".to_owned()]);
+    let values = ["180", "centimeter", "inch"].map(str::to_owned);
+    question.advance_past("that in pounds and inches", &values);
+    assert_eq!((question.next_item(), question.text()), (None, "?"));
+}
+
+#[test]
 fn a_short_sentence_continues_the_question_before_it() {
     let elliptical = |question: &str, part: &str| {
         let mut question = OpenQuestion::new(question);

@@ -52,6 +52,16 @@ pub(in crate::few_shot) fn pattern(text: &str) -> Regex {
     }
 }
 
+/// Returns the numbers in `text`, which is normalized, with the word after them.
+pub(super) fn labelled_numbers(text: &str) -> Vec<(f64, String)> {
+    static LABELLED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\d+(?:\.\d+)?) ([a-z]+)\b"));
+    let label = |captures: regex::Captures<'_>| {
+        let number = captures.get(1)?.as_str().parse().ok()?;
+        Some((number, captures.get(2)?.as_str().trim_end_matches('s').to_owned()))
+    };
+    LABELLED.captures_iter(text).filter_map(label).collect()
+}
+
 /// Returns the number of times per year in `text`, which is normalized: 12 for `monthly`. Returns
 /// `None` if `text` has no word for it, or several.
 pub(super) fn times_per_year(text: &str) -> Option<f64> {
