@@ -177,7 +177,7 @@ impl ExampleReply<'_> {
         let schema = tool.definition().input_schema().clone();
         let argument = ListArgument::find(question.whole(), item, earlier, &schema);
         // A word without a capital may need another tool: "the garage and the blinds".
-        let is_proper = item.split(' ').any(is_name) && item.contains(' ');
+        let is_proper = item.split(' ').any(is_name);
         let is_name = question.is_name(item) || argument.is_some() && is_proper;
         // "The weather in Rome and the time in Tokyo" needs different tools.
         let choice = if is_name { None } else { self.choose_tool(item)? };

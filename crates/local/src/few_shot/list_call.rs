@@ -76,7 +76,8 @@ impl ListArgument {
         let words = KnownWords::new(question);
         let is_common = |name: &String, value: &Value| {
             let property = schema.properties().find(|property| property.name == name);
-            // A required value of an enumeration may be the property of one item: the league of a team.
+            // A required value of an enumeration may be a property of one item: the league of a
+            // team.
             let is_fixed = |property: &Property<'_>| {
                 let is_choice = !enumeration(schema.as_value(), property.schema).is_empty();
                 property.schema.get("default") == Some(value) || is_choice && !property.is_required

@@ -465,8 +465,7 @@ pub(super) fn next_clause(part: &str, values: &[String]) -> Option<usize> {
             && !matches!(word, "I" | "I'm" | "I'll" | "I'd")
             && !is_planned(word, values)
     };
-    let is_moment = |value: &String| parse_date(value).is_some() || parse_time(value).is_some();
-    let has_moment = values.iter().any(is_moment);
+
     let needs_call = |(at, length): &(usize, usize)| {
         let (before, clause) = (lower.get(..*at), part.get(at + length..));
         let (before, clause) = (before.unwrap_or_default(), clause.unwrap_or_default());
@@ -476,17 +475,29 @@ pub(super) fn next_clause(part: &str, values: &[String]) -> Option<usize> {
         known.peek().is_some()
             && known.all(|value| before.contains(value.as_str()))
             && is_clause
-            && clause.split(' ').skip(1).any(is_new)
-            // A time or date of the call is written in another form: 20:00 is "8 pm".
-            && !(has_moment && is_about_moment(clause))
+            && clause
+                .split(' ')
+                .skip(1)
+                .any(|word| is_new(word) && !(refers_to_object(clause) && is_digits(word)))
+            && !has_only_planned_moments(clause, values)
     };
     starts.into_iter().find(needs_call).map(|(at, _)| at)
 }
 
-/// Returns `true` if `clause` has a date or a time.
-fn is_about_moment(clause: &str) -> bool {
-    let values = TextValues::new(clause, Some(Date::ZERO));
-    !values.dates.is_empty() || !values.times.is_empty()
+/// Returns `true` if `clause` is about the object of the clause before: "and make it 8 pm".
+fn refers_to_object(clause: &str) -> bool {
+    clause.split(' ').any(|word| matches!(word, "it" | "them"))
+}
+
+/// Returns `true` if `clause` has dates or times, and if all of them are in `values` in another
+/// form: 20:00 for `8 pm`.
+fn has_only_planned_moments(clause: &str, values: &[String]) -> bool {
+    let moments = TextValues::new(clause, None);
+    let days: Vec<_> = values.iter().filter_map(|value| parse_date(value)).collect();
+    let times: Vec<_> = values.iter().filter_map(|value| parse_time(value)).collect();
+    (!moments.dates.is_empty() || !moments.times.is_empty())
+        && moments.dates.iter().all(|range| days.iter().any(|day| range.contains(*day)))
+        && moments.times.iter().all(|time| times.contains(time))
 }
 
 /// Returns the start of the last noun phrase of `part` after a conjunction, if none of `values` is

@@ -150,6 +150,14 @@ fn a_list_may_precede_the_request() {
 }
 
 #[test]
+fn a_clause_with_other_times_needs_a_call() {
+    let alarms = "Wake Ben at 7 am and wake Anna at 8 am";
+    assert_eq!(rest_after(alarms, alarms, &["ben", "07:00"]), " and wake Anna at 8 am");
+    let table = "Book a table at Luigi's for 4 people and make it 8 pm";
+    assert_eq!(rest_after(table, table, &["luigi's", "4", "20:00"]), "");
+}
+
+#[test]
 fn items_with_a_call_are_not_repeated() {
     let mut question =
         OpenQuestion::new("I weigh 70 kg and am 180 cm tall. What is that in pounds and inches?");
