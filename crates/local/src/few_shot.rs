@@ -112,6 +112,7 @@ struct ExampleReply<'a> {
     tool_words: ToolWords,
     /// The tool results at the end of the conversation, which the answer should mention.
     results: Vec<String>,
+    /// The need without a call, and the reason.
     unmet: UnmetNeed,
     /// `true` if the last need was split, so that the rest of it needs another call.
     is_need_split: bool,

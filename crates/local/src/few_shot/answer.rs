@@ -1,9 +1,9 @@
 //! Generation of the answer.
 
-use haft_core::model::{ChatRequest, ChatResponse, ModelError};
+use haft_core::model::{ChatResponse, ModelError};
 
 use super::ExampleReply;
-use super::dialogue::{ANSWER, LINE_STARTS, last_question, readable};
+use super::dialogue::{ANSWER, LINE_STARTS, readable};
 use super::mention::mentions_all;
 use crate::engine::{GenerationJob, NextAction};
 use crate::respond::ProseDecoder;
@@ -52,7 +52,7 @@ impl ExampleReply<'_> {
             false => 0,
         };
         let mut banned_first_tokens = self.beginnings_of_data();
-        let question = question_of(self.writer.request);
+        let question = self.corrector.question().to_owned();
         let written = loop {
             let job = GenerationJob {
                 banned_first_tokens: std::mem::take(&mut banned_first_tokens),
@@ -72,11 +72,4 @@ impl ExampleReply<'_> {
         };
         self.writer.finish_text(prose.finish(), written.is_complete)
     }
-}
-
-/// Returns the last question of the user in `request`. Empty if there is none.
-fn question_of(request: &ChatRequest) -> String {
-    let messages: Vec<_> = request.all_messages().collect();
-    let question = last_question(&messages).and_then(|index| messages.get(index));
-    question.map(|message| message.text()).unwrap_or_default()
 }

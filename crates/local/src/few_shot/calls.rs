@@ -25,7 +25,7 @@ use crate::respond::call_id;
 
 /// The maximum number of discarded calls for a need. Each of them costs the time of a call.
 const MAX_DISCARDED_CALLS: usize = 2;
-/// The first words in the names of tools that find something.
+/// The first words in the names of tools that retrieve data.
 const FIND_VERBS: [&str; 7] = ["fetch", "find", "get", "list", "lookup", "query", "search"];
 /// The maximum difference between the scores of the first and the second choice of a tool. If it is
 /// larger, only the first tool fits the need.
@@ -56,8 +56,9 @@ impl ExampleReply<'_> {
         let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
         let step = self.write_call_with(request.to_owned(), Some(choice))?;
         match &step {
-            Some(NextStep::Call { .. }) if same_tool.is_empty() => return Ok(step),
-            Some(NextStep::Call { call, .. }) if self.has_new_argument(call, request, &same_tool) => {
+            Some(NextStep::Call { call, .. })
+                if same_tool.is_empty() || self.has_new_argument(call, request, &same_tool) =>
+            {
                 return Ok(step);
             }
             Some(_) => {
@@ -377,18 +378,24 @@ impl ExampleReply<'_> {
     }
 }
 
-/// Returns the texts among the arguments of `call`, in lower case.
+/// Returns the texts and numbers among the arguments of `call`, in lower case.
 pub(super) fn texts_of(call: &ToolCall) -> Vec<String> {
-    let text = |value: &Value| match value {
-        // The values of enumerations have underscores instead of spaces: `upper_floor`.
-        Value::String(text) => Some(text.to_lowercase().replace('_', " ")),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
     let arguments = call.arguments.value_or_string();
     let values = arguments.as_object().into_iter().flat_map(|arguments| arguments.values());
     let items = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
-    items.filter_map(text).filter(|text| !text.trim().is_empty()).collect()
+    items.filter_map(argument_text).collect()
+}
+
+/// Returns the text of `value`, a string or a number, in lower case. Returns `None` for other
+/// values and for an empty string.
+pub(super) fn argument_text(value: &Value) -> Option<String> {
+    let text = match value {
+        // The values of enumerations have underscores instead of spaces: `upper_floor`.
+        Value::String(text) => text.to_lowercase().replace('_', " "),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some(text)
 }
 
 /// Returns the other values of the enumerations in `call`, in lower case: `overnight` and `ground`
@@ -405,7 +412,7 @@ pub(super) fn alternatives_to(call: &ToolCall, request: &ChatRequest) -> Vec<Str
     texts.filter(|text| !used.contains(text)).collect()
 }
 
-/// Returns `true` if `tool` is the name of a tool that finds something.
+/// Returns `true` if `tool` is the name of a tool that retrieves data.
 fn has_find_verb(tool: &str) -> bool {
     spaced_words(tool).split_whitespace().next().is_some_and(|verb| FIND_VERBS.contains(&verb))
 }

@@ -102,6 +102,11 @@ impl ArgumentCorrector {
         }
     }
 
+    /// Returns the last question of the user. Empty if there is none.
+    pub(super) fn question(&self) -> &str {
+        &self.question
+    }
+
     /// Returns the date that the conversation gives for today.
     pub(super) fn today(&self) -> Option<Date> {
         self.today

@@ -3,6 +3,7 @@
 use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::{Map, Value};
 
+use super::calls::argument_text;
 use super::correction::missing_code;
 use super::grounding::{KnownWords, enumeration, spaced_json};
 use super::question::{SEPARATORS, is_name, starts_with_phrase};
@@ -31,10 +32,10 @@ impl ListArgument {
         let members = arguments.as_object()?;
         let question = question.to_lowercase();
         let mut found = members.iter().filter_map(|(argument, value)| {
-            let text = text_of(value)?;
+            let text = argument_text(value)?;
             let mut forms = [ItemParts::of(item, value), ItemParts::of_last_word(item)].into_iter().flatten();
             let others = members.iter().filter(|(other, _)| *other != argument);
-            let others: Vec<_> = others.filter_map(|(_, value)| text_of(value)).collect();
+            let others: Vec<_> = others.filter_map(|(_, value)| argument_text(value)).collect();
             let parts = forms.find(|parts| is_adjacent(&question, &text, parts, &others))?;
             Some((argument, value, parts.name))
         });
@@ -57,7 +58,8 @@ impl ListArgument {
         let arguments = call.arguments.value_or_string();
         let mut changed = arguments.as_object()?.clone();
         let is_same = |value: &Value| {
-            text_of(value).is_some_and(|text| text_of(&self.value).is_some_and(|item| item == text))
+            argument_text(value)
+                .is_some_and(|text| argument_text(&self.value).is_some_and(|item| item == text))
         };
         if changed.get(&self.name).is_some_and(is_same) {
             return None;
@@ -85,7 +87,7 @@ impl ListArgument {
             let is_moment = |text: &str| parse_date(text).is_some() || parse_time(text).is_some();
             value.is_boolean()
                 || property.is_some_and(|property| is_fixed(&property))
-                || text_of(value).is_some_and(|text| words.mentions(&text) || is_moment(&text))
+                || argument_text(value).is_some_and(|text| words.mentions(&text) || is_moment(&text))
         };
         members.iter().all(|(name, value)| *name == self.name || is_common(name, value))
     }
@@ -140,17 +142,6 @@ impl<'a> ItemParts<'a> {
         let name = name.filter(|name| !name.is_empty())?;
         Some(Self { prefix, name, unit: "" })
     }
-}
-
-/// Returns the text of `value`, a text or a number, in lower case and with spaces instead of
-/// underscores.
-fn text_of(value: &Value) -> Option<String> {
-    let text = match value {
-        Value::String(text) => text.to_lowercase().replace('_', " "),
-        Value::Number(number) => number.to_string(),
-        _ => return None,
-    };
-    (!text.trim().is_empty()).then_some(text)
 }
 
 /// Returns `true` if `question`, in lower case, contains `text` and the name of `parts` with only a

@@ -98,8 +98,8 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
-/// only the negative number: -4.42 for "4.42 west". Also returns it for "6 weeks before" if the
-/// description of `property` says that a negative number counts back.
+/// only the negative number: -4.42 for "4.42 west". Also returns it for "6 weeks before" if
+/// negative values of `property` are offsets into the past, according to its description.
 fn negated(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
     static COUNTS_BACK: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"negative\b[^.;]*\b(?:subtract|past|before|back|earlier)"));
