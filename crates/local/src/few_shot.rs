@@ -16,6 +16,7 @@ mod list_call;
 mod mention;
 mod next_step;
 mod question;
+mod quotes;
 mod repetition;
 mod repository;
 mod signature;

@@ -31,6 +31,8 @@ const MIN_VERB_LETTERS: usize = 4;
 const MIN_IDENTIFIER_LENGTH: usize = 4;
 /// The minimum length of the values of an enumeration that are compared with the question.
 const MIN_VALUE_LENGTH: usize = 3;
+/// The minimum number of digits of a telephone number.
+const MIN_PHONE_DIGITS: usize = 7;
 /// Words for periods and measures, of which there is no list.
 const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
 /// Words in the names of parameters for a number of results.
@@ -129,7 +131,7 @@ impl ArgumentCorrector {
             if !arguments.contains_key(property.name) {
                 continue;
             }
-            let mut candidates = self.candidates(schema, &property, &corrected, need, &sources);
+            let mut candidates = self.candidates(schema, &property, (&call.name, &corrected), need, &sources);
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
                 [] => narrowed.extend(code_schema(schema, &property, &corrected)),
@@ -151,9 +153,11 @@ impl ArgumentCorrector {
         }
         add_omitted_duration(schema, &mut corrected, &sources);
         add_omitted_limit(schema, &mut corrected, need);
+        split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
         numbers::remove_other_limit(schema, &mut corrected, &question, &self.question_values);
+        numbers::remove_number_of_later_part(schema, &mut corrected, need, &self.question);
         let is_one_way = question.contains("one-way") || question.contains("one way");
         if is_one_way && !question.contains("return") && !question.contains("back") {
             remove_return_date(schema, &mut corrected);
@@ -174,13 +178,13 @@ impl ArgumentCorrector {
         Schema::new(narrowed_schema).ok().map(Correction::Schema)
     }
 
-    /// Returns the values that `property` should have instead of its value in `arguments`. Returns
-    /// no values if the argument may be right.
+    /// Returns the values that `property` should have instead of its value in `arguments`, the
+    /// arguments of a call to `tool`. Returns no values if the argument may be right.
     fn candidates(
         &self,
         schema: &Schema,
         property: &Property<'_>,
-        arguments: &Map<String, Value>,
+        (tool, arguments): (&str, &Map<String, Value>),
         need: &str,
         sources: &Sources<'_>,
     ) -> Vec<Value> {
@@ -189,7 +193,8 @@ impl ArgumentCorrector {
             Value::String(text) => {
                 let names = enumeration(schema.as_value(), property.schema);
                 if !names.is_empty() {
-                    return self.mentioned_name(text, &names, need).into_iter().collect();
+                    let unit = || numbers::stated_unit(property, text, &names, need, sources);
+                    return self.mentioned_name(text, &names, need).or_else(unit).into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
                 let moments = argument
@@ -197,7 +202,7 @@ impl ArgumentCorrector {
                     .or_else(|| argument.date_candidates(sources))
                     .or_else(|| argument.time_candidates(sources));
                 moments.map_or_else(
-                    || self.other_text(property, text, need, arguments).into_iter().collect(),
+                    || self.other_text(property, text, need, (tool, arguments)).into_iter().collect(),
                     |moments| moments.unused(property.name, arguments),
                 )
             }
@@ -221,18 +226,20 @@ impl ArgumentCorrector {
         property: &Property<'_>,
         text: &str,
         need: &str,
-        arguments: &Map<String, Value>,
+        (tool, arguments): (&str, &Map<String, Value>),
     ) -> Option<Value> {
-        if let Some(quotation) = names::quoted_text(text, need, arguments) {
+        if let Some(quotation) = names::quoted_text(text, need, &self.question, arguments) {
             return Some(quotation);
         }
         if is_composed(property.name) {
             return None;
         }
-        let own_name = || names::name_in_need(property, text, need, &self.question, arguments);
-        self.respelled(text)
+        let own_name = || names::name_in_need(property, text, need, &self.question, (tool, arguments));
+        names::first_listed(property, text, &self.question)
+            .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))
+            .or_else(|| self.whole_phone_number(text))
             .or_else(|| property.is_required.then(own_name).flatten())
     }
 
@@ -274,6 +281,20 @@ impl ArgumentCorrector {
             [only] if *only != text && has_both(only) && is_number => Some(json!(only)),
             _ => None,
         }
+    }
+
+    /// Returns the telephone number in the question that ends with the digits of `text`, as the user
+    /// wrote it: `+1 555 010 0134` for `5550100134`. Returns `None` if `text` has a `+` itself.
+    fn whole_phone_number(&self, text: &str) -> Option<Value> {
+        static INTERNATIONAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"\+\d[\d ().-]{5,20}\d"));
+        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+        let own = digits(text);
+        let is_number = text.chars().all(|letter| letter.is_ascii_digit() || " ().-".contains(letter));
+        if own.len() < MIN_PHONE_DIGITS || !is_number {
+            return None;
+        }
+        let mut numbers = INTERNATIONAL.find_iter(&self.question).map(|found| found.as_str());
+        numbers.find(|number| digits(number).ends_with(&own)).map(|number| json!(number))
     }
 
     /// Returns `text` in the case of the question: `Tottenham Hotspur` for `tottenham hotspur`.
@@ -496,6 +517,24 @@ fn remove_return_date(schema: &Schema, arguments: &mut Map<String, Value>) {
         let is_date = |value: &Value| value.as_str().is_some_and(|text| parse_date(text).is_some());
         if property.name.starts_with("return") && arguments.get(property.name).is_some_and(is_date) {
             arguments.remove(property.name);
+        }
+    }
+}
+
+/// Splits a title with an artist, if `schema` has an optional artist that is missing: `Yesterday by
+/// The Beatles`. The title must be in `question`.
+fn split_artist(schema: &Schema, arguments: &mut Map<String, Value>, question: &str) {
+    const ARTIST: &str = "artist";
+    let has_artist = schema.properties().any(|property| property.name == ARTIST);
+    if !has_artist || arguments.contains_key(ARTIST) {
+        return;
+    }
+    let title = ["song", "title", "track"].into_iter().find_map(|name| arguments.get(name)?.as_str());
+    let artist = title.filter(|title| question.contains(title)).and_then(|title| title.rsplit_once(" by "));
+    if let Some((_, artist)) = artist.filter(|(_, artist)| artist.starts_with(char::is_uppercase)) {
+        let candidate = json!(artist);
+        if is_valid(schema, arguments, ARTIST, &candidate) {
+            arguments.insert(ARTIST.to_owned(), candidate);
         }
     }
 }

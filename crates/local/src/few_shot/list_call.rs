@@ -7,6 +7,7 @@ use super::calls::argument_text;
 use super::correction::missing_code;
 use super::grounding::{KnownWords, enumeration, spaced_json};
 use super::question::{SEPARATORS, is_name, starts_with_phrase};
+use super::quotes::MARKS;
 use super::values::{parse_date, parse_time};
 use crate::respond::call_id;
 
@@ -149,17 +150,16 @@ impl<'a> ItemParts<'a> {
 /// must not be the second part of a pair with one of `others`, the other arguments: `TX` in
 /// "Austin, TX and Denver, CO".
 fn is_adjacent(question: &str, text: &str, parts: &ItemParts<'_>, others: &[String]) -> bool {
-    const QUOTES: [char; 4] = ['"', '\'', '\u{201c}', '\u{201d}'];
     let ItemParts { prefix, name, unit } = parts;
     let (prefix, item) = (prefix.to_lowercase(), format!("{name}{unit}").to_lowercase());
     let ends_word =
         |after: &str| !after.starts_with(|letter: char| letter.is_alphanumeric() || letter == '%');
     question.match_indices(text).any(|(at, _)| {
-        let before = question.get(..at).unwrap_or_default().trim_end_matches(QUOTES);
+        let before = question.get(..at).unwrap_or_default().trim_end_matches(MARKS);
         let after = question.get(at + text.len()..).and_then(|after| after.strip_prefix(unit));
-        let after = after.unwrap_or_default().trim_start_matches(QUOTES);
+        let after = after.unwrap_or_default().trim_start_matches(MARKS);
         let rest = without_separators(after);
-        let next = rest.strip_prefix(prefix.as_str()).unwrap_or_default().trim_start_matches(QUOTES);
+        let next = rest.strip_prefix(prefix.as_str()).unwrap_or_default().trim_start_matches(MARKS);
         rest.len() < after.len()
             && !before.ends_with(|letter: char| letter.is_alphanumeric() || ":.-".contains(letter))
             && !others

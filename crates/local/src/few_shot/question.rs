@@ -13,8 +13,9 @@ use self::clauses::{
     with_sentence_ends, without_clause_end, without_planned_clauses, without_sentence_end,
 };
 use self::lists::{
-    ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, is_alternative, is_conjunction,
-    is_item, is_polite, is_quoted, last_item, next_clause, next_item, next_phrase, start_of_last_item,
+    FirstItem, ItemForm, closing_quote, ends_with_conjunction, first_date, first_item, first_of_plain_list,
+    is_alternative, is_conjunction, is_item, is_last_item, is_polite, is_quoted, last_item, next_clause,
+    next_item, next_phrase, start_of_last_item,
 };
 pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
 use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request, refers_to_all};
@@ -68,6 +69,8 @@ const MIN_VALUE_LETTERS: usize = 3;
 const MAX_QUESTION_BYTES: usize = 2000;
 /// The maximum length of a question in bytes that is a need as a whole.
 const MAX_SINGLE_NEED_BYTES: usize = 120;
+/// Characters between a list and a question about all of its items.
+const LIST_ENDS: [char; 5] = [' ', '-', '\u{2013}', '\u{2014}', ':'];
 /// Punctuation that may follow a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
@@ -126,6 +129,11 @@ impl OpenQuestion {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
         let Some(start) = self.text.find(part) else { return };
+        let (before, after) = self.text.split_at_checked(start).unwrap_or_default();
+        // "in Rome and in Portland, Oregon": the last item has a second part.
+        let after = after.strip_prefix(part).unwrap_or_default();
+        let is_after_last = is_last_item(before, after)
+            && after.trim_start_matches(PUNCTUATION).trim_start().starts_with(char::is_uppercase);
         // The punctuation separates the rest from the planned sentence.
         let part = without_sentence_end(part);
         // The call may have more words than the item: "Austin, TX" for "Austin".
@@ -174,7 +182,8 @@ impl OpenQuestion {
         if !self.is_open() {
             return;
         }
-        let continues_list = was_item && SEPARATORS.iter().any(|separator| self.text.starts_with(separator));
+        let continues_list =
+            was_item && SEPARATORS.iter().any(|separator| self.text.starts_with(separator)) && !is_after_last;
         if is_clause {
             self.open_part = OpenPart::SplitNeed;
         } else if list.is_some() || !before.is_empty() || continues_list {
@@ -203,8 +212,12 @@ impl OpenQuestion {
         if has_any_value(sentence, values) || !has_any_value(earlier, values) || !refers_to_all(sentence) {
             return None;
         }
-        let item = first_item(earlier, values, &self.alternatives)?;
-        let items = earlier.get(item.end..)?.trim_end();
+        let earlier = earlier.trim_end_matches(LIST_ENDS);
+        let item = first_item(earlier, values, &self.alternatives).or_else(|| {
+            let end = first_of_plain_list(earlier, values)?;
+            Some(FirstItem { end, form: ItemForm::default() })
+        })?;
+        let items = earlier.get(item.end..)?;
         Some((format!("{items}{}", rest.trim_start_matches(PUNCTUATION)), item.form))
     }
 

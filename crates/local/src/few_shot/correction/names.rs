@@ -4,8 +4,9 @@ use haft_core::schema::Property;
 use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 
-use super::{TextValues, spaced_words};
+use super::{TextValues, description, spaced_words};
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
+use crate::few_shot::quotes::quotations;
 
 /// Words in the names of parameters for places. A place is often stated once for several calls.
 const PLACE_WORDS: [&str; 12] = [
@@ -24,42 +25,46 @@ const PLACE_WORDS: [&str; 12] = [
 ];
 /// Pronouns for a person or a thing in another part of the question.
 const PRONOUNS: [&str; 7] = ["he", "same", "she", "these", "they", "this", "those"];
+/// Words in the descriptions of parameters for several values.
+const LIST_WORDS: [&str; 6] = ["comma", "list", "multiple", "one or more", "separated", "several"];
+/// The minimum number of items of a list in an argument. "Simon and Garfunkel" is a single name.
+const MIN_LIST_ITEMS: usize = 3;
 /// The minimum number of words of a need that is a clause.
 const MIN_CLAUSE_WORDS: usize = 3;
-/// Quotation marks, as pairs.
-const QUOTES: [(char, char); 2] = [('"', '"'), ('\u{201c}', '\u{201d}')];
 
-/// Returns the only quotation in `need`, if the argument `text` has the same words in another form:
-/// `Please renew the pass` for `remind me to "renew the pass"`. Returns `None` if an argument is
-/// the quotation.
-pub(super) fn quoted_text(text: &str, need: &str, arguments: &Map<String, Value>) -> Option<Value> {
-    let quotation = only_quotation(need)?;
-    let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
-    let is_used = || arguments.values().filter_map(Value::as_str).any(|used| contains(used, quotation));
-    let mut words = quotation.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    let (known, count) = (words.clone().filter(|word| contains(text, word)).count(), words.by_ref().count());
-    let is_part = contains(quotation, text);
-    (count > 1 && 2 * known > count && !is_part && !is_used()).then(|| json!(quotation))
-}
-
-/// Returns the text between quotation marks in `need`, if there is exactly one.
-fn only_quotation(need: &str) -> Option<&str> {
-    let (open, close) = QUOTES.into_iter().find(|(open, _)| need.contains(*open))?;
-    let (_, after) = need.split_once(open)?;
-    let (quotation, rest) = after.split_once(close)?;
-    (!rest.contains([open, close]) && !quotation.trim().is_empty()).then_some(quotation)
-}
-
-/// Returns the only name in `need` that no argument has, if `text`, the value of `property`, is a
-/// name that `question` has only before `need`: `Inception` in "the income of Inception and
-/// showtimes for Tenet". A place before the need usually belongs to both parts.
-pub(super) fn name_in_need(
-    property: &Property<'_>,
+/// Returns the only quotation in `need`, if the argument `text` has the same words in another form,
+/// or if it is a quotation in another part of `question`: `Please renew the pass` for `remind me to
+/// "renew the pass"`. Returns `None` if an argument is the quotation.
+pub(super) fn quoted_text(
     text: &str,
     need: &str,
     question: &str,
     arguments: &Map<String, Value>,
 ) -> Option<Value> {
+    let in_need = quotations(need);
+    let [quotation] = in_need.as_slice() else { return None };
+    let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
+    let is_used = || arguments.values().filter_map(Value::as_str).any(|used| contains(used, quotation));
+    let mut words = quotation.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let (known, count) = (words.clone().filter(|word| contains(text, word)).count(), words.by_ref().count());
+    let is_part = contains(quotation, text);
+    let is_foreign = || quotations(question).contains(&text) && !need.contains(text);
+    let is_same = count > 1 && 2 * known > count && !is_part;
+    ((is_same || is_foreign()) && !is_used()).then(|| json!(quotation))
+}
+
+/// Returns the only name in `need` that no argument has, if `text`, the value of `property`, is a
+/// name that `question` has only before `need`: `Inception` in "the income of Inception and
+/// showtimes for Tenet". A place before the need usually belongs to both parts. `call` has the name
+/// of the tool and the arguments.
+pub(super) fn name_in_need(
+    property: &Property<'_>,
+    text: &str,
+    need: &str,
+    question: &str,
+    call: (&str, &Map<String, Value>),
+) -> Option<Value> {
+    let (tool, arguments) = call;
     let is_place = spaced_words(property.name).split(' ').any(|word| PLACE_WORDS.contains(&word));
     let is_clause = need.split(' ').count() >= MIN_CLAUSE_WORDS && !starts_with_phrase(need);
     let (before, _) = question.split_once(need)?;
@@ -69,9 +74,25 @@ pub(super) fn name_in_need(
     }
     let values: Vec<_> = arguments.values().filter_map(Value::as_str).map(str::to_lowercase).collect();
     let is_used = |name: &str| values.iter().any(|value| value.contains(&name.to_lowercase()));
-    let mut names = names(need).into_iter().filter(|name| !is_used(name));
+    let mut names = names(need, &spaced_words(tool)).into_iter().filter(|name| !is_used(name));
     let (Some(only), None) = (names.next(), names.next()) else { return None };
     Some(json!(only))
+}
+
+/// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in `question`,
+/// if `property` is for a single value.
+pub(super) fn first_listed(property: &Property<'_>, text: &str, question: &str) -> Option<Value> {
+    let name = spaced_words(property.name);
+    let description = description(property).to_lowercase();
+    let is_plural = name.ends_with('s') && !name.ends_with("ss") && !name.ends_with("us")
+        || LIST_WORDS.iter().any(|word| description.contains(word));
+    let (before, last) = text.rsplit_once(" and ")?;
+    let mut items: Vec<_> = before.trim_end_matches(',').split(", ").collect();
+    items.push(last);
+    let is_item = |item: &&str| item.split(' ').all(is_name) && !item.is_empty();
+    let is_list = items.len() >= MIN_LIST_ITEMS && items.iter().all(is_item);
+    let first = items.first().filter(|_| is_list && !is_plural && question.contains(text))?;
+    Some(json!(first))
 }
 
 /// Returns `true` if `need` has a pronoun for something in another part of the question.
@@ -80,9 +101,10 @@ fn has_pronoun(need: &str) -> bool {
     has_reference(need) || words.any(|word| PRONOUNS.contains(&word.to_lowercase().as_str()))
 }
 
-/// Returns the sequences of names in `need` that end a phrase, except dates and numbers. The first
-/// word of `need` begins a sentence.
-fn names(need: &str) -> Vec<&str> {
+/// Returns the sequences of names in `need` that end a phrase or precede a word of `tool`, the words
+/// of the name of the tool: `Celeste` in "the Celeste leaderboard" for `get leaderboard`. Dates and
+/// numbers are no names. The first word of `need` begins a sentence.
+fn names<'a>(need: &'a str, tool: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     let (mut start, mut end) = (None, 0);
     let mut offset = 0;
@@ -98,7 +120,8 @@ fn names(need: &str) -> Vec<&str> {
             end = offset + word.len();
         } else if let Some(start) = start.take() {
             // "an Italian restaurant" is no name.
-            names.extend(need.get(start..end).filter(|_| starts_with_phrase(word)));
+            let is_head = tool.split(' ').any(|head| head == word.to_lowercase().trim_end_matches('s'));
+            names.extend(need.get(start..end).filter(|_| starts_with_phrase(word) || is_head));
         }
         if word.len() < piece.len()
             && let Some(start) = start.take()
@@ -121,12 +144,13 @@ mod tests {
     #[test]
     fn names_end_a_phrase() {
         assert_eq!(
-            names("find showtimes for Gladiator II in Chicago on 2024-11-23"),
+            names("find showtimes for Gladiator II in Chicago on 2024-11-23", ""),
             ["Gladiator II", "Chicago"]
         );
-        assert_eq!(names("Find an Italian restaurant"), Vec::<&str>::new());
-        assert_eq!(names("cancel order A-17, please"), ["A-17"]);
-        assert_eq!(names("wake me on Monday at 7:30"), Vec::<&str>::new());
+        assert_eq!(names("Find an Italian restaurant", "find place"), Vec::<&str>::new());
+        assert_eq!(names("cancel order A-17, please", ""), ["A-17"]);
+        assert_eq!(names("wake me on Monday at 7:30", ""), Vec::<&str>::new());
+        assert_eq!(names("who leads the Celeste leaderboard", "get leaderboard"), ["Celeste"]);
     }
 
     #[test]
@@ -137,7 +161,8 @@ mod tests {
         let corrected = |name: &str, question: &str, need: &str, arguments: Value| {
             let property = schema.properties().find(|property| property.name == name).unwrap();
             let arguments = arguments.as_object().unwrap();
-            name_in_need(&property, arguments[name].as_str().unwrap(), need, question, arguments)
+            let text = arguments[name].as_str().unwrap();
+            name_in_need(&property, text, need, question, ("find_showtimes", arguments))
         };
         let need = "find showtimes for Tenet in Chicago";
         let question = format!("What did Inception earn? Also {need}.");
@@ -153,10 +178,30 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_no_single_value() {
+        let schema = json!({"properties": {"city": {}, "cities": {}, "places": {}, "stop": {
+            "description": "Stops, comma-separated"}}});
+        let schema = Schema::new(schema).unwrap();
+        let question = "How warm is it in Oslo, New York and Athens? Play Simon and Garfunkel.";
+        let first = |name: &str, text: &str| {
+            let property = schema.properties().find(|property| property.name == name).unwrap();
+            first_listed(&property, text, question)
+        };
+        assert_eq!(first("city", "Oslo, New York and Athens"), Some(json!("Oslo")));
+        assert_eq!(first("cities", "Oslo, New York and Athens"), None);
+        assert_eq!(first("stop", "Oslo, New York and Athens"), None);
+        assert_eq!(first("city", "Simon and Garfunkel"), None);
+        assert_eq!(first("city", "Oslo, Rome and Athens"), None);
+    }
+
+    #[test]
     fn a_quotation_replaces_a_composed_text() {
         let need = "remind me to \"renew the bus pass\" at 18:00";
-        let text = |text: &str| quoted_text(text, need, json!({"text": text}).as_object().unwrap());
+        let question = format!("{need}. And 'Pay the rent' on Monday.");
+        let text =
+            |text: &str| quoted_text(text, need, &question, json!({"text": text}).as_object().unwrap());
         assert_eq!(text("Please renew your bus pass at 18:00"), Some(json!("renew the bus pass")));
+        assert_eq!(text("Pay the rent"), Some(json!("renew the bus pass")));
         assert_eq!(text("renew the bus pass"), None);
         assert_eq!(text("bus pass"), None);
         assert_eq!(text("18:00"), None);

@@ -142,6 +142,66 @@ pub(super) fn omitted_quantity(
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
 }
 
+/// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in the need:
+/// `m` in "a radius of 4 m". Returns `None` if the text has `unit`, the value of `property`, or if
+/// `property` is the unit of the result.
+pub(super) fn stated_unit(
+    property: &Property<'_>,
+    unit: &str,
+    names: &[&Value],
+    need: &str,
+    sources: &Sources<'_>,
+) -> Option<Value> {
+    let name = spaced_words(property.name);
+    let is_result = name.split(' ').any(|word| RESULT_UNIT_WORDS.contains(&word));
+    if is_result || !name.split(' ').any(|word| matches!(word, "unit" | "units")) {
+        return None;
+    }
+    let own = Unit::from_name(&unit.to_lowercase())?;
+    let need = need.to_lowercase();
+    let words = need.split(|letter: char| !letter.is_alphabetic());
+    if words.filter_map(Unit::from_name).any(|stated| stated == own) {
+        return None;
+    }
+    let units = sources.need.quantities.iter().filter_map(|quantity| quantity.unit);
+    let units: Vec<_> = units.filter(|stated| stated.dimension == own.dimension).collect();
+    let first = units.first().filter(|first| units.iter().all(|unit| unit == *first))?;
+    let is_stated =
+        |name: &&&Value| name.as_str().and_then(|name| Unit::from_name(&name.to_lowercase())) == Some(*first);
+    names.iter().find(is_stated).map(|name| (*name).clone())
+}
+
+/// Removes each optional number that `question` has only in a clause or sentence after `need`: 40 in
+/// "kitchen light off; hall light at 40%".
+pub(super) fn remove_number_of_later_part(
+    schema: &Schema,
+    arguments: &mut Map<String, Value>,
+    need: &str,
+    question: &str,
+) {
+    let Some((before, after)) = question.split_once(need) else { return };
+    let clause_end = ["; ", ". ", "? ", "! "].into_iter().filter_map(|end| after.find(end)).min();
+    let Some((rest, later)) = clause_end.and_then(|end| after.split_at_checked(end)) else { return };
+    let own = [before, need, rest].map(|text| TextValues::new(text, None));
+    let later = TextValues::new(later, None);
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let Some(number) = arguments.get(property.name).and_then(Value::as_f64) else { continue };
+        let is_default = property.schema.get("default").and_then(Value::as_f64) == Some(number);
+        let has = |values: &TextValues| {
+            values
+                .quantities
+                .iter()
+                .any(|it| is_equal(it.number, number) || it.is_share && is_equal(it.number * 100.0, number))
+        };
+        let is_own = own.iter().any(|values| has(values) || values.has_unclear_numbers);
+        if has(&later) && !is_own && !is_default {
+            arguments.remove(property.name);
+        }
+    }
+}
+
+/// Words in the names of units that a result has, and of units of a conversion.
+const RESULT_UNIT_WORDS: [&str; 6] = ["from", "output", "result", "source", "target", "to"];
 /// Words after which a number is the maximum, and words after which it is the minimum.
 const MAXIMUM_WORDS: [&str; 10] = [
     "under",
@@ -158,7 +218,7 @@ const MAXIMUM_WORDS: [&str; 10] = [
 const MINIMUM_WORDS: [&str; 7] = ["over", "above", "at least", "more than", "minimum", "min", "exceeding"];
 
 /// Removes the optional minimum or maximum with the same number as its counterpart: "under 80
-/// dollars" gives no `min_price`. `question` is in lower case.
+/// dollars" gives no `min_price`, and "since 2010" no `year_to`. `question` is in lower case.
 pub(super) fn remove_other_limit(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
@@ -167,10 +227,11 @@ pub(super) fn remove_other_limit(
 ) {
     let has_any =
         |words: &[&str]| words.iter().any(|word| format!(" {question} ").contains(&format!(" {word} ")));
-    let other = match (has_any(&MAXIMUM_WORDS), has_any(&MINIMUM_WORDS)) {
+    let other: &[&str] = match (has_any(&MAXIMUM_WORDS), has_any(&MINIMUM_WORDS)) {
         // "No more than" contains "more than".
-        (true, _) => ["min", "minimum"],
-        (false, true) => ["max", "maximum"],
+        (true, _) => &["min", "minimum"],
+        (false, true) => &["max", "maximum"],
+        (false, false) if has_any(&["since"]) => &["end", "to", "until"],
         (false, false) => return,
     };
     for property in schema.properties().filter(|property| !property.is_required) {

@@ -40,6 +40,11 @@ fn schema() -> Schema {
         },
     });
     schema["properties"]["servings"] = json!({"type": "integer"});
+    schema["properties"]["unit"] = json!({"enum": ["cm", "m", "inch"]});
+    for year in ["year_from", "year_to"] {
+        schema["properties"][year] = json!({"type": "integer"});
+    }
+    schema["properties"]["phone"] = json!({"type": "string"});
     for flag in ["locked", "enabled"] {
         schema["properties"][flag] = json!({"type": "boolean"});
     }
@@ -73,6 +78,42 @@ fn the_unit_of_the_question_is_the_target() {
         let expected = json!({"count": 2, "from_unit": "pounds", "to_unit": "milliliter"});
         assert_eq!(*call.arguments.value_or_string(), expected);
     }
+}
+
+#[test]
+fn the_unit_of_the_numbers_is_the_unit() {
+    let volume = "the volume of a cylinder with a radius of 4 m and a height of 10 m";
+    let fixed = corrected(volume, json!({"length": 4, "unit": "cm"}));
+    assert_eq!(fixed["unit"], "m");
+    for question in ["a radius of 4 m, in cm", "a radius of 4 m and a height of 10 inches", "a radius of 4"] {
+        assert_eq!(corrected(question, json!({"count": 4, "unit": "cm"}))["unit"], "cm", "{question}");
+    }
+}
+
+#[test]
+fn a_number_of_a_later_part_is_removed() {
+    let need = "Kitchen light off";
+    let correct = |question: &str| {
+        let request = ChatRequest::new([Message::user(question)]);
+        let call = ToolCall::new("1", "tool", json!({"title": "kitchen", "limit": 40}).to_string());
+        ArgumentCorrector::new(&request).correct(need, &call, &schema())
+    };
+    let Some(Correction::Call(call)) = correct("Kitchen light off; hall light on at 40") else {
+        panic!("not corrected")
+    };
+    assert_eq!(*call.arguments.value_or_string(), json!({"title": "kitchen"}));
+    assert!(correct("Kitchen light off and hall light on, both at 40").is_none());
+    assert!(correct("All lights at 40. Kitchen light off; hall light on at 40").is_none());
+}
+
+#[test]
+fn telephone_numbers_are_completed() {
+    let text = "Text +1 555 010 0134 that I am late";
+    for part in ["5550100134", "15550100134", "555 010 0134"] {
+        assert_eq!(corrected(text, json!({"phone": part})), json!({"phone": "+1 555 010 0134"}));
+    }
+    assert_unchanged(text, json!({"phone": "+15550100134"}));
+    assert_unchanged("Text 555 010 0134", json!({"phone": "5550100134"}));
 }
 
 #[test]
@@ -309,6 +350,13 @@ fn a_number_is_the_minimum_or_the_maximum() {
 }
 
 #[test]
+fn a_year_is_only_the_first_one_after_since() {
+    let years = json!({"year_from": 2010, "year_to": 2010});
+    assert_eq!(corrected("rulings since 2010", years.clone()), json!({"year_from": 2010}));
+    assert_unchanged("rulings of 2010", years);
+}
+
+#[test]
 fn names_have_the_spelling_of_the_user() {
     assert_eq!(corrected("Rain in Lisbon", json!({"artist": "Lisboa"})), json!({"artist": "Lisbon"}));
     assert_unchanged("Rain in Germany", json!({"artist": "German"}));
@@ -348,6 +396,14 @@ fn a_one_way_trip_has_no_return_date() {
     assert_unchanged("Not one way: on 9 May 2025, and back on 12 May 2025", trip);
     let format = json!({"date": "2025-05-09", "return_format": "csv"});
     assert_unchanged("A one-way flight on 9 May 2025", format);
+}
+
+#[test]
+fn the_artist_is_split_from_a_title() {
+    let question = "Find the track Bohemian Rhapsody by Queen";
+    let fixed = corrected(question, json!({"title": "Bohemian Rhapsody by Queen"}));
+    assert_eq!(fixed, json!({"title": "Bohemian Rhapsody", "artist": "Queen"}));
+    assert_unchanged("Find Stand by Me", json!({"title": "Stand by me"}));
 }
 
 #[test]

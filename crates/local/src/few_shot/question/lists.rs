@@ -4,6 +4,7 @@ use jiff::civil::Date;
 
 use super::PUNCTUATION;
 use super::clauses::{PHRASE_WORDS, SENTENCE_ENDS, first_of};
+use crate::few_shot::quotes::{MARKS, QUOTES};
 use crate::few_shot::values::{DateRange, TextValues, parse_date, parse_time};
 
 /// The texts between the items of a list.
@@ -44,8 +45,6 @@ const POLITE_WORDS: [&str; 4] = ["please", "thank you", "thanks", "too"];
 const REPEATED_WORDS: [&str; 3] = ["that of ", "those of ", "also "];
 /// Words of a question about several things with codes.
 const PLURAL_WORDS: [&str; 6] = ["are ", "do ", "shares", "stocks", "prices", "quotes"];
-/// Quotation marks, as pairs.
-const QUOTES: [(char, char); 3] = [('"', '"'), ('\'', '\''), ('\u{201c}', '\u{201d}')];
 
 /// The first item of a list, for which a call is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,7 +191,7 @@ fn first_item_at(
 fn has_conjunction(rest: &str, form: &ItemForm) -> bool {
     let Some(last) = items(rest, form).last() else { return false };
     let Some((before, _)) = rest.split_once(last) else { return false };
-    let mut before = before.trim_end_matches(['"', '\'', '\u{201c}']);
+    let mut before = before.trim_end_matches(MARKS);
     for words in REPEATED_WORDS {
         before = before.strip_suffix(words).unwrap_or(before);
     }
@@ -314,13 +313,24 @@ fn items<'a>(rest: &'a str, form: &'a ItemForm) -> impl Iterator<Item = &'a str>
     })
 }
 
+/// Returns the end of the first item of `text`, if `text` is a list of names or numbers without a
+/// conjunction, and if its first item is one of `values`: `a.txt` in `a.txt, b.txt, c.txt`.
+pub(super) fn first_of_plain_list(text: &str, values: &[String]) -> Option<usize> {
+    let mut items = text.trim_end_matches(PUNCTUATION).split(", ");
+    let first = items.next()?;
+    let mut others = items.peekable();
+    let is_name = |item: &str| !item.contains(' ') && is_name(item);
+    let is_list = values.contains(&first.to_lowercase()) && others.peek().is_some() && others.all(is_name);
+    is_list.then_some(first.len())
+}
+
 /// Returns `true` if the item between `before` and `after` is the last item of a list: it follows a
 /// conjunction, and the comma after it begins a clause. "For both Ava and Ben, check the calendar".
-fn is_last_item(before: &str, after: &str) -> bool {
+pub(super) fn is_last_item(before: &str, after: &str) -> bool {
     let begins_item = after
         .strip_prefix(", ")
         .is_some_and(|rest| SEPARATORS.iter().any(|separator| rest.starts_with(separator.trim_start())));
-    ends_with_conjunction(before.trim_end_matches(['"', '\'', '\u{201c}'])) && !begins_item
+    ends_with_conjunction(before.trim_end_matches(MARKS)) && !begins_item
 }
 
 /// Returns `item` without a preposition and the text after it. A preposition at the beginning

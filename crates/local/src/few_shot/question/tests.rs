@@ -122,6 +122,12 @@ fn a_clause_may_follow_the_last_item() {
     doors.advance_past("Lock the front door and the patio door", &["front".to_owned()]);
     doors.advance_past("the patio door", &["patio".to_owned()]);
     assert_eq!((doors.next_item(), doors.next_request()), (None, Some("unlock the garage")));
+    let mut towns =
+        OpenQuestion::new("A forecast for Rome and one for Portland, Oregon, both in Celsius. Hi");
+    towns.advance_past("A forecast for Rome", &["rome".to_owned()]);
+    assert_eq!(towns.next_item(), Some("one for Portland"));
+    towns.advance_past("one for Portland", &["portland".to_owned()]);
+    assert_eq!((towns.next_item(), towns.text()), (None, ". Hi"));
     let museums = "When do the Louvre and the Prado open on May 23, 2026?";
     let part = museums.trim_end_matches('?');
     assert_eq!(items_after(museums, part, &["louvre", "2026-05-23"]), ["the Prado open"]);
@@ -144,6 +150,10 @@ fn a_list_may_precede_the_request() {
     let runs = "I ran 10 km in 48 minutes. What are my times over 5 km, 15 km and 42.2 km?";
     let part = "I ran 10 km in 48 minutes";
     assert_eq!(items_after(runs, part, &["10", "48", "5"]), ["15 km", "42.2 km"]);
+    let files = "/a/b.pdf, /a/c.png, /a/d.txt - how big is each of these files?";
+    let part = "how big is each of these files";
+    assert_eq!(items_after(files, part, &["/a/b.pdf"]), ["/a/c.png", "/a/d.txt"]);
+    let part = "I ran 10 km in 48 minutes";
     let other = "I ran 10 km in 48 minutes. What is the weather in Rome and Oslo?";
     assert_eq!(items_after(other, part, &["10", "48"]), [""; 0]);
     assert_eq!(items_after("I like Rome and Oslo. Call Ben", "Call Ben", &["ben"]), [""; 0]);
