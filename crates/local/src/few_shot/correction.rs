@@ -283,8 +283,8 @@ impl ArgumentCorrector {
         }
     }
 
-    /// Returns the telephone number in the question that ends with the digits of `text`, as the user
-    /// wrote it: `+1 555 010 0134` for `5550100134`. Returns `None` if `text` has a `+` itself.
+    /// Returns the telephone number in the question that ends with the digits of `text`, as the
+    /// user wrote it: `+1 555 010 0134` for `5550100134`. Returns `None` if `text` has a `+`.
     fn whole_phone_number(&self, text: &str) -> Option<Value> {
         static INTERNATIONAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"\+\d[\d ().-]{5,20}\d"));
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();

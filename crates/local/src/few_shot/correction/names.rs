@@ -79,8 +79,8 @@ pub(super) fn name_in_need(
     Some(json!(only))
 }
 
-/// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in `question`,
-/// if `property` is for a single value.
+/// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in
+/// `question`, if `property` is for a single value.
 pub(super) fn first_listed(property: &Property<'_>, text: &str, question: &str) -> Option<Value> {
     let name = spaced_words(property.name);
     let description = description(property).to_lowercase();
@@ -101,9 +101,9 @@ fn has_pronoun(need: &str) -> bool {
     has_reference(need) || words.any(|word| PRONOUNS.contains(&word.to_lowercase().as_str()))
 }
 
-/// Returns the sequences of names in `need` that end a phrase or precede a word of `tool`, the words
-/// of the name of the tool: `Celeste` in "the Celeste leaderboard" for `get leaderboard`. Dates and
-/// numbers are no names. The first word of `need` begins a sentence.
+/// Returns the sequences of names in `need` that end a phrase or precede a word of `tool`, the
+/// words of the name of the tool: `Celeste` in "the Celeste leaderboard" for `get leaderboard`.
+/// Dates and numbers are no names. The first word of `need` begins a sentence.
 fn names<'a>(need: &'a str, tool: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     let (mut start, mut end) = (None, 0);

@@ -142,9 +142,9 @@ pub(super) fn omitted_quantity(
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
 }
 
-/// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in the need:
-/// `m` in "a radius of 4 m". Returns `None` if the text has `unit`, the value of `property`, or if
-/// `property` is the unit of the result.
+/// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in the
+/// need: `m` in "a radius of 4 m". Returns `None` if the text has `unit`, the value of `property`,
+/// or if `property` is the unit of the result.
 pub(super) fn stated_unit(
     property: &Property<'_>,
     unit: &str,
@@ -171,8 +171,8 @@ pub(super) fn stated_unit(
     names.iter().find(is_stated).map(|name| (*name).clone())
 }
 
-/// Removes each optional number that `question` has only in a clause or sentence after `need`: 40 in
-/// "kitchen light off; hall light at 40%".
+/// Removes each optional number that `question` has only after the semicolon that follows `need`:
+/// 40 in "kitchen light off; hall light at 40%". A further sentence may have details of the call.
 pub(super) fn remove_number_of_later_part(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
@@ -180,8 +180,7 @@ pub(super) fn remove_number_of_later_part(
     question: &str,
 ) {
     let Some((before, after)) = question.split_once(need) else { return };
-    let clause_end = ["; ", ". ", "? ", "! "].into_iter().filter_map(|end| after.find(end)).min();
-    let Some((rest, later)) = clause_end.and_then(|end| after.split_at_checked(end)) else { return };
+    let Some((rest, later)) = after.split_once("; ") else { return };
     let own = [before, need, rest].map(|text| TextValues::new(text, None));
     let later = TextValues::new(later, None);
     for property in schema.properties().filter(|property| !property.is_required) {

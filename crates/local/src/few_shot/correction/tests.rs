@@ -103,6 +103,7 @@ fn a_number_of_a_later_part_is_removed() {
     };
     assert_eq!(*call.arguments.value_or_string(), json!({"title": "kitchen"}));
     assert!(correct("Kitchen light off and hall light on, both at 40").is_none());
+    assert!(correct("Kitchen light off. The limit is 40").is_none());
     assert!(correct("All lights at 40. Kitchen light off; hall light on at 40").is_none());
 }
 
