@@ -51,12 +51,8 @@ impl ToolOptions {
         };
         let config_error =
             |error| CliError::from_error(&error).with_remedy(Some("correct the file of --mcp"));
-        let servers: Vec<_> = McpConfig::from_path(path)
-            .and_then(|config| config.start())
-            .map_err(config_error)?
-            .into_iter()
-            .map(Arc::new)
-            .collect();
+        let config = McpConfig::from_path(path).map_err(config_error)?;
+        let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();
         let server_errors = wait_until_ready(&servers, spinner).await;
         let started_servers = servers.len() - server_errors.len();
         for server in servers {

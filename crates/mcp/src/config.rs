@@ -1,34 +1,70 @@
+mod entry;
 mod expand;
+mod variables;
 
 use std::{
-    collections::BTreeMap,
-    env, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
+use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
-use crate::{McpSource, StdioServer};
+use self::variables::{Variables, environment_variable};
+use crate::{HttpServer, McpSource, ServerOptions, StdioServer};
 
-/// The MCP servers configured in an `mcp.json` file. Common editors use the same format.
+/// The MCP servers configured in an `mcp.json` file, in the dialects of common editors.
 ///
-/// The root of the file is an object with the key `mcpServers`. The value of this key is an object
-/// with one entry per server. The key of an entry is the name of the server, and its value is an
-/// object with these keys:
+/// The file is JSON, with comments and trailing commas permitted. Its root has one of these keys,
+/// with an object of servers by name:
+///
+/// | key | written by |
+/// |---|---|
+/// | `mcpServers` | Claude, Cursor, Windsurf, Gemini, Cline, Roo |
+/// | `servers`, or `servers` in `mcp` | VS Code |
+/// | `context_servers` | Zed |
+/// | `mcp` | opencode |
+///
+/// The entry of a server is an object with these keys:
 ///
 /// | key | meaning |
 /// |---|---|
-/// | `command`, `args`, `env`, `cwd` | the configuration of a server that runs as a child process |
-/// | `url`, `headers` | the configuration of an HTTP server; [`start`](Self::start) rejects it |
-/// | `disabled` | `true` skips the entry |
+/// | `command`, `args` | the program and its arguments |
+/// | `env`, `environment`, `envFile` | the environment variables; see [`StdioServer`] |
+/// | `cwd` | the working directory of the program |
+/// | `url`, `serverUrl`, `httpUrl` | the endpoint of an HTTP server |
+/// | `headers` | the headers of every HTTP request |
+/// | `type`, `transport` | `stdio`, `http`, `streamable-http` or `sse` |
+/// | `disabled`, `enabled` | `true` or `false` skips the entry |
+/// | `includeTools`, `allowedTools`, `enabledTools`, `tools` | the tools that are offered |
+/// | `excludeTools`, `deniedTools`, `disabledTools`, `blockedTools` | the tools that are hidden |
 ///
-/// Other keys are ignored.
+/// `command` may also be a list with the arguments, or an object with `path`, `args` and `env`. The
+/// lists of tools are a [`ToolFilter`](crate::ToolFilter).
 ///
-/// Environment variables in strings are expanded. They are written as `${NAME}` or
-/// `${NAME:-default}`. The default is used if the variable is undefined or empty, and may contain
-/// further variables.
+/// Other keys are ignored. Approvals such as `autoApprove` are also ignored, because the server's
+/// file must not lower the policy of the program.
 ///
-/// All entries that are not disabled are validated before any server is started.
+/// # Variables
+///
+/// Strings may contain variables:
+///
+/// | variable | value |
+/// |---|---|
+/// | `${NAME}`, `${env:NAME}` | an environment variable |
+/// | `${NAME:-default}` | the same, or the default if it is undefined or empty |
+/// | `${input:ID}` | the environment variable `INPUT_ID`, or the `default` of the input |
+/// | `${workspaceFolder}` | the working directory of this process |
+/// | `${workspaceFolderBasename}` | its name |
+/// | `${userHome}`, `${pathSeparator}` | the home folder, `/` |
+///
+/// A default may contain variables. The name of an `INPUT_ID` is in upper case, with underscores
+/// instead of other characters.
+///
+/// # Invalid entries
+///
+/// An invalid entry does not affect the other servers. [`invalid_entries`](Self::invalid_entries)
+/// returns the faults, and [`start`](Self::start) creates a source for it that reports the fault.
 ///
 /// # Examples
 ///
@@ -48,8 +84,11 @@ use crate::{McpSource, StdioServer};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpConfig {
     path: Option<PathBuf>,
-    servers: Vec<(String, ServerConfig)>,
+    servers: Vec<Entry>,
 }
+
+/// The name of a server and its configuration, or the description of the fault in its entry.
+type Entry = (String, Result<ServerConfig, String>);
 
 /// The configuration of one MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,21 +96,33 @@ pub struct McpConfig {
 pub enum ServerConfig {
     /// A server that runs as a child process and communicates over standard input and output.
     Stdio(StdioServer),
-    /// A server with an HTTP endpoint. [`McpConfig::start`] does not support it yet.
+    /// A server with an HTTP endpoint.
     Http(HttpServer),
 }
 
-/// The configuration of an MCP server with an HTTP endpoint.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HttpServer {
-    /// The URL of the MCP endpoint.
-    pub url: String,
-    /// The headers of every HTTP request to the server.
-    pub headers: BTreeMap<String, String>,
+impl From<StdioServer> for ServerConfig {
+    fn from(server: StdioServer) -> Self {
+        Self::Stdio(server)
+    }
 }
 
-/// An error from reading or parsing an `mcp.json` file, or from starting its servers.
+impl From<HttpServer> for ServerConfig {
+    fn from(server: HttpServer) -> Self {
+        Self::Http(server)
+    }
+}
+
+impl ServerConfig {
+    /// Returns the limits for the connection and the selection of tools.
+    pub fn options(&self) -> &ServerOptions {
+        match self {
+            Self::Stdio(server) => &server.options,
+            Self::Http(server) => &server.options,
+        }
+    }
+}
+
+/// An error from reading or parsing an `mcp.json` file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{problem}", .path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
 pub struct McpConfigError {
@@ -91,18 +142,11 @@ pub enum McpConfigProblem {
     /// The text is not valid JSON. The message contains the line and the column.
     #[error("not JSON: {0}")]
     InvalidJson(serde_json::Error),
-    /// The root is not an object, or `mcpServers` is missing or not an object.
-    #[error("the root must be an object with \"mcpServers\", an object of servers by name; {0}")]
+    /// The root is not an object, or it has no object of servers.
+    #[error(
+        "the root must be an object with \"mcpServers\" or \"servers\", an object of servers by name; {0}"
+    )]
     InvalidRoot(String),
-    /// The entry of a server is invalid or not supported.
-    #[error("server \"{name}\": {reason}")]
-    InvalidEntry {
-        /// The name of the server, which is the key of its entry in `mcpServers`.
-        name: String,
-        /// A description of the fault. It contains no values from the file, because they may be
-        /// secrets.
-        reason: String,
-    },
 }
 
 impl McpConfig {
@@ -111,14 +155,13 @@ impl McpConfig {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read. Also fails if its text is invalid; see
-    /// [`from_json`](Self::from_json).
+    /// Fails if the file cannot be read, or in the cases of [`from_json`](Self::from_json).
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let path = path.as_ref();
         let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
         let text =
             fs::read_to_string(path).map_err(|error| with_path(McpConfigProblem::Unreadable(error)))?;
-        let servers = parse(&text, &|name| env::var(name).ok()).map_err(with_path)?;
+        let servers = parse(&text, &environment_variable).map_err(with_path)?;
         Ok(Self { path: Some(path.to_owned()), servers })
     }
 
@@ -127,17 +170,16 @@ impl McpConfig {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not valid JSON, if its root is not an object, or if `mcpServers` is
-    /// missing or not an object. Also fails if an entry is invalid: `command` and `url` are both
-    /// present or both missing, `command` is empty, a value has the wrong type, a variable without
-    /// a default is undefined, a `${` has no matching `}`, or variables are nested deeper than 16
-    /// levels. The error message for an invalid entry contains the name of the server.
+    /// Fails if the text is not valid JSON, if its root is not an object, or if the root has no
+    /// object of servers. An invalid entry of a server is no error; see
+    /// [`invalid_entries`](Self::invalid_entries).
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
-        Self::from_json_with_variables(text, |name| env::var(name).ok())
+        Self::from_json_with_variables(text, environment_variable)
     }
 
     /// Parses `text`, the content of an `mcp.json` file. Variables are looked up with `lookup`, for
-    /// example in a secret store.
+    /// example in a secret store. It receives `NAME` for `${NAME}` and `${env:NAME}`, and
+    /// `input:ID` for `${input:ID}`.
     ///
     /// # Errors
     ///
@@ -150,141 +192,93 @@ impl McpConfig {
         Ok(Self { path: None, servers })
     }
 
-    /// Returns the names and configurations of the servers, in file order.
-    pub fn servers(&self) -> impl Iterator<Item = (&str, &ServerConfig)> {
-        self.servers.iter().map(|(name, server)| (name.as_str(), server))
+    /// Returns the path of the file. `None` if the configuration was parsed from text.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
-    /// Returns the names of the servers, in file order.
+    /// Returns the names and configurations of the servers with a valid entry, in file order.
+    pub fn servers(&self) -> impl Iterator<Item = (&str, &ServerConfig)> {
+        self.servers.iter().filter_map(|(name, server)| Some((name.as_str(), server.as_ref().ok()?)))
+    }
+
+    /// Returns the names of all servers that are not disabled, in file order.
     pub fn server_names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Starts all servers in the background and returns one source per server. See
+    /// Returns the names of the servers with an invalid entry, and a description of each fault. It
+    /// contains no values of the file, because they may be secrets.
+    ///
+    /// An entry is invalid if it has both `command` and `url` or none of them, if a value has the
+    /// wrong type, if a variable without a default is undefined, if a `${` has no matching `}`, or
+    /// if variables are nested deeper than 16 levels.
+    pub fn invalid_entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.servers
+            .iter()
+            .filter_map(|(name, server)| Some((name.as_str(), server.as_ref().err()?.as_str())))
+    }
+
+    /// Starts all servers in the background and returns one source per server, in file order. See
     /// [`McpSource::start`].
     ///
-    /// # Errors
-    ///
-    /// Fails if an entry has a `url`, which is not supported yet. In that case, no server is
-    /// started.
-    pub fn start(&self) -> Result<Vec<McpSource>, McpConfigError> {
-        let servers = self.servers().map(|(name, server)| match server {
-            ServerConfig::Stdio(server) => Ok((name, server)),
-            ServerConfig::Http(_) => Err(entry_error(name, "servers with a \"url\" are not supported yet")),
-        });
-        let servers: Vec<_> = servers
-            .collect::<Result<_, _>>()
-            .map_err(|problem| McpConfigError { path: self.path.clone(), problem })?;
-        Ok(servers.into_iter().map(|(name, server)| McpSource::start(name, server.clone())).collect())
+    /// The source of an invalid entry has no tools, and its listing fails with the fault of the
+    /// entry.
+    pub fn start(&self) -> Vec<McpSource> {
+        let source = |(name, server): &Entry| match server {
+            Ok(server) => McpSource::start(name, server.clone()),
+            Err(reason) => {
+                let file =
+                    self.path.as_ref().map(|path| format!(" of {}", path.display())).unwrap_or_default();
+                McpSource::failed(name, format!("the entry{file} is invalid: {reason}"))
+            }
+        };
+        self.servers.iter().map(source).collect()
     }
 }
 
-type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-fn parse(text: &str, lookup: VariableLookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
-    let root: Value = serde_json::from_str(text).map_err(McpConfigProblem::InvalidJson)?;
+fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Entry>, McpConfigProblem> {
+    let root: Value = serde_json::from_str(text)
+        .or_else(|error| parse_with_comments(text).ok_or(error))
+        .map_err(McpConfigProblem::InvalidJson)?;
     let Value::Object(root) = root else {
         return Err(McpConfigProblem::InvalidRoot(format!("the root is {}", type_name(&root))));
     };
-    let servers = match root.get("mcpServers") {
-        Some(Value::Object(servers)) => servers,
-        Some(other) => {
-            return Err(McpConfigProblem::InvalidRoot(format!("\"mcpServers\" is {}", type_name(other))));
-        }
-        None => return Err(McpConfigProblem::InvalidRoot(format!("the root has {}", quoted_keys(&root)))),
+    let servers = find_servers(&root)?;
+    let variables = Variables::new(lookup, &root);
+    let enabled = servers.iter().filter(|(_, entry)| !entry::is_disabled(entry));
+    Ok(enabled.map(|(name, entry)| (name.clone(), entry::parse_entry(entry, &variables))).collect())
+}
+
+/// Parses `text` as JSON with comments and trailing commas. Returns `None` if it is invalid.
+fn parse_with_comments(text: &str) -> Option<Value> {
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
     };
-    let servers = servers.iter().filter(|(_, entry)| entry.get("disabled") != Some(&Value::Bool(true)));
-    let servers = servers.map(|(name, entry)| {
-        let server = parse_entry(entry, lookup).map_err(|reason| entry_error(name, reason))?;
-        Ok((name.clone(), server))
-    });
-    servers.collect()
+    jsonc_parser::parse_to_serde_value(text, &options).ok()
 }
 
-fn parse_entry(entry: &Value, lookup: VariableLookup<'_>) -> Result<ServerConfig, String> {
-    let Value::Object(fields) = entry else {
-        return Err(format!(
-            "the entry must be an object with \"command\" or \"url\", not {}",
-            type_name(entry)
-        ));
-    };
-    let entry = EntryReader { fields, lookup };
-    if let Some(other) = entry.get_non_null("disabled").filter(|value| !value.is_boolean()) {
-        return Err(format!("\"disabled\" must be a boolean, not {}", type_name(other)));
-    }
-    match (entry.expanded_text("command")?, entry.expanded_text("url")?) {
-        (Some(command), None) => {
-            let mut server = StdioServer::new(command);
-            server.args = entry.expanded_list("args")?;
-            server.env = entry.expanded_map("env")?;
-            server.cwd = entry.expanded_text("cwd")?.map(PathBuf::from);
-            if server.command.trim().is_empty() {
-                return Err("\"command\" is empty".to_owned());
-            }
-            Ok(ServerConfig::Stdio(server))
+/// Returns the object of servers in `root`.
+fn find_servers(root: &Map<String, Value>) -> Result<&Map<String, Value>, McpConfigProblem> {
+    let nested = root.get("mcp").and_then(|mcp| mcp.get("servers")).map(|servers| ("mcp.servers", servers));
+    let direct = ["mcpServers", "servers", "context_servers", "mcp"];
+    let mut direct = direct.into_iter().filter_map(|key| Some((key, root.get(key)?)));
+    match nested.or_else(|| direct.next()) {
+        Some((_, Value::Object(servers))) => Ok(servers),
+        Some((key, other)) => {
+            Err(McpConfigProblem::InvalidRoot(format!("\"{key}\" is {}", type_name(other))))
         }
-        (None, Some(url)) => {
-            Ok(ServerConfig::Http(HttpServer { url, headers: entry.expanded_map("headers")? }))
-        }
-        (None, None) => Err("neither \"command\" nor \"url\": add one of them".to_owned()),
-        (Some(_), Some(_)) => Err("both \"command\" and \"url\": remove one of them".to_owned()),
+        None => Err(McpConfigProblem::InvalidRoot(format!("the root has {}", quoted_keys(root)))),
     }
-}
-
-/// A reader for a server entry. It expands the variables in strings, and treats a key with the
-/// value `null` as missing.
-///
-/// Error messages contain the key but not the value, because the value may be a secret.
-struct EntryReader<'a> {
-    fields: &'a Map<String, Value>,
-    lookup: VariableLookup<'a>,
-}
-
-impl EntryReader<'_> {
-    fn expanded_text(&self, key: &str) -> Result<Option<String>, String> {
-        let text = |value| self.expand(value, || format!("\"{key}\""));
-        self.get_non_null(key).map(text).transpose()
-    }
-
-    fn expanded_list(&self, key: &str) -> Result<Vec<String>, String> {
-        let path = |index| format!("item {} of \"{key}\"", index + 1);
-        match self.get_non_null(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Array(values)) => {
-                let texts = values.iter().enumerate();
-                texts.map(|(index, value)| self.expand(value, || path(index))).collect()
-            }
-            Some(other) => Err(format!("\"{key}\" must be a list of strings, not {}", type_name(other))),
-        }
-    }
-
-    fn expanded_map(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
-        match self.get_non_null(key) {
-            None => Ok(BTreeMap::new()),
-            Some(Value::Object(values)) => {
-                let texts = values.iter().map(|(name, value)| {
-                    let text = self.expand(value, || format!("\"{name}\" of \"{key}\""))?;
-                    Ok((name.clone(), text))
-                });
-                texts.collect()
-            }
-            Some(other) => Err(format!("\"{key}\" must be an object of strings, not {}", type_name(other))),
-        }
-    }
-
-    fn get_non_null(&self, key: &str) -> Option<&Value> {
-        self.fields.get(key).filter(|value| !value.is_null())
-    }
-
-    fn expand(&self, value: &Value, path: impl Fn() -> String) -> Result<String, String> {
-        let text =
-            value.as_str().ok_or_else(|| format!("{} must be a string, not {}", path(), type_name(value)))?;
-        expand::expand(text, self.lookup).map_err(|reason| format!("{}: {reason}", path()))
-    }
-}
-
-fn entry_error(name: &str, reason: impl Into<String>) -> McpConfigProblem {
-    McpConfigProblem::InvalidEntry { name: name.to_owned(), reason: reason.into() }
 }
 
 fn type_name(value: &Value) -> &'static str {
@@ -303,22 +297,6 @@ fn quoted_keys(object: &Map<String, Value>) -> String {
         return "no keys".to_owned();
     }
     object.keys().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(", ")
-}
-
-/// The debug output contains no secrets. Only the origin of the URL and the names of the headers
-/// are printed.
-impl std::fmt::Debug for HttpServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let headers: Vec<_> = self.headers.keys().collect();
-        f.debug_struct("HttpServer").field("origin", &origin(&self.url)).field("headers", &headers).finish()
-    }
-}
-
-fn origin(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "unknown".to_owned() };
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}")
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+#[cfg(feature = "http")]
+use crate::http::HttpError;
 use crate::transport::{self, ServerEvents};
 
 /// The maximum time to wait for the transport to detect the end of the server's output after a
@@ -50,6 +52,9 @@ pub(crate) enum RequestError {
     /// Neither a response nor a progress notification arrived within the idle timeout.
     #[error("no message from the server for {} s", .0.as_secs_f32())]
     IdleTimeout(Duration),
+    /// The HTTP server rejected the request before it processed the request.
+    #[error("{0}")]
+    Refused(String),
     /// The server returned a JSON-RPC error.
     #[error("{} (code {}){}", .0.message, .0.code.0, error_data(.0))]
     Rejected(ErrorData),
@@ -128,9 +133,13 @@ impl Connection {
         match response {
             Ok(result) => serde_json::to_value(result).map_err(|error| invalid(&error)),
             Err(ServiceError::McpError(error)) => Err(RequestError::Rejected(error)),
+            #[cfg(feature = "http")]
+            Err(ServiceError::TransportSend(error)) if error.error.is::<HttpError>() => {
+                Err(error.error.downcast_ref::<HttpError>().map_or(RequestError::Lost, RequestError::from))
+            }
             // The stdio transport of this crate returns this error only if the message was not
-            // written completely. rmcp's HTTP transport also returns it if the request was sent and
-            // only the response was lost.
+            // written completely. A user-supplied transport may also return it if the request was
+            // sent and only the response was lost.
             Err(ServiceError::TransportSend(_)) if self.monitor.is_some() => Err(RequestError::NotSent),
             Err(
                 ServiceError::TransportSend(_)

@@ -3,20 +3,29 @@
 mod config;
 mod connection;
 mod connection_handle;
+#[cfg(feature = "http")]
+mod http;
+mod http_server;
 mod listing;
 mod metadata;
 mod process;
 mod result;
 mod server;
+mod server_options;
 mod session;
 mod source;
+mod start_failure;
 mod stdio_server;
 mod tool;
+mod tool_filter;
 mod transport;
 
-pub use config::{HttpServer, McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
+pub use config::{McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
 pub use connection_handle::NotConnected;
+pub use http_server::{HttpServer, HttpTransport};
 pub use server::{ServeError, serve, serve_stdio};
+pub use server_options::ServerOptions;
 pub use source::McpSource;
 pub use stdio_server::StdioServer;
 pub use tool::{McpTool, mcp_tool};
+pub use tool_filter::ToolFilter;

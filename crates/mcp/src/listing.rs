@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use haft_core::{
-    Schema, ToolDefinition, ToolName, limits,
+    Schema, ToolDefinition, ToolName,
     text::truncate,
     tool::Annotations,
     toolset::{Diagnostic, ToolList},
@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::{
+    ServerOptions, ToolFilter,
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
     tool::McpTool,
@@ -45,25 +46,27 @@ impl Listing {
         Ok(match previous {
             Some(previous) if previous.tools_json == tools_json => previous.clone(),
             _ => {
-                let tools = build_tool_list(&tools_json, handle);
+                let tools = build_tool_list(&tools_json, handle, &limits.filter);
                 Self { tools_json, tools }
             }
         })
     }
 }
 
-/// Limits for fetching a tool list.
-#[derive(Clone, Copy)]
+/// Limits for fetching a tool list, and the selection of its tools.
+#[derive(Clone)]
 pub(crate) struct ListLimits {
     /// The maximum time to fetch all pages, in total.
     pub(crate) timeout: Duration,
     /// The maximum number of pages.
     pub(crate) max_pages: usize,
+    pub(crate) filter: ToolFilter,
 }
 
-impl Default for ListLimits {
-    fn default() -> Self {
-        Self { timeout: limits::TOOL_LIST_TIMEOUT, max_pages: limits::TOOL_LIST_PAGES }
+impl From<&ServerOptions> for ListLimits {
+    fn from(options: &ServerOptions) -> Self {
+        let ServerOptions { list_timeout, max_list_pages, tool_filter, .. } = options;
+        Self { timeout: *list_timeout, max_pages: *max_list_pages, filter: tool_filter.clone() }
     }
 }
 
@@ -120,11 +123,13 @@ async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<V
     connection.request(ClientRequest::ListToolsRequest(request), |_progress| {}).await
 }
 
-fn build_tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
+fn build_tool_list(json: &[Value], handle: &ConnectionHandle, filter: &ToolFilter) -> ToolList {
     let label = handle.label();
     let mut tools = Vec::new();
     let mut diagnostics = Vec::new();
-    for (index, tool) in json.iter().enumerate() {
+    let is_selected =
+        |tool: &&Value| tool.get("name").and_then(Value::as_str).is_none_or(|name| filter.selects(name));
+    for (index, tool) in json.iter().filter(is_selected).enumerate() {
         match parse_definition(tool) {
             Ok((original_name, definition)) => {
                 let tool = McpTool::new(definition, original_name.to_owned(), handle.clone());

@@ -119,7 +119,7 @@ fn spawn_watchdog() -> io::Result<(Child, Pid)> {
 }
 
 fn build_command(server: &StdioServer) -> io::Result<Command> {
-    let path = server.env.get("PATH").map(Into::into).or_else(|| env::var_os("PATH"));
+    let environment = server.environment(|name| env::var_os(name));
     let cwd = match &server.cwd {
         Some(cwd) => env::current_dir()?.join(cwd),
         None => env::current_dir()?,
@@ -127,13 +127,13 @@ fn build_command(server: &StdioServer) -> io::Result<Command> {
     if !cwd.is_dir() {
         return Err(not_found(format!("no directory {}", cwd.display())));
     }
-    let program = which::which_in(&server.command, path, &cwd).map_err(|_| {
+    let program = which::which_in(&server.command, environment.get("PATH"), &cwd).map_err(|_| {
         let is_path = Path::new(&server.command).components().count() > 1;
         let location = if is_path { "" } else { " in PATH" };
         not_found(format!("no executable {:?}{location}", server.command))
     })?;
     let mut command = Command::new(program);
-    command.args(&server.args).env_clear().envs(&server.env).current_dir(cwd);
+    command.args(&server.args).env_clear().envs(&environment).current_dir(cwd);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }

@@ -1,48 +1,33 @@
-//! A session with a server process, from the start of the process to its exit.
+//! A session with a server, from its start to its end.
 
-use std::{
-    io,
-    process::ExitStatus,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+#[cfg(feature = "http")]
+mod http;
+mod stdio;
+
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
-    ClientServiceExt as _, RoleClient,
+    RoleClient,
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, SubscriptionFilter},
-    service::{ClientInitializeError, ClientLifecycleMode, Peer, RunningService},
+    service::{ClientLifecycleMode, Peer, RunningService},
 };
-use tokio::{
-    process::{ChildStdin, ChildStdout},
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    StdioServer,
-    connection::Connection,
-    process::{ProcessGroup, StderrTail, StdioStreams},
-    transport::{ClientTransport, ServerEvents, TransportLimits},
-};
+use self::stdio::ServerProcess;
+use crate::{config::ServerConfig, connection::Connection, process::ProcessGroup, transport::ServerEvents};
 
 /// The maximum time to wait for the response to `server/discover`. Servers of revisions before
 /// 2026-07-28 may never respond to this request.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum time to wait for the remaining output of a server after its exit, or for its exit
-/// after the end of its output.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+/// The maximum time for ending a session with an HTTP server.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A session with a running server that has completed the handshake.
 pub(crate) struct Session {
-    pub(crate) process: ServerProcess,
+    /// The process of the server. `None` for an HTTP server.
+    process: Option<ServerProcess>,
     pub(crate) client: ServerClient,
-}
-
-/// The server process of a session.
-pub(crate) struct ServerProcess {
-    group: ProcessGroup,
-    stderr: StderrTail,
-    events: Arc<ServerEvents>,
 }
 
 /// The MCP connection of a session.
@@ -66,57 +51,79 @@ pub(crate) enum HandshakeMode {
 /// first listing of its tools.
 pub(crate) struct StartError {
     pub(crate) reason: String,
-    /// The process group of the server, which the caller must terminate. `None` if no process was
-    /// started.
+    /// The process group of the server, which the caller must terminate. `None` if there is no
+    /// process.
     pub(crate) group: Option<ProcessGroup>,
 }
 
-impl Session {
-    /// Starts `server` and performs the handshake. Returns the session, and the kind of handshake
-    /// for the next start of the same server. Fails if `closed` is cancelled.
-    ///
-    /// Some servers exit if the first MCP request is not `initialize`, either without a response or
-    /// after an error response. If a server exits during [`HandshakeMode::Auto`], it is started a
-    /// second time with [`HandshakeMode::Initialize`].
-    pub(crate) async fn open(
-        server: &StdioServer,
-        handshake: HandshakeMode,
-        closed: &CancellationToken,
-    ) -> Result<(Self, HandshakeMode), StartError> {
-        let deadline = Instant::now() + server.handshake_timeout;
-        match start_session(server, handshake, deadline, closed).await {
-            Err(HandshakeError::Exited { group, .. }) if handshake == HandshakeMode::Auto => {
-                group.terminate().await;
-                start_session(server, HandshakeMode::Initialize, deadline, closed)
-                    .await
-                    .map_err(StartError::from)
-            }
-            outcome => outcome.map_err(StartError::from),
-        }
-    }
+/// The end of a session.
+pub(crate) struct SessionEnd<'a> {
+    process: Option<&'a mut ServerProcess>,
+    events: Arc<ServerEvents>,
+}
 
-    /// Closes the MCP connection and the standard input of the server. Calls in progress fail.
-    /// Returns the process group, which the caller must terminate.
-    pub(crate) fn disconnect(self) -> ProcessGroup {
-        drop(self.client);
-        self.process.group
+impl SessionEnd<'_> {
+    /// Waits until the server exits, closes its standard output, or ends the HTTP session. Returns
+    /// an error message that describes the end.
+    pub(crate) async fn wait(self) -> String {
+        match self.process {
+            Some(process) => process.exited().await,
+            None => {
+                self.events.closed.cancelled().await;
+                "the connection was closed".to_owned()
+            }
+        }
     }
 }
 
-impl ServerProcess {
-    /// Waits until the server exits or closes its standard output. Returns an error message that
-    /// describes the exit.
-    pub(crate) async fn exited(&mut self) -> String {
-        let status = tokio::select! {
-            status = self.group.wait_for_exit() => {
-                // The pipe may still contain responses. The transport gets 200 ms to read the rest
-                // of standard output.
-                let _ = timeout(DRAIN_TIMEOUT, self.events.closed.cancelled()).await;
-                status.ok()
+impl StartError {
+    /// Creates an error without a process.
+    pub(crate) fn without_process(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), group: None }
+    }
+}
+
+impl Session {
+    /// Starts or contacts `server` and performs the handshake. Returns the session, and the kind of
+    /// handshake for the next start of the same server. Fails if `closed` is cancelled.
+    pub(crate) async fn open(
+        server: &ServerConfig,
+        handshake: HandshakeMode,
+        closed: &CancellationToken,
+    ) -> Result<(Self, HandshakeMode), StartError> {
+        match server {
+            ServerConfig::Stdio(server) => stdio::open(server, handshake, closed).await,
+            #[cfg(feature = "http")]
+            ServerConfig::Http(server) => http::open(server, handshake, closed).await,
+            #[cfg(not(feature = "http"))]
+            ServerConfig::Http(_) => {
+                Err(StartError::without_process("haft-mcp is compiled without the feature `http`"))
             }
-            () = self.events.closed.cancelled() => wait_for_exit_status(&mut self.group).await,
+        }
+    }
+
+    /// Returns the process, for its end, and the connection.
+    pub(crate) fn parts(&mut self) -> (SessionEnd<'_>, &ServerClient) {
+        (SessionEnd { process: self.process.as_mut(), events: Arc::clone(&self.client.events) }, &self.client)
+    }
+
+    /// Closes the MCP connection, and the standard input of the server. Calls in progress fail.
+    /// Returns the process group, if any, which the caller must terminate.
+    pub(crate) async fn disconnect(self) -> Option<ProcessGroup> {
+        let Some(process) = self.process else {
+            // The client ends the session of the server.
+            let _ = timeout(CLOSE_TIMEOUT, self.client.service.cancel()).await;
+            return None;
         };
-        exit_message("", status, &mut self.stderr).await
+        drop(self.client);
+        Some(process.into_group())
+    }
+
+    /// Ends the session and waits until all processes of the server have exited.
+    pub(crate) async fn close(self) {
+        if let Some(group) = self.disconnect().await {
+            group.terminate().await;
+        }
     }
 }
 
@@ -161,111 +168,6 @@ impl ServerClient {
     }
 }
 
-/// An error from starting a server, or from the handshake with it.
-enum HandshakeError {
-    NotStarted(io::Error),
-    /// The server closed the connection during the handshake, usually because it exited.
-    Exited {
-        group: ProcessGroup,
-        reason: String,
-    },
-    Failed {
-        group: ProcessGroup,
-        reason: String,
-    },
-}
-
-async fn start_session(
-    server: &StdioServer,
-    handshake: HandshakeMode,
-    deadline: Instant,
-    closed: &CancellationToken,
-) -> Result<(Session, HandshakeMode), HandshakeError> {
-    let (mut group, StdioStreams { stdin, stdout, mut stderr }) =
-        ProcessGroup::spawn(server).map_err(HandshakeError::NotStarted)?;
-    let events = Arc::new(ServerEvents::default());
-    let limits = TransportLimits {
-        line_bytes: server.max_line_bytes,
-        probe_timeout: DISCOVER_TIMEOUT.min(server.handshake_timeout / 3),
-    };
-    let transport = ClientTransport::new(stdout, stdin, Arc::clone(&events), limits);
-    let service = tokio::select! {
-        biased;
-        () = closed.cancelled() => {
-            return Err(HandshakeError::Failed { group, reason: "the source was closed".to_owned() });
-        }
-        service = timeout_at(deadline, negotiate(handshake, transport, &events)) => service,
-    };
-    let reason = match service {
-        Ok(Ok(service)) => {
-            let next_handshake = handshake.for_restart(service.peer());
-            let connection =
-                Connection::new(service.peer().clone(), Arc::clone(&events), server.idle_timeout);
-            let client = ServerClient { service, events: Arc::clone(&events), connection };
-            let process = ServerProcess { group, stderr, events };
-            return Ok((Session { process, client }, next_handshake));
-        }
-        Ok(Err(error)) if is_connection_closed(&error) => {
-            let status = wait_for_exit_status(&mut group).await;
-            let reason = exit_message(" during the handshake", status, &mut stderr).await;
-            return Err(HandshakeError::Exited { group, reason });
-        }
-        Ok(Err(ClientInitializeError::LegacyFallbackFailed { discover, fallback })) => {
-            format!("the handshake failed: `server/discover`: {discover}; `initialize`: {fallback}")
-        }
-        Ok(Err(error)) => format!("the handshake failed: {error}"),
-        Err(_) => format!("no response to the handshake within {:?}", server.handshake_timeout),
-    };
-    Err(HandshakeError::Failed { group, reason })
-}
-
-/// Performs the handshake over `transport`. In two cases, a second handshake follows:
-///
-/// - with `server/discover`, if the first handshake failed and a valid response to
-///   `server/discover` arrived after the probe timeout
-/// - with `initialize`, if the response to `server/discover` lists a revision up to 2025-11-25, but
-///   not 2026-07-28
-async fn negotiate(
-    handshake: HandshakeMode,
-    transport: ClientTransport<ChildStdout, ChildStdin>,
-    events: &ServerEvents,
-) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
-    let second_transport = transport.with_same_streams();
-    let mode = match client_config().serve_with_lifecycle(transport, handshake.lifecycle_mode()).await {
-        Err(_) if events.has_late_discover.load(Ordering::Relaxed) => {
-            ClientLifecycleMode::Discover { preferred_versions: versions_for_discover() }
-        }
-        Err(ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. })
-            if server_supported.iter().any(ProtocolVersion::has_initialize) =>
-        {
-            ClientLifecycleMode::Initialize
-        }
-        outcome => return outcome,
-    };
-    client_config().serve_with_lifecycle(second_transport, mode).await
-}
-
-fn is_connection_closed(error: &ClientInitializeError) -> bool {
-    match error {
-        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => true,
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => is_connection_closed(fallback),
-        _ => false,
-    }
-}
-
-impl From<HandshakeError> for StartError {
-    fn from(error: HandshakeError) -> Self {
-        match error {
-            HandshakeError::NotStarted(error) => {
-                Self { reason: format!("cannot start the server: {error}"), group: None }
-            }
-            HandshakeError::Exited { group, reason } | HandshakeError::Failed { group, reason } => {
-                Self { reason, group: Some(group) }
-            }
-        }
-    }
-}
-
 impl HandshakeMode {
     fn lifecycle_mode(self) -> ClientLifecycleMode {
         match self {
@@ -296,29 +198,4 @@ fn client_config() -> ClientConfig {
     let implementation = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     ClientConfig::new(ClientCapabilities::default(), implementation)
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-}
-
-/// Returns the exit status of a server that has closed its standard output. Returns `None` if the
-/// server is still running 200 ms later.
-async fn wait_for_exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
-    timeout(DRAIN_TIMEOUT, group.wait_for_exit()).await.ok().and_then(Result::ok)
-}
-
-/// Formats an error message about the exit of a server, with the last lines of its standard error.
-/// `phase` is inserted into the message. It is empty or a phrase such as ` during the handshake`.
-async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
-    let mut text = match status {
-        Some(status) => format!("the server exited{phase} ({status})"),
-        None => format!("the server closed its standard output{phase}"),
-    };
-    let last_lines = stderr.last_lines(DRAIN_TIMEOUT).await;
-    if !last_lines.is_empty() {
-        text += "; stderr:\n";
-        text += &last_lines;
-    }
-    // A shell exits with status 127 if it does not find a command.
-    if status.and_then(|status| status.code()) == Some(127) {
-        text += "\nset `PATH` in the server's `env`, or use an absolute path";
-    }
-    text
 }

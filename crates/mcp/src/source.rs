@@ -15,7 +15,7 @@ use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    StdioServer,
+    ServerConfig, ServerOptions,
     connection::Connection,
     connection_handle::{ConnectionHandle, SourceStatus},
     listing::{ListLimits, Listing},
@@ -23,9 +23,10 @@ use crate::{
 
 /// A tool source backed by an MCP server.
 ///
-/// [`start`](Self::start) and [`connect`](Self::connect) run the server as a child process. The
-/// source negotiates the protocol revision (2026-07-28, or 2025-11-25 and earlier), restarts the
-/// server after it exits, and terminates it when the source is dropped.
+/// [`start`](Self::start) and [`connect`](Self::connect) run a [`StdioServer`](crate::StdioServer)
+/// as a child process, or contact an [`HttpServer`](crate::HttpServer). The source negotiates the
+/// protocol revision (2026-07-28, or 2025-11-25 and earlier), restarts the process after it exits,
+/// and terminates it when the source is dropped.
 /// [`from_service`](Self::from_service) uses an existing connection and never restarts the server.
 ///
 /// The tools remain valid across restarts. After the source is dropped, calls to its tools fail.
@@ -87,11 +88,12 @@ impl McpSource {
     ///
     /// Requires a tokio runtime with I/O and time enabled. The server is terminated when the
     /// runtime is shut down.
-    pub fn start(name: &str, server: StdioServer) -> Self {
+    pub fn start(name: &str, server: impl Into<ServerConfig>) -> Self {
+        let server = server.into();
         let label = label(name);
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
-        let start_timeout = server.handshake_timeout;
+        let start_timeout = server.options().handshake_timeout;
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), start_timeout);
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(supervisor::supervise(server, handle, sender, closed.clone()))),
@@ -110,10 +112,25 @@ impl McpSource {
     /// # Cancellation
     ///
     /// Dropping the future terminates the server.
-    pub async fn connect(name: &str, server: StdioServer) -> Result<Self, SourceError> {
+    pub async fn connect(name: &str, server: impl Into<ServerConfig>) -> Result<Self, SourceError> {
         let source = Self::start(name, server);
         source.wait_until_ready().await?;
         Ok(source)
+    }
+
+    /// Creates a source whose listing fails with `reason`. It never starts a server.
+    pub(crate) fn failed(name: &str, reason: String) -> Self {
+        let (sender, status) = watch::channel(SourceStatus::Failed { reason });
+        let closed = CancellationToken::new();
+        let shutdown = closed.clone();
+        // The status is valid while its sender exists.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                closed.cancelled().await;
+                drop(sender);
+            });
+        }
+        Self { label: label(name), status, shutdown: shutdown.drop_guard(), task_end_reason: NO_RUNTIME }
     }
 
     /// Creates a source from `service`, an existing rmcp connection. The connection is closed when
@@ -137,7 +154,8 @@ impl McpSource {
         let closed = CancellationToken::new();
         // The connection cannot be reopened, so calls must not wait for a new one.
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
-        let listing = Listing::fetch(&connection, &handle, None, ListLimits::default()).await;
+        let listing =
+            Listing::fetch(&connection, &handle, None, ListLimits::from(&ServerOptions::default())).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
         sender.send_replace(SourceStatus::Ready { connection, tools });
         tokio::spawn(hold_connection(service, sender, closed.clone()));

@@ -1,6 +1,9 @@
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use haft_core::limits;
+use crate::{ServerOptions, start_failure};
+
+/// The handshake timeout of a server that may have to be downloaded.
+const LAUNCHER_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The configuration of an MCP server that communicates over standard input and output.
 ///
@@ -8,13 +11,11 @@ use haft_core::limits;
 ///
 /// # Environment
 ///
-/// The server gets only the variables in [`env`](Self::env). It inherits no variables of this
-/// process, not even `PATH` and `HOME`, so the API keys of this process are invisible to the server
-/// by default.
+/// The server inherits the variables [`DEFAULT_ENV`](Self::DEFAULT_ENV) of this process, which are
+/// the ones that the official MCP SDKs pass on. [`env`](Self::env) adds further variables. The API
+/// keys of this process are invisible to the server, unless the configuration names them.
 ///
-/// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
-/// if `env` does not contain one. Launchers such as `npx` and `uvx` start other programs, so `env`
-/// must contain `PATH` for them. Copy it with [`with_inherited_env`](Self::with_inherited_env).
+/// The command is looked up in the `PATH` of the server.
 ///
 /// # Examples
 ///
@@ -23,7 +24,7 @@ use haft_core::limits;
 ///
 /// let server = StdioServer::new("npx")
 ///     .with_args(["-y", "@modelcontextprotocol/server-filesystem", "/srv/notes"])
-///     .with_inherited_env(["PATH", "HOME"])
+///     .with_inherited_env(["HTTPS_PROXY"])
 ///     .with_env("LOG_LEVEL", "warn");
 /// assert_eq!(server.to_string(), "npx -y @modelcontextprotocol/server-filesystem /srv/notes");
 /// ```
@@ -34,40 +35,50 @@ pub struct StdioServer {
     pub command: String,
     /// The arguments of the program.
     pub args: Vec<String>,
-    /// All environment variables of the server. The server inherits no variables of this process.
+    /// The environment variables of the server, in addition to the inherited ones. They take
+    /// precedence over inherited variables of the same name.
     pub env: BTreeMap<String, String>,
+    /// The names of the variables that the server inherits from this process. Default:
+    /// [`DEFAULT_ENV`](Self::DEFAULT_ENV).
+    ///
+    /// A variable is skipped if it is not set. It is also skipped if its value begins with `()`,
+    /// because such a value is a function of a shell.
+    pub inherited_env: Vec<String>,
     /// The working directory of the server. Default: the working directory of this process.
     pub cwd: Option<PathBuf>,
-    /// The maximum duration of the handshake. Default: [`limits::HANDSHAKE_TIMEOUT`].
-    pub handshake_timeout: Duration,
-    /// The maximum time without a response or a progress notification during a call.
-    ///
-    /// Default: [`limits::CALL_IDLE_TIMEOUT`].
-    pub idle_timeout: Duration,
-    /// The maximum time for fetching all pages of the tool list. Default:
-    /// [`limits::TOOL_LIST_TIMEOUT`].
-    pub list_timeout: Duration,
-    /// The maximum number of pages in the tool list. Default: [`limits::TOOL_LIST_PAGES`].
-    pub max_list_pages: usize,
-    /// The maximum length of a message from the server, in bytes. Default:
-    /// [`limits::SERVER_MESSAGE_BYTES`].
-    pub max_line_bytes: usize,
+    /// Limits for the connection, and the selection of tools.
+    pub options: ServerOptions,
+    /// The command line as written in a configuration file, in which variables stand for secrets.
+    command_line: Option<String>,
 }
 
 impl StdioServer {
-    /// Creates a configuration for `command` with the default limits. It has no arguments and no
-    /// environment variables.
+    /// The names of the environment variables that a server inherits by default.
+    ///
+    /// The official Python and TypeScript SDKs pass on the same variables. On Windows, they are
+    /// `APPDATA`, `HOMEDRIVE`, `HOMEPATH`, `LOCALAPPDATA`, `PATH`, `PROCESSOR_ARCHITECTURE`,
+    /// `SYSTEMDRIVE`, `SYSTEMROOT`, `TEMP`, `USERNAME` and `USERPROFILE`.
+    pub const DEFAULT_ENV: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
+    /// Creates a configuration for `command` with the default limits. It has no arguments, and only
+    /// the inherited environment variables.
+    ///
+    /// Programs such as `npx`, `uvx` and `docker` download a server before they start it. Their
+    /// handshake timeout is one minute.
     pub fn new(command: impl Into<String>) -> Self {
+        let command = command.into();
+        let mut options = ServerOptions::default();
+        if start_failure::is_launcher(&command) {
+            options.handshake_timeout = LAUNCHER_HANDSHAKE_TIMEOUT;
+        }
         Self {
-            command: command.into(),
+            command,
             args: Vec::new(),
             env: BTreeMap::new(),
+            inherited_env: Self::DEFAULT_ENV.map(str::to_owned).to_vec(),
             cwd: None,
-            handshake_timeout: limits::HANDSHAKE_TIMEOUT,
-            idle_timeout: limits::CALL_IDLE_TIMEOUT,
-            list_timeout: limits::TOOL_LIST_TIMEOUT,
-            max_list_pages: limits::TOOL_LIST_PAGES,
-            max_line_bytes: limits::SERVER_MESSAGE_BYTES,
+            options,
+            command_line: None,
         }
     }
 
@@ -85,16 +96,32 @@ impl StdioServer {
         self
     }
 
-    /// Copies the variables `names` from the environment of this process to the environment of the
-    /// server.
-    ///
-    /// A variable is skipped if it is not set or not valid Unicode.
+    /// Adds `names` to the variables that the server inherits from this process. Their values are
+    /// read when the server is started.
     #[must_use]
     pub fn with_inherited_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let set =
-            names.into_iter().map(Into::into).filter_map(|name| Some((std::env::var(&name).ok()?, name)));
-        self.env.extend(set.map(|(value, name)| (name, value)));
+        self.inherited_env.extend(names.into_iter().map(Into::into));
         self
+    }
+
+    /// Removes all inherited variables, so that the server gets only the variables in
+    /// [`env`](Self::env). Its command must then be a path, or `env` must contain `PATH`.
+    #[must_use]
+    pub fn without_inherited_env(mut self) -> Self {
+        self.inherited_env.clear();
+        self
+    }
+
+    /// Returns the environment of the server. `lookup` returns a variable of this process.
+    pub(crate) fn environment(
+        &self,
+        lookup: impl Fn(&str) -> Option<OsString>,
+    ) -> BTreeMap<String, OsString> {
+        let is_function = |value: &OsString| value.as_encoded_bytes().starts_with(b"()");
+        let inherited = self.inherited_env.iter().filter_map(|name| Some((name.clone(), lookup(name)?)));
+        let inherited = inherited.filter(|(_, value)| !is_function(value));
+        let own = self.env.iter().map(|(name, value)| (name.clone(), value.into()));
+        inherited.chain(own).collect()
     }
 
     /// Sets the working directory of the server.
@@ -104,53 +131,27 @@ impl StdioServer {
         self
     }
 
-    /// Sets the maximum duration of the handshake.
-    ///
-    /// A tool call made while the server starts waits up to the same time.
-    ///
-    /// The first handshake begins with `server/discover` of revision 2026-07-28. If the server does
-    /// not respond within three seconds, or within a third of `timeout` if that is shorter, the
-    /// client sends `initialize`.
+    /// Sets the limits for the connection and the selection of tools.
     #[must_use]
-    pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.handshake_timeout = timeout;
+    pub fn with_options(mut self, options: ServerOptions) -> Self {
+        self.options = options;
         self
     }
 
-    /// Sets the maximum time without a response or a progress notification during a call.
-    #[must_use]
-    pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = timeout;
-        self
-    }
-
-    /// Sets the maximum time for fetching all pages of the tool list.
-    #[must_use]
-    pub fn with_list_timeout(mut self, timeout: Duration) -> Self {
-        self.list_timeout = timeout;
-        self
-    }
-
-    /// Sets the maximum number of pages in the tool list.
-    #[must_use]
-    pub fn with_max_list_pages(mut self, pages: usize) -> Self {
-        self.max_list_pages = pages;
-        self
-    }
-
-    /// Sets the maximum length of a message from the server, in bytes.
-    ///
-    /// A call fails if its response exceeds this length.
-    #[must_use]
-    pub fn with_max_line_bytes(mut self, bytes: usize) -> Self {
-        self.max_line_bytes = bytes;
-        self
+    /// Sets the command line that is shown to people.
+    pub(crate) fn set_command_line(&mut self, command_line: String) {
+        self.command_line = Some(command_line);
     }
 }
 
-/// Writes the command and all its arguments, separated by spaces.
+/// Writes the command and all its arguments, separated by spaces. For a server from an
+/// [`McpConfig`](crate::McpConfig), writes them as in the file: with variables instead of their
+/// values.
 impl fmt::Display for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(command_line) = &self.command_line {
+            return f.write_str(command_line);
+        }
         f.write_str(&self.command)?;
         self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
     }
@@ -164,6 +165,7 @@ impl fmt::Debug for StdioServer {
             .field("command", &self.command)
             .field("args", &self.args.len())
             .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("inherited_env", &self.inherited_env)
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()
     }

@@ -66,13 +66,13 @@ fn invalid_base_url_is_invalid_usage() {
 fn invalid_mcp_json_is_reported() {
     for (text, message) in [
         ("{", "not JSON"),
-        (r#"{"servers": {}}"#, "mcpServers"),
-        (r#"{"mcpServers": {"files": {}}}"#, "server \"files\""),
+        (r#"{"server": {}}"#, "mcpServers"),
+        (r#"{"mcpServers": {"files": {}}}"#, "mcp:files: the entry"),
         (
             r#"{"mcpServers": {"files": {"command": "x", "env": {"A": "${NO_SUCH_VARIABLE_HERE}"}}}}"#,
             "NO_SUCH_VARIABLE_HERE",
         ),
-        (r#"{"mcpServers": {"far": {"url": "https://example.com/mcp"}}}"#, "server \"far\""),
+        (r#"{"mcpServers": {"far": {"url": "http://127.0.0.1:9/mcp"}}}"#, "mcp:far: the handshake failed"),
     ] {
         let (_folder, path) = write_mcp_json(text);
         for command in [&["tools"][..], &["call", "calculator"], &["run", "Hello"]] {

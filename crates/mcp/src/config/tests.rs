@@ -1,6 +1,9 @@
 use expect_test::{Expect, expect};
 
-use super::{McpConfig, ServerConfig, expand::expand};
+use serde_json::{Map, json};
+
+use super::{McpConfig, ServerConfig, expand::expand, variables::Variables};
+use crate::ToolFilter;
 
 fn variables(name: &str) -> Option<String> {
     match name {
@@ -14,6 +17,13 @@ fn variables(name: &str) -> Option<String> {
 fn check_error(text: &str, expected: &Expect) {
     let error = McpConfig::from_json_with_variables(text, variables).unwrap_err();
     expected.assert_eq(&error.to_string());
+}
+
+/// Checks the only invalid entry of `text`.
+fn check_entry(text: &str, expected: &Expect) {
+    let config = McpConfig::from_json_with_variables(text, variables).unwrap();
+    let [(name, reason)] = &config.invalid_entries().collect::<Vec<_>>()[..] else { panic!("{config:?}") };
+    expected.assert_eq(&format!("{name}: {reason}"));
 }
 
 /// Behaviour F53: an `mcp.json` file written for an editor is parsed, and the variables `${VAR}`
@@ -43,7 +53,8 @@ fn file_of_an_editor_is_parsed() {
     else {
         panic!("{config:?}");
     };
-    assert_eq!(files.to_string(), "npx -y server-filesystem /home/me/notes cost: $5 {x}");
+    assert_eq!(files.command, "npx");
+    assert_eq!(files.args, ["-y", "server-filesystem", "/home/me/notes", "cost: $5 {x}"]);
     let env: Vec<_> = files.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(env, ["E=full", "KEY=s3cret", "LOG=warn", "N="]);
     assert_eq!(files.cwd.as_deref(), Some("/home/me".as_ref()));
@@ -67,17 +78,20 @@ fn secrets_are_not_printed() {
         (r#"{"command": "x", "env": {"KEY": "s3cret${"}}"#, r#""KEY" of "env": "${" without "}""#),
         (r#"{"command": "x", "env": {"PORT": 8080}}"#, r#""PORT" of "env" must be a string, not a number"#),
         (r#"{"command": "x", "args": ["a", 3]}"#, r#"item 2 of "args" must be a string, not a number"#),
-        (r#"{"command": ["s3cret"]}"#, r#""command" must be a string, not a list"#),
+        (r#"{"command": ["x", 3]}"#, r#"item 2 of "command" must be a string, not a number"#),
+        (r#"{"command": true}"#, r#""command" must be a string, not a boolean"#),
+        (r#"{"url": "s3cret"}"#, r#""url" must begin with http:// or https://"#),
     ] {
-        let error = McpConfig::from_json(&format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#)).unwrap_err();
-        assert_eq!(error.to_string(), format!("server \"a\": {reason}"));
+        let config = McpConfig::from_json(&format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#)).unwrap();
+        assert_eq!(config.invalid_entries().collect::<Vec<_>>(), [("a", reason)]);
     }
 }
 
 /// Behaviour F53: variables in a default are expanded only if the default is used.
 #[test]
 fn default_may_contain_variables() {
-    let expanded = |text: &str| expand(text, &variables);
+    let root = Map::new();
+    let expanded = |text: &str| expand(text, &Variables::new(&variables, &root));
     assert_eq!(expanded("<${A:-${B:-x}}>").unwrap(), "<x>");
     assert_eq!(expanded("${A:-${HOME}/${B:-y}}${EMPTY:-{z}}").unwrap(), "/home/me/y{z}");
     assert_eq!(expanded("${HOME:-${NOPE}}").unwrap(), "/home/me");
@@ -106,44 +120,44 @@ fn entry_may_be_disabled_and_values_null() {
 /// Behaviour F53: the error for an undefined variable names the server and the key.
 #[test]
 fn undefined_variable_is_reported_with_its_entry() {
-    check_error(
+    check_entry(
         r#"{"mcpServers": {"a": {"command": "x"}, "files": {"command": "x", "args": ["${NOPE}"]}}}"#,
         &expect![[
-            r#"server "files": item 1 of "args": the variable NOPE is not defined: define it, or write ${NOPE:-default}"#
+            r#"files: item 1 of "args": the variable NOPE is not defined: define it, or write ${NOPE:-default}"#
         ]],
     );
-    check_error(
+    check_entry(
         r#"{"mcpServers": {"files": {"command": "${HOME"}}}"#,
-        &expect![[r#"server "files": "command": "${" without "}""#]],
+        &expect![[r#"files: "command": "${" without "}""#]],
     );
 }
 
 /// Behaviour F53: the error for an invalid entry names the server and the reason.
 #[test]
 fn invalid_entry_is_reported_with_its_name() {
-    let neither = expect![[r#"server "files": neither "command" nor "url": add one of them"#]];
-    check_error(r#"{"mcpServers": {"files": {"args": []}}}"#, &neither);
-    let both = expect![[r#"server "files": both "command" and "url": remove one of them"#]];
-    check_error(r#"{"mcpServers": {"files": {"command": "x", "url": "y"}}}"#, &both);
-    let args = expect![[r#"server "files": "args" must be a list of strings, not a string"#]];
-    check_error(r#"{"mcpServers": {"files": {"command": "x", "args": "-y"}}}"#, &args);
-    let list =
-        expect![[r#"server "files": the entry must be an object with "command" or "url", not a list"#]];
-    check_error(r#"{"mcpServers": {"files": ["npx"]}}"#, &list);
-    let disabled = expect![[r#"server "files": "disabled" must be a boolean, not a string"#]];
-    check_error(r#"{"mcpServers": {"files": {"command": "x", "disabled": "true"}}}"#, &disabled);
-    let empty = expect![[r#"server "files": "command" is empty"#]];
-    check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
+    let neither = expect![[r#"files: neither "command" nor "url": add one of them"#]];
+    check_entry(r#"{"mcpServers": {"files": {"args": []}}}"#, &neither);
+    let both = expect![[r#"files: both "command" and "url": remove one of them"#]];
+    check_entry(r#"{"mcpServers": {"files": {"command": "x", "url": "y"}}}"#, &both);
+    let args = expect![[r#"files: "args" must be a list of strings, not a string"#]];
+    check_entry(r#"{"mcpServers": {"files": {"command": "x", "args": "-y"}}}"#, &args);
+    let list = expect![[r#"files: the entry must be an object with "command" or "url", not a list"#]];
+    check_entry(r#"{"mcpServers": {"files": ["npx"]}}"#, &list);
+    let disabled = expect![[r#"files: "disabled" must be a boolean, not a string"#]];
+    check_entry(r#"{"mcpServers": {"files": {"command": "x", "disabled": "true"}}}"#, &disabled);
+    let empty = expect![[r#"files: "command" is empty"#]];
+    check_entry(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
 /// Behaviour F53: the error for an invalid root describes the JSON value that was found.
 #[test]
 fn invalid_root_is_described() {
-    let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";
+    let root =
+        "the root must be an object with \"mcpServers\" or \"servers\", an object of servers by name; ";
     for (text, found) in [
         ("[]", "the root is a list"),
         ("{}", "the root has no keys"),
-        (r#"{"servers": {}, "inputs": []}"#, "the root has \"servers\", \"inputs\""),
+        (r#"{"server": {}, "inputs": []}"#, "the root has \"server\", \"inputs\""),
         (r#"{"mcpServers": []}"#, "\"mcpServers\" is a list"),
     ] {
         assert_eq!(McpConfig::from_json(text).unwrap_err().to_string(), format!("{root}{found}"));
@@ -154,10 +168,99 @@ fn invalid_root_is_described() {
     );
 }
 
-/// Behaviour F53: an entry with a `url` is parsed, but [`McpConfig::start`] rejects it.
+/// Behaviour F53: the files of common editors are read.
 #[test]
-fn start_rejects_an_entry_with_a_url() {
-    let config = McpConfig::from_json(r#"{"mcpServers": {"search": {"url": "http://localhost"}}}"#).unwrap();
-    let error = config.start().unwrap_err().to_string();
-    assert_eq!(error, "server \"search\": servers with a \"url\" are not supported yet");
+fn dialects_of_editors_are_read() {
+    let servers = |text: &str| -> Vec<String> {
+        let config = McpConfig::from_json_with_variables(text, variables).unwrap();
+        assert_eq!(config.invalid_entries().collect::<Vec<_>>(), []);
+        config
+            .servers()
+            .map(|(name, server)| match server {
+                ServerConfig::Stdio(server) => format!("{name}: {} {:?}", server.command, server.args),
+                ServerConfig::Http(server) => format!("{name}: {} {:?}", server.url, server.transport),
+            })
+            .collect()
+    };
+    let vs_code = r#"{
+        // Written by VS Code.
+        "inputs": [{"type": "promptString", "id": "key", "default": "none"}],
+        "servers": {
+            "memory": {"type": "stdio", "command": "npx", "args": ["-y", "${input:key}", "${env:HOME}"]},
+            "far": {"type": "http", "url": "https://example.org/mcp"},
+            "old": {"type": "sse", "url": "https://example.org/sse"},
+        },
+    }"#;
+    let expected = [
+        r#"memory: npx ["-y", "none", "/home/me"]"#,
+        "far: https://example.org/mcp Streamable",
+        "old: https://example.org/sse Sse",
+    ];
+    assert_eq!(servers(vs_code), expected);
+    let settings = r#"{"mcp": {"servers": {"a": {"command": "x"}}}}"#;
+    assert_eq!(servers(settings), ["a: x []"]);
+    let zed = r#"{"context_servers": {"a": {"command": {"path": "x", "args": ["1"], "env": {"K": "v"}}}}}"#;
+    assert_eq!(servers(zed), [r#"a: x ["1"]"#]);
+    let opencode = r#"{"mcp": {
+        "a": {"type": "local", "command": ["x", "1"], "environment": {"K": "v"}},
+        "b": {"type": "remote", "url": "http://localhost/mcp"},
+        "c": {"type": "local", "command": ["x"], "enabled": false}
+    }}"#;
+    assert_eq!(servers(opencode), [r#"a: x ["1"]"#, "b: http://localhost/mcp Auto"]);
+    let gemini = r#"{"mcpServers": {"a": {"httpUrl": "http://localhost/a"}, "b": {"serverUrl": "http://localhost/b"}}}"#;
+    assert_eq!(servers(gemini), ["a: http://localhost/a Streamable", "b: http://localhost/b Auto"]);
+}
+
+/// Behaviour F53: lists of permitted and denied tools select the tools of a server.
+#[test]
+fn tool_lists_are_filters() {
+    let filter = |entry: &str| {
+        let text = format!(r#"{{"mcpServers": {{"a": {{"command": "x", {entry}}}}}}}"#);
+        let config = McpConfig::from_json(&text).unwrap();
+        config.servers().next().unwrap().1.options().tool_filter.clone()
+    };
+    assert_eq!(filter(r#""includeTools": ["a", "b_*"]"#), ToolFilter::allow(["a", "b_*"]));
+    assert_eq!(filter(r#""disabledTools": ["a"]"#), ToolFilter::deny(["a"]));
+    let both = filter(r#""tools": ["*"], "excludeTools": ["a"]"#);
+    assert_eq!(both, ToolFilter::allow(["*"]).and_deny(["a"]));
+    assert_eq!(filter(r#""autoApprove": ["a"], "tools": null"#), ToolFilter::default());
+}
+
+/// Behaviour F53: an input without a value is reported with its description.
+#[test]
+fn input_without_a_value_is_reported() {
+    check_entry(
+        r#"{"inputs": [{"id": "api-key", "description": "API key"}],
+            "servers": {"a": {"command": "x", "env": {"K": "${input:api-key}"}}}}"#,
+        &expect![[
+            r#"a: "K" of "env": the input "api-key" (API key) has no value: set the variable INPUT_API_KEY"#
+        ]],
+    );
+}
+
+/// Behaviour X3: the command line of a server has variables instead of their values.
+#[test]
+fn command_line_has_no_secrets() {
+    let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key", "${TOKEN}"]}}}"#;
+    let config = McpConfig::from_json_with_variables(text, variables).unwrap();
+    let Some((_, ServerConfig::Stdio(server))) = config.servers().next() else { panic!("{config:?}") };
+    assert_eq!((server.to_string().as_str(), &server.args[1][..]), ("x --key ${TOKEN}", "s3cret"));
+}
+
+/// The variables of an `envFile` are read, and `env` takes precedence.
+#[test]
+fn environment_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.env");
+    std::fs::write(&path, "# keys\nKEY='from file'\nPORT=1\n").unwrap();
+    let entry = |path: &std::path::Path| {
+        json!({"mcpServers": {"a": {"command": "x", "envFile": path, "env": {"PORT": "2"}}}}).to_string()
+    };
+    let config = McpConfig::from_json(&entry(&path)).unwrap();
+    let Some((_, ServerConfig::Stdio(server))) = config.servers().next() else { panic!("{config:?}") };
+    assert_eq!((&server.env["KEY"][..], &server.env["PORT"][..]), ("from file", "2"));
+    std::fs::write(&path, "KEY='s3cret").unwrap();
+    let config = McpConfig::from_json(&entry(&path)).unwrap();
+    let (_, reason) = config.invalid_entries().next().unwrap();
+    assert!(reason.starts_with("\"envFile\" cannot be read: ") && !reason.contains("s3cret"), "{reason}");
 }

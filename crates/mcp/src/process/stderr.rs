@@ -36,7 +36,7 @@ impl StderrTail {
     ///
     /// Waits up to `drain_timeout` for the server to close its standard error.
     pub(crate) async fn last_lines(&mut self, drain_timeout: Duration) -> String {
-        if !self.reader.is_finished() {
+        if !self.reader.is_finished() && !drain_timeout.is_zero() {
             let _ = timeout(drain_timeout, &mut self.reader).await;
         }
         let tail: Vec<u8> =

@@ -8,7 +8,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    StdioServer,
+    ServerConfig,
     connection_handle::{ConnectionHandle, SourceStatus},
     listing::{ListError, ListLimits, Listing},
     session::{HandshakeMode, ServerClient, Session, StartError},
@@ -29,7 +29,7 @@ const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts `server` and restarts it whenever it exits, until the source is dropped.
 pub(super) async fn supervise(
-    server: StdioServer,
+    server: ServerConfig,
     handle: ConnectionHandle,
     status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
@@ -49,7 +49,7 @@ pub(super) async fn supervise(
 }
 
 struct Supervisor {
-    server: StdioServer,
+    server: ServerConfig,
     handle: ConnectionHandle,
     status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
@@ -99,12 +99,12 @@ impl Supervisor {
         };
         match listed {
             Ok(()) => Ok(session),
-            Err(reason) => Err(StartError { reason, group: Some(session.disconnect()) }),
+            Err(reason) => Err(StartError { reason, group: session.disconnect().await }),
         }
     }
 
     async fn update_list(&mut self, client: &ServerClient) -> Result<(), ListError> {
-        let limits = ListLimits { timeout: self.server.list_timeout, max_pages: self.server.max_list_pages };
+        let limits = ListLimits::from(self.server.options());
         let previous = self.listing.as_ref();
         let listing = Listing::fetch(&client.connection, &self.handle, previous, limits).await?;
         let (connection, tools) = (client.connection.clone(), listing.tools.clone());
@@ -117,24 +117,24 @@ impl Supervisor {
     /// the server.
     async fn serve(&mut self, mut session: Session) {
         let closed = self.closed.clone();
-        let Session { process, client } = &mut session;
+        let (end, client) = session.parts();
         let reason = tokio::select! {
             biased;
             () = closed.cancelled() => None,
-            reason = process.exited() => Some(reason),
+            reason = end.wait() => Some(reason),
             never = self.keep_refreshed(client) => match never {},
         };
         if let (Some(reason), Some(listing)) = (reason, &self.listing) {
             tracing::warn!(source = self.handle.label(), reason, "lost an MCP server; restarting it");
             self.status.send_replace(SourceStatus::Restarting { tools: listing.tools.clone() });
         }
-        session.disconnect().terminate().await;
+        session.close().await;
     }
 
     /// Fetches the tool list after each change notification. The previous list is kept if the
     /// request fails.
     async fn keep_refreshed(&mut self, client: &ServerClient) -> Infallible {
-        let ack_timeout = self.server.list_timeout;
+        let ack_timeout = self.server.options().list_timeout;
         let refresh = async {
             loop {
                 client.wait_for_list_change().await;

@@ -24,19 +24,28 @@ pub(crate) fn subscribe_to_progress(request: &mut ClientRequest) -> mpsc::Receiv
 struct ProgressSender(mpsc::Sender<Progress>);
 
 /// The recipient of the progress reports of an open request.
-pub(super) struct ProgressForwarder {
+pub(crate) struct ProgressForwarder {
     token: ProgressToken,
     sender: mpsc::Sender<Progress>,
 }
 
 impl ProgressForwarder {
-    pub(super) fn from_request(request: &ClientRequest) -> Option<Self> {
+    pub(crate) fn from_request(request: &ClientRequest) -> Option<Self> {
         let ProgressSender(sender) = request.extensions().get()?;
         Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
     }
 
+    pub(crate) fn token(&self) -> &ProgressToken {
+        &self.token
+    }
+
+    /// Returns `true` if the request has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Forwards `report` if its progress token belongs to the open request.
-    pub(super) fn forward(&self, report: &ProgressNotificationParam) {
+    pub(crate) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {
             let ProgressNotificationParam { progress, total, message, .. } = report;
             let _ = self.sender.try_send(Progress {

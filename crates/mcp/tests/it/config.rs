@@ -13,7 +13,7 @@ async fn servers_of_a_file_are_started() {
     let server = server("legacy");
     let entry = json!({"command": server.command, "args": server.args, "disabled": false});
     std::fs::write(&path, json!({"mcpServers": {"one": entry}}).to_string()).unwrap();
-    let sources = McpConfig::from_path(&path).unwrap().start().unwrap();
+    let sources = McpConfig::from_path(&path).unwrap().start();
     let mut tools = Toolset::new();
     for source in sources {
         source.wait_until_ready().await.unwrap();
@@ -22,6 +22,29 @@ async fn servers_of_a_file_are_started() {
     }
     assert!(tools.list(&ListContext::default()).await.diagnostics().is_empty());
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
+}
+
+/// Behaviour F53: an invalid entry costs its server, and not the file. Its source reports the
+/// fault.
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_entry_costs_only_its_server() {
+    let server = server("legacy");
+    let entry = json!({"command": server.command, "args": server.args});
+    let text = json!({"mcpServers": {"bad": {"args": []}, "good": entry}}).to_string();
+    let sources = McpConfig::from_json(&text).unwrap().start();
+    let mut tools = Toolset::new();
+    let mut failures = Vec::new();
+    for source in sources {
+        failures.extend(source.wait_until_ready().await.err());
+        tools = tools.with_source(source);
+    }
+    let expected =
+        "tool source mcp:bad: the entry is invalid: neither \"command\" nor \"url\": add one of them";
+    assert_eq!(failures.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
+    let list = tools.list(&ListContext::default()).await;
+    let [failed] = list.diagnostics() else { panic!("{:?}", list.diagnostics()) };
+    assert!(failed.to_string().contains("neither \"command\" nor \"url\""), "{failed}");
 }
 
 /// Behaviour F53: the error for an invalid `mcp.json` file contains the path of the file.

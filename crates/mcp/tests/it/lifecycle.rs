@@ -5,7 +5,7 @@ use std::{
 };
 
 use haft_core::{ToolError, ToolSource as _, Toolset, call::FailureKind, toolset::ListContext};
-use haft_mcp::{McpSource, StdioServer};
+use haft_mcp::{McpSource, ServerOptions, StdioServer};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -62,9 +62,14 @@ async fn crash_fails_every_open_call() {
 /// Behaviour P2: if the server does not respond, the handshake fails at its deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn handshake_without_a_response_times_out() {
-    let mute = server("no_response").with_handshake_timeout(Duration::from_millis(300));
+    let mute = server("no_response")
+        .with_options(ServerOptions::default().with_handshake_timeout(Duration::from_millis(300)));
     let error = McpSource::connect("mute", mute).await.unwrap_err();
-    assert_eq!(error.to_string(), "tool source mcp:mute: no response to the handshake within 300ms");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("tool source mcp:mute: no response to the handshake within 300ms\ncommand: "),
+        "{text}"
+    );
 }
 
 /// Behaviour P2: the tools of other servers remain usable while one server starts.
@@ -83,7 +88,8 @@ async fn starting_server_does_not_delay_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_program_is_reported() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
-    let expected = "tool source mcp:typo: cannot start the server: no executable \"no-such-server\" in PATH";
+    let expected = "tool source mcp:typo: cannot start the server: no executable \"no-such-server\" in PATH\n\
+                    command: no-such-server";
     assert_eq!(error.to_string(), expected);
 }
 
@@ -97,16 +103,17 @@ async fn failed_start_is_retried_in_the_background() {
     let script = format!("test -e {} && exec {command} {}", flag.display(), args.join(" "));
     let late = McpSource::start("late", StdioServer::new("sh").with_args(["-c", &script]));
     let reason = late.wait_until_ready().await.unwrap_err().reason;
-    assert_eq!(reason, "the server exited during the handshake (exit status: 1)");
+    assert!(reason.starts_with("the server exited during the handshake (exit status: 1)\n"), "{reason}");
     let other = McpSource::connect("other", server("growing")).await.unwrap();
     let tools = Toolset::new().with_source(late).with_source(other);
     let list = tools.list(&ListContext::default()).await;
     assert!(list.get("change").is_some() && list.get("add").is_none());
-    let reasons: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        reasons,
-        ["tool source mcp:late has no tools: the server exited during the handshake (exit status: 1)"]
-    );
+    let [reason] = &list.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()[..] else {
+        panic!("{list:?}");
+    };
+    let expected =
+        "tool source mcp:late has no tools: the server exited during the handshake (exit status: 1)";
+    assert!(reason.starts_with(expected), "{reason}");
     std::fs::write(&flag, "").unwrap();
     let up = async {
         while tools.get("add").await.is_none() {
@@ -123,7 +130,13 @@ async fn failed_start_is_retried_in_the_background() {
 async fn exit_during_the_handshake_is_reported_with_stderr() {
     let server = StdioServer::new("sh").with_args(["-c", "echo 'no licence' >&2; exit 3"]);
     let error = McpSource::connect("broken", server).await.unwrap_err();
-    assert_eq!(error.reason, "the server exited during the handshake (exit status: 3); stderr:\nno licence");
+    assert_eq!(
+        error.reason,
+        "the server exited during the handshake (exit status: 3)\n\
+         command: sh -c echo 'no licence' >&2; exit 3\n\
+         standard error:\nno licence\n\
+         remedy: run the command in a terminal; an MCP server waits there for input"
+    );
 }
 
 /// Behaviour F51 and P3: dropping the source terminates the server and its descendants.

@@ -10,10 +10,12 @@
 mod child;
 mod config;
 mod connection;
+mod http;
 mod lifecycle;
 mod processes;
 mod serving;
 mod source;
+mod web;
 
 use std::{env, sync::atomic::AtomicU32, sync::atomic::Ordering};
 

@@ -1,4 +1,5 @@
 use std::{
+    env,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -11,8 +12,8 @@ use haft_core::{
     tool::{Progress, ProgressSink, RunContext},
     toolset::{ListContext, ToolList},
 };
-use haft_mcp::McpSource;
-use serde_json::{Value, json};
+use haft_mcp::{McpSource, ServerOptions, StdioServer, ToolFilter};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::server;
@@ -212,28 +213,55 @@ async fn change_before_the_subscription_is_detected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_configurable() {
     let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
-    let pages = reason(server("endless").with_max_list_pages(2)).await;
+    let pages = reason(server("endless").with_options(ServerOptions::default().with_max_list_pages(2))).await;
     assert_eq!(pages, "the tool list has more than 2 pages");
-    let slow = reason(server("no_list_response").with_list_timeout(Duration::from_millis(100))).await;
+    let slow = reason(
+        server("no_list_response")
+            .with_options(ServerOptions::default().with_list_timeout(Duration::from_millis(100))),
+    )
+    .await;
     assert_eq!(slow, "the server did not list its tools within 100ms");
     // The probe timeout is a third of the handshake timeout. With a probe timeout of 3 s, this
     // handshake would time out.
-    let hasty = server("ignores_discover").with_handshake_timeout(Duration::from_millis(2900));
-    let narrow = hasty.with_max_line_bytes(4000);
+    let options = ServerOptions::default().with_handshake_timeout(Duration::from_millis(2900));
+    let narrow = server("ignores_discover").with_options(options.with_max_message_bytes(4000));
     let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
     let long = json!({"content": [{"type": "text", "text": "x".repeat(4000)}]});
     let failure = tools.call("echo", long).await.into_output().unwrap_err();
     assert!(failure.message.ends_with("exceed the limit of 4000 (code -32700)"), "{}", failure.message);
 }
 
-/// Behaviour F52: the server process gets only the configured environment variables.
+/// Behaviour F52: the server process gets the variables of its configuration, and only those
+/// variables of its parent that the official SDKs pass on.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_gets_only_the_configured_environment() {
-    let path = std::env::var("PATH").expect("the parent has an environment");
-    let server = server("legacy").with_env("GREETING", "hello").with_inherited_env(["PATH", "HAFT_NOT_SET"]);
-    let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
-    let environment = tools.call("env", json!({})).await.into_output().unwrap().structured.unwrap();
-    assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));
+    let environment = async |server: StdioServer| {
+        let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
+        tools.call("env", json!({})).await.into_output().unwrap().structured.unwrap()
+    };
+    let inherited = |names: &[&str]| -> Map<String, Value> {
+        let set = names.iter().filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?.into())));
+        set.collect()
+    };
+    assert!(env::var("CARGO_PKG_NAME").is_ok(), "the parent has further variables");
+    let server = server("legacy").with_env("GREETING", "hello");
+    let mut expected = inherited(&StdioServer::DEFAULT_ENV);
+    expected.insert("GREETING".to_owned(), json!("hello"));
+    assert_eq!(environment(server.clone()).await, Value::Object(expected));
+
+    let own = server.without_inherited_env().with_inherited_env(["PATH", "HAFT_NOT_SET"]);
+    let mut expected = inherited(&["PATH"]);
+    expected.insert("GREETING".to_owned(), json!("hello"));
+    assert_eq!(environment(own).await, Value::Object(expected));
+}
+
+/// The tool filter of a server hides tools by their original names.
+#[tokio::test(flavor = "multi_thread")]
+async fn filtered_tools_are_not_listed() {
+    let filter = ToolFilter::allow(["add", "e*"]).and_deny(["error"]);
+    let options = ServerOptions::default().with_tool_filter(filter);
+    let source = McpSource::connect("faulty", server("legacy").with_options(options)).await.unwrap();
+    assert_eq!(Toolset::new().with_source(source).names().await, ["add", "env", "echo"]);
 }
 
 /// Behaviour P4: a call succeeds even if the server writes 2,001 other lines to standard output and
@@ -269,7 +297,8 @@ async fn invalid_response_fails_only_its_call() {
 /// Behaviour P5: a response with an unknown id is ignored, so the call fails at the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_response_hits_the_idle_timeout() {
-    let server = server("legacy").with_idle_timeout(Duration::from_millis(200));
+    let server =
+        server("legacy").with_options(ServerOptions::default().with_idle_timeout(Duration::from_millis(200)));
     let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
     let failure = tools.call("wrong_id", json!({})).await.into_output().unwrap_err();
     assert_eq!((failure.kind, &*failure.message), (FailureKind::TimedOut, "timed out after 200 ms"));
@@ -309,7 +338,8 @@ impl ProgressSink for Reports {
 /// Behaviour F41: progress is reported in order, and each report resets the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_reported_and_resets_the_idle_timeout() {
-    let server = server("legacy").with_idle_timeout(Duration::from_millis(800));
+    let server =
+        server("legacy").with_options(ServerOptions::default().with_idle_timeout(Duration::from_millis(800)));
     let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
     let reports = Reports::default();
     let run = RunContext { progress: Some(Arc::new(reports.clone())), ..RunContext::default() };

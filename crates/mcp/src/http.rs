@@ -1,0 +1,53 @@
+//! The client side of streamable HTTP: rmcp's transport over a `reqwest` client.
+
+mod client;
+mod error;
+mod tls;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use ::http::{HeaderName, HeaderValue};
+use rmcp::transport::{
+    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+};
+
+pub(crate) use self::client::{HttpClient, HttpError, new_client};
+pub(crate) use self::error::handshake_message;
+use crate::{HttpServer, transport::ServerEvents};
+
+/// The maximum number of requests of a connection that wait for the beginning of their response.
+const MAX_CONCURRENT_REQUESTS: usize = 16_384;
+
+/// Creates the transport for `server` over `client`. `probe_timeout` is the maximum time to wait
+/// for the response to `server/discover`.
+///
+/// # Errors
+///
+/// Returns the name of an invalid header.
+pub(crate) fn transport(
+    server: &HttpServer,
+    client: reqwest::Client,
+    events: Arc<ServerEvents>,
+    probe_timeout: Duration,
+) -> Result<StreamableHttpClientTransport<HttpClient>, String> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(server.url.as_str())
+        .custom_headers(headers(server)?)
+        .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
+        .max_sse_event_size(server.options.max_message_bytes)
+        .max_json_response_size(server.options.max_message_bytes);
+    config.channel_buffer_capacity = 64;
+    let client = HttpClient::new(client, events, probe_timeout);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn headers(server: &HttpServer) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let header = |(name, value): (&String, &String)| {
+        let invalid = |part: &str| format!("the {part} of the header {name:?} is invalid");
+        let parsed = HeaderName::try_from(name.as_str()).map_err(|_| invalid("name"))?;
+        // The value may be a secret, so it is not part of the error.
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| invalid("value"))?;
+        value.set_sensitive(true);
+        Ok((parsed, value))
+    };
+    server.headers.iter().map(header).collect()
+}

@@ -1,0 +1,253 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ::http::{HeaderName, HeaderValue};
+use futures::{StreamExt as _, stream::BoxStream};
+use reqwest::redirect;
+use rmcp::{
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, ProgressNotificationParam,
+        ProgressToken, ServerJsonRpcMessage,
+    },
+    transport::streamable_http_client::{
+        SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+        StreamableHttpResponseLimits,
+    },
+};
+use serde::Deserialize;
+use sse_stream::Sse;
+use tokio::time::timeout;
+use tokio_util::sync::DropGuard;
+
+use super::tls;
+use crate::transport::{ProgressForwarder, ServerEvents};
+
+/// The error of an HTTP request to an MCP server.
+pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// The maximum time for opening a connection to an HTTP server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of redirects of a request.
+const MAX_REDIRECTS: usize = 5;
+/// The minimum number of progress subscriptions at which closed ones are removed.
+const MIN_SWEPT_SUBSCRIPTIONS: usize = 64;
+
+/// Builds an HTTP client. It honours the proxy variables of the environment and follows redirects
+/// within an origin only, because requests have credentials.
+///
+/// # Errors
+///
+/// Returns a description of the fault in the TLS configuration.
+pub(crate) fn new_client() -> Result<reqwest::Client, String> {
+    let tls = tls::client_config().map_err(|error| format!("invalid TLS configuration: {error}"))?;
+    let same_origin = redirect::Policy::custom(|attempt| {
+        let origin = attempt.previous().first().map(reqwest::Url::origin);
+        if origin.is_some_and(|origin| origin != attempt.url().origin()) {
+            attempt.error("the server redirects to another origin")
+        } else if attempt.previous().len() > MAX_REDIRECTS {
+            attempt.error("the server redirects too often")
+        } else {
+            attempt.follow()
+        }
+    });
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .redirect(same_origin)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| format!("cannot create the HTTP client: {error}"))
+}
+
+/// The HTTP backend of rmcp's transport.
+///
+/// It sends requests with `reqwest`. Before rmcp reads a response stream, it removes progress
+/// notifications and forwards them to the callers in order, and it detects changes of the tool
+/// list.
+#[derive(Clone)]
+pub(crate) struct HttpClient {
+    client: reqwest::Client,
+    events: Arc<ServerEvents>,
+    subscriptions: Arc<Subscriptions>,
+    probe_timeout: Duration,
+    /// Cancels [`ServerEvents::closed`] when the transport is dropped.
+    _closed: Arc<DropGuard>,
+}
+
+/// The recipients of progress notifications.
+#[derive(Default)]
+struct Subscriptions(Mutex<SubscriptionMap>);
+
+#[derive(Default)]
+struct SubscriptionMap {
+    by_token: HashMap<ProgressToken, ProgressForwarder>,
+    /// The number of subscriptions at which closed ones are removed.
+    sweep_at: usize,
+}
+
+impl Subscriptions {
+    fn add(&self, forwarder: ProgressForwarder) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if map.by_token.len() >= map.sweep_at.max(MIN_SWEPT_SUBSCRIPTIONS) {
+            map.by_token.retain(|_, forwarder| !forwarder.is_closed());
+            map.sweep_at = 2 * map.by_token.len();
+        }
+        map.by_token.insert(forwarder.token().clone(), forwarder);
+    }
+
+    fn forward(&self, report: &ProgressNotificationParam) {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(forwarder) = map.by_token.get(&report.progress_token) {
+            forwarder.forward(report);
+        }
+    }
+}
+
+/// A notification that this client handles itself.
+#[derive(Deserialize)]
+#[serde(tag = "method", content = "params")]
+enum Notification {
+    #[serde(rename = "notifications/progress")]
+    Progress(ProgressNotificationParam),
+}
+
+impl HttpClient {
+    pub(super) fn new(client: reqwest::Client, events: Arc<ServerEvents>, probe_timeout: Duration) -> Self {
+        let closed = Arc::new(events.closed.clone().drop_guard());
+        Self { client, events, subscriptions: Arc::default(), probe_timeout, _closed: closed }
+    }
+
+    /// Handles the notifications in `stream`, the events of a response or of a session.
+    fn watch(
+        &self,
+        stream: BoxStream<'static, Result<Sse, SseError>>,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
+        let (events, subscriptions) = (Arc::clone(&self.events), Arc::clone(&self.subscriptions));
+        let handled = stream.map(move |event| event.map(|event| handle(event, &events, &subscriptions)));
+        handled.boxed()
+    }
+}
+
+/// Handles the notification in `event`, if it is about progress or a change of the tool list.
+/// Returns an event without data for a progress notification, so that rmcp skips it.
+fn handle(mut event: Sse, events: &ServerEvents, subscriptions: &Subscriptions) -> Sse {
+    let Some(data) = event.data.as_deref() else { return event };
+    if data.contains("\"notifications/progress\"")
+        && let Ok(Notification::Progress(report)) = serde_json::from_str(data)
+    {
+        subscriptions.forward(&report);
+        event.data = None;
+    } else if data.contains("\"notifications/tools/list_changed\"") {
+        events.list_changed.notify_one();
+    }
+    event
+}
+
+/// Returns the response "method not found" to `message` if it is `server/discover`, so that rmcp
+/// falls back to `initialize`.
+fn unanswered_discover(message: &ClientJsonRpcMessage, after: Duration) -> Option<ServerJsonRpcMessage> {
+    let JsonRpcMessage::Request(request) = message else { return None };
+    if !matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+        return None;
+    }
+    let reason = format!("no response within {after:?}");
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None);
+    Some(JsonRpcMessage::error(error, Some(request.id.clone())))
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        if let JsonRpcMessage::Request(request) = &message
+            && let Some(forwarder) = ProgressForwarder::from_request(&request.request)
+        {
+            self.subscriptions.add(forwarder);
+        }
+        let no_response = unanswered_discover(&message, self.probe_timeout);
+        let client = &self.client;
+        let post =
+            client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits);
+        let response = match no_response {
+            Some(error) => match timeout(self.probe_timeout, post).await {
+                Ok(response) => response?,
+                Err(_) => return Ok(StreamableHttpPostResponse::Json(error, None)),
+            },
+            None => post.await?,
+        };
+        Ok(match response {
+            StreamableHttpPostResponse::Sse(stream, session_id) => {
+                StreamableHttpPostResponse::Sse(self.watch(stream), session_id)
+            }
+            other => other,
+        })
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), HttpError> {
+        self.client.delete_session(uri, session_id, auth_header, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        let stream = self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await?;
+        Ok(self.watch(stream))
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        max_bytes: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        let client = &self.client;
+        let stream = client
+            .get_stream_with_max_sse_event_size(
+                uri,
+                session_id,
+                last_event_id,
+                auth_header,
+                headers,
+                max_bytes,
+            )
+            .await?;
+        Ok(self.watch(stream))
+    }
+}

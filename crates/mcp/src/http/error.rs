@@ -1,0 +1,78 @@
+use haft_core::text::ErrorChain;
+use rmcp::service::ClientInitializeError;
+
+use super::HttpError;
+use crate::connection::RequestError;
+
+/// Converts the error of an HTTP request. A response with a status below 500 rejects the request.
+/// After a status of 500 or more, or without a response, the server may have processed the request.
+impl From<&HttpError> for RequestError {
+    fn from(error: &HttpError) -> Self {
+        match error {
+            HttpError::Client(error) if error.is_connect() || error.is_builder() => Self::NotSent,
+            HttpError::Client(cause) if cause.is_redirect() => Self::Refused(describe(error)),
+            HttpError::HttpStatus(status) if status.status < 500 => {
+                let retry_after = status.retry_after.as_ref().map(|after| format!("; retry after {after}"));
+                Self::Refused(format!("{error}{}", retry_after.unwrap_or_default()))
+            }
+            HttpError::SessionExpired | HttpError::AuthRequired(_) | HttpError::InsufficientScope(_) => {
+                Self::Refused(describe(error))
+            }
+            HttpError::UnexpectedServerResponse(_)
+            | HttpError::ResponseBodyTooLarge { .. }
+            | HttpError::UnexpectedContentType(_)
+            | HttpError::Deserialize(_) => Self::InvalidResponse(describe(error)),
+            _ => Self::Lost,
+        }
+    }
+}
+
+/// Returns the message of a failed handshake, and a remedy if one is known.
+pub(crate) fn handshake_message(error: &ClientInitializeError) -> (String, Option<&'static str>) {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
+            let (discover, _) = handshake_message(discover);
+            let (fallback, remedy) = handshake_message(fallback);
+            (format!("`server/discover`: {discover}; `initialize`: {fallback}"), remedy)
+        }
+        ClientInitializeError::TransportError { error, .. } => {
+            match error.error.downcast_ref::<HttpError>() {
+                Some(error) => (describe(error), remedy(error)),
+                None => (ErrorChain(&*error.error).to_string(), None),
+            }
+        }
+        error => (ErrorChain(error).to_string(), None),
+    }
+}
+
+fn remedy(error: &HttpError) -> Option<&'static str> {
+    match error {
+        HttpError::Client(error) if error.is_connect() => Some("start the server, or correct its URL"),
+        HttpError::AuthRequired(_) => Some("set the header `Authorization` of the server"),
+        HttpError::InsufficientScope(_) => Some("use a token with the required scope"),
+        HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 404") => {
+            Some("correct the path of the URL; many servers use `/mcp`")
+        }
+        HttpError::UnexpectedContentType(_) => Some("check that the URL is the endpoint of an MCP server"),
+        _ => None,
+    }
+}
+
+/// Returns the text of `error` and its causes without the URL of the request, because a URL may
+/// contain a secret.
+fn describe(error: &HttpError) -> String {
+    let text = match error {
+        HttpError::AuthRequired(_) => return "the server requires authorization (HTTP 401)".to_owned(),
+        HttpError::InsufficientScope(error) => {
+            let scope = error.required_scope.as_deref().map(|scope| format!(": it requires {scope:?}"));
+            return format!("the scope of the token is insufficient (HTTP 403){}", scope.unwrap_or_default());
+        }
+        HttpError::Client(error) => ErrorChain(error).to_string(),
+        error => ErrorChain(error).to_string(),
+    };
+    let HttpError::Client(error) = error else { return text };
+    match error.url() {
+        Some(url) => text.replace(&format!(" for url ({url})"), ""),
+        None => text,
+    }
+}

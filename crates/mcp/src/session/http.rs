@@ -1,0 +1,97 @@
+//! Sessions over streamable HTTP.
+
+use std::{sync::Arc, time::Duration};
+
+use rmcp::{
+    ClientServiceExt as _, RoleClient,
+    model::{ClientConfig, ProtocolVersion},
+    service::{ClientInitializeError, ClientLifecycleMode, RunningService},
+};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{DISCOVER_TIMEOUT, HandshakeMode, ServerClient, Session, StartError, client_config};
+use crate::{HttpServer, connection::Connection, http, http_server::origin, transport::ServerEvents};
+
+/// Contacts `server` and performs the handshake. Returns the session, and the kind of handshake for
+/// the next session. Fails if `closed` is cancelled.
+pub(super) async fn open(
+    server: &HttpServer,
+    handshake: HandshakeMode,
+    closed: &CancellationToken,
+) -> Result<(Session, HandshakeMode), StartError> {
+    let deadline = Instant::now() + server.options.handshake_timeout;
+    let client = http::new_client().map_err(StartError::without_process)?;
+    let negotiated = tokio::select! {
+        biased;
+        () = closed.cancelled() => return Err(StartError::without_process("the source was closed")),
+        negotiated = timeout_at(deadline, negotiate(server, &client, handshake)) => negotiated,
+    };
+    let after = server.options.handshake_timeout;
+    let (service, events) = negotiated
+        .unwrap_or_else(|_| Err(format!("no response to the handshake within {after:?}").into()))
+        .map_err(|failure| StartError::without_process(failure.message(server)))?;
+    let next_handshake = handshake.for_restart(service.peer());
+    let idle_timeout = server.options.idle_timeout;
+    let connection = Connection::new(service.peer().clone(), Arc::clone(&events), idle_timeout);
+    let client = ServerClient { service, events, connection };
+    Ok((Session { process: None, client }, next_handshake))
+}
+
+/// The cause of a failed handshake.
+struct Failure {
+    reason: String,
+    remedy: Option<&'static str>,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self { reason, remedy: None }
+    }
+}
+
+impl Failure {
+    /// Returns the error message: the cause, the origin of the server, and the remedy.
+    fn message(self, server: &HttpServer) -> String {
+        let remedy = self.remedy.map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
+        format!("{}\nserver: {}{remedy}", self.reason, origin(&server.url))
+    }
+}
+
+type Negotiated = (RunningService<RoleClient, ClientConfig>, Arc<ServerEvents>);
+
+/// Performs the handshake. If the response to `server/discover` lists a revision up to 2025-11-25,
+/// but not 2026-07-28, a handshake with `initialize` follows.
+async fn negotiate(
+    server: &HttpServer,
+    client: &reqwest::Client,
+    handshake: HandshakeMode,
+) -> Result<Negotiated, Failure> {
+    let probe_timeout = DISCOVER_TIMEOUT.min(server.options.handshake_timeout / 3);
+    match serve(server, client, handshake.lifecycle_mode(), probe_timeout).await? {
+        Err(ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. })
+            if server_supported.iter().any(ProtocolVersion::has_initialize) =>
+        {
+            let mode = ClientLifecycleMode::Initialize;
+            serve(server, client, mode, probe_timeout).await?.map_err(|error| handshake_error(&error))
+        }
+        outcome => outcome.map_err(|error| handshake_error(&error)),
+    }
+}
+
+async fn serve(
+    server: &HttpServer,
+    client: &reqwest::Client,
+    mode: ClientLifecycleMode,
+    probe_timeout: Duration,
+) -> Result<Result<Negotiated, ClientInitializeError>, Failure> {
+    let events = Arc::new(ServerEvents::default());
+    let transport = http::transport(server, client.clone(), Arc::clone(&events), probe_timeout)?;
+    let service = client_config().serve_with_lifecycle(transport, mode).await;
+    Ok(service.map(|service| (service, events)))
+}
+
+fn handshake_error(error: &ClientInitializeError) -> Failure {
+    let (message, remedy) = http::handshake_message(error);
+    Failure { reason: format!("the handshake failed: {message}"), remedy }
+}

@@ -1,0 +1,208 @@
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use haft_core::{
+    ToolContext, ToolSource as _, Toolset,
+    call::FailureKind,
+    tool::{Progress, ProgressSink, RunContext},
+    toolset::ListContext,
+};
+use haft_mcp::{HttpServer, McpConfig, McpSource, ServerOptions};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use crate::web::WebServer;
+
+async fn tools_of(server: &WebServer) -> Toolset {
+    Toolset::new().with_source(McpSource::connect("web", server.config()).await.unwrap())
+}
+
+/// Behaviour F41: the same tool gives the same result over streamable HTTP in each revision, and
+/// the client detects the revision.
+#[tokio::test(flavor = "multi_thread")]
+async fn revision_of_an_http_server_is_detected() {
+    for mode in ["modern", "modern_sse", "legacy", "legacy_stateless"] {
+        let server = WebServer::start(mode).await;
+        let tools = tools_of(&server).await;
+        assert_eq!(tools.names().await, ["add", "echo"], "{mode}");
+        assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42", "{mode}");
+        let call = server.requests_of("tools/call").pop().unwrap();
+        let version = if mode.starts_with("modern") { "2026-07-28" } else { "2025-11-25" };
+        assert_eq!(call.headers["mcp-protocol-version"], version, "{mode}");
+        if version == "2026-07-28" {
+            assert_eq!((&*call.headers["mcp-method"], &*call.headers["mcp-name"]), ("tools/call", "add"));
+            assert!(call.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string());
+        }
+        assert_eq!(call.headers.contains_key("mcp-session-id"), mode == "legacy", "{mode}");
+    }
+}
+
+/// Behaviour F41: a server that never responds to `server/discover` is contacted with `initialize`.
+#[tokio::test(flavor = "multi_thread")]
+async fn unanswered_discovery_falls_back_to_initialize() {
+    let server = WebServer::start("ignores_discover").await;
+    let options = ServerOptions::default().with_handshake_timeout(Duration::from_secs(3));
+    let started = Instant::now();
+    let source = McpSource::connect("web", server.config().with_options(options)).await.unwrap();
+    assert!(started.elapsed() < Duration::from_millis(2500), "{:?}", started.elapsed());
+    let tools = Toolset::new().with_source(source);
+    assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
+}
+
+/// Behaviour F42: structured content is transferred unchanged over HTTP.
+#[tokio::test(flavor = "multi_thread")]
+async fn structured_content_is_unchanged() {
+    for mode in ["modern", "legacy"] {
+        let server = WebServer::start(mode).await;
+        let tools = tools_of(&server).await;
+        let echo = async |result: Value| tools.call("echo", result).await.into_output().unwrap().structured;
+        let null = json!({"content": [], "structuredContent": null});
+        assert_eq!(echo(null).await, Some(Value::Null), "{mode}");
+        assert_eq!(echo(json!({"content": []})).await, None, "{mode}");
+        let exact = json!({"content": [], "structuredContent": {"b": 1.0, "a": [1, null, "é"]}});
+        assert_eq!(echo(exact.clone()).await.as_ref(), exact.get("structuredContent"), "{mode}");
+        let unknown = json!({"content": [{"type": "hologram", "depth": 3}]});
+        let text = tools.call("echo", unknown).await.model_text().into_owned();
+        assert!(text.contains("hologram"), "{mode}: {text}");
+    }
+}
+
+/// The headers of a configuration are sent with every request.
+#[tokio::test(flavor = "multi_thread")]
+async fn configured_headers_are_sent() {
+    let server = WebServer::start("legacy").await;
+    let text = json!({"servers": {"web": {"url": server.url, "headers": {"Authorization": "Bearer abc", "X-Team": "a"}}}});
+    let source = McpConfig::from_json(&text.to_string()).unwrap().start().remove(0);
+    source.wait_until_ready().await.unwrap();
+    source.close().await;
+    let requests = server.requests();
+    assert!(requests.iter().any(|request| request.line == "DELETE /mcp"), "{requests:?}");
+    for request in requests {
+        assert_eq!((&*request.headers["authorization"], &*request.headers["x-team"]), ("Bearer abc", "a"));
+    }
+}
+
+/// Behaviour P6: a session that the server has forgotten is opened again, and the call is repeated,
+/// because the server has not processed it.
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_session_is_opened_again() {
+    let server = WebServer::start("expires").await;
+    let tools = tools_of(&server).await;
+    assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
+    assert_eq!(server.requests_of("initialize").len(), 2);
+    assert_eq!(tools.call("add", json!({"x": 2, "y": 2})).await.model_text(), "4");
+    assert_eq!(server.requests_of("initialize").len(), 2);
+}
+
+/// Behaviour P6: a response stream with event ids is resumed, and the call is not repeated.
+#[tokio::test(flavor = "multi_thread")]
+async fn cut_stream_is_resumed() {
+    let server = WebServer::start("resumes").await;
+    let tools = tools_of(&server).await;
+    assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "resumed");
+    assert_eq!(server.requests_of("tools/call").len(), 1);
+    let resumed = server.requests().into_iter().find(|request| request.headers.contains_key("last-event-id"));
+    assert_eq!(resumed.unwrap().headers["last-event-id"], "1");
+}
+
+/// Behaviour P6: after a cut without event ids, the call is unconfirmed and not repeated.
+#[tokio::test(flavor = "multi_thread")]
+async fn cut_stream_fails_its_call() {
+    let server = WebServer::start("cut").await;
+    let tools = tools_of(&server).await;
+    let outcome = timeout(Duration::from_secs(10), tools.call("add", json!({}))).await.unwrap();
+    let failure = outcome.into_output().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Unconfirmed, "{failure:?}");
+    assert_eq!(server.requests_of("tools/call").len(), 1);
+}
+
+/// Behaviour P5: over HTTP, an invalid response fails only its call, and the connection is usable
+/// afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn faulty_responses_fail_their_call() {
+    for (mode, kind, reason) in [
+        ("busy", FailureKind::Failed, "HTTP 429; retry after 7"),
+        ("broken", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
+        ("redirects", FailureKind::Failed, "the server redirects to another origin"),
+        ("html", FailureKind::Failed, "text/html"),
+        ("too_long", FailureKind::Failed, "exceeded the maximum size of 1048576 bytes"),
+        ("silent", FailureKind::TimedOut, "timed out after 300 ms"),
+    ] {
+        let server = WebServer::start(mode).await;
+        let options = ServerOptions::default().with_max_message_bytes(1 << 20);
+        let options = options.with_idle_timeout(Duration::from_millis(300));
+        let source = McpSource::connect("web", server.config().with_options(options)).await.unwrap();
+        let tools = Toolset::new().with_source(source);
+        let outcome = timeout(Duration::from_secs(10), tools.call("add", json!({}))).await.unwrap();
+        let failure = outcome.into_output().unwrap_err();
+        assert_eq!(failure.kind, kind, "{mode}: {}", failure.message);
+        assert!(failure.message.contains(reason), "{mode}: {}", failure.message);
+        assert_eq!(tools.names().await, ["add", "echo"], "{mode}");
+        assert_eq!(server.requests_of("tools/call").len(), 1, "{mode}");
+    }
+}
+
+/// Behaviour F49: the error for a server that cannot be reached, and for one that requires
+/// authorization, names the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_handshake_names_the_server() {
+    let server = WebServer::start("unauthorized").await;
+    let error = McpSource::connect("web", server.config()).await.unwrap_err().reason;
+    let origin = server.url.trim_end_matches("/mcp").to_owned();
+    let expected = format!(
+        "the handshake failed: the server requires authorization (HTTP 401)\nserver: {origin}\n\
+         remedy: set the header `Authorization` of the server"
+    );
+    assert_eq!(error, expected);
+    drop(server);
+    let unreachable = HttpServer::new(format!("{origin}/secret"));
+    let error = McpSource::connect("web", unreachable).await.unwrap_err().reason;
+    assert!(error.contains("refused") && !error.contains("secret"), "{error}");
+    assert!(
+        error.ends_with(&format!("\nserver: {origin}\nremedy: start the server, or correct its URL")),
+        "{error}"
+    );
+}
+
+/// A progress sink that collects all reports.
+#[derive(Clone, Default)]
+struct Reports(Arc<Mutex<Vec<f64>>>);
+
+impl ProgressSink for Reports {
+    fn report(&self, _call_id: &str, progress: Progress) {
+        self.0.lock().unwrap().push(progress.progress);
+    }
+}
+
+/// Progress is reported in order to the call that it belongs to, also with many calls at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_reported_in_order() {
+    for mode in ["modern_sse", "legacy"] {
+        let server = WebServer::start(mode).await;
+        let tools = tools_of(&server).await;
+        let call = async || {
+            let reports = Reports::default();
+            let run = RunContext { progress: Some(Arc::new(reports.clone())), ..RunContext::default() };
+            let cx = ToolContext::new(Arc::new(run), "call_1");
+            tools.call_with("add", json!({"x": 1}), &cx).await;
+            assert_eq!(*reports.0.lock().unwrap(), [1.0, 2.0, 3.0], "{mode}");
+        };
+        join_all((0..100).map(|_| call())).await;
+    }
+}
+
+/// Behaviour F51: after the end of a source over HTTP, no connection is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_source_leaves_no_connection() {
+    for mode in ["modern_sse", "legacy"] {
+        let server = WebServer::start(mode).await;
+        let source = McpSource::connect("web", server.config()).await.unwrap();
+        let list = source.tools(&ListContext::default()).await.unwrap();
+        assert!(list.get("add").is_some());
+        source.close().await;
+        assert_eq!(server.remaining_connections().await, 0, "{mode}");
+    }
+}

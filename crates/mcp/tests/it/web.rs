@@ -1,0 +1,309 @@
+//! HTTP servers of the tests. Each server writes its responses directly to a socket, so that it can
+//! reproduce the faults of real servers.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_mcp::HttpServer;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
+
+/// A request that a server received.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// The method and the path: `POST /mcp`.
+    pub(crate) line: String,
+    /// The headers, with names in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Value,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// Returns the JSON-RPC method. Empty for a request without a body.
+    pub(crate) fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+}
+
+/// A running server. Dropping it closes its socket and its connections.
+pub(crate) struct WebServer {
+    pub(crate) url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+    open_connections: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+/// The state that the connections of a server share.
+struct State {
+    mode: &'static str,
+    requests: Arc<Mutex<Vec<Request>>>,
+    sessions: AtomicUsize,
+    calls: AtomicUsize,
+    open_connections: Arc<AtomicUsize>,
+}
+
+impl WebServer {
+    /// Starts a server on a free port of the loopback interface. `mode` selects its behaviour.
+    ///
+    /// | mode | behaviour |
+    /// |---|---|
+    /// | `modern` | revision 2026-07-28 with JSON responses |
+    /// | `modern_sse` | the same with event streams and a progress notification |
+    /// | `legacy` | revision 2025-11-25 with sessions and event streams |
+    /// | `legacy_stateless` | revision 2025-11-25 without sessions, with JSON responses |
+    /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
+    /// | `expires` | `legacy`, but forgets its first session before the first call |
+    /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
+    /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
+    /// | `unauthorized` | responds with 401 to every request |
+    /// | `busy` | responds with 429 to calls |
+    /// | `broken` | responds with 500 and HTML to calls |
+    /// | `redirects` | redirects calls to another origin |
+    /// | `html` | responds with 200 and HTML to calls |
+    /// | `too_long` | responds with a body of 2 MB to calls |
+    /// | `silent` | never responds to calls |
+    pub(crate) async fn start(mode: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let requests = Arc::default();
+        let open_connections = Arc::default();
+        let state = Arc::new(State {
+            mode,
+            requests: Arc::clone(&requests),
+            sessions: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            open_connections: Arc::clone(&open_connections),
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = Arc::clone(&state);
+                connections.spawn(async move {
+                    state.open_connections.fetch_add(1, Ordering::Relaxed);
+                    serve_connection(stream, &state).await;
+                    state.open_connections.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+        Self { url, requests, open_connections, _tasks: tasks }
+    }
+
+    pub(crate) fn config(&self) -> HttpServer {
+        HttpServer::new(&self.url)
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Returns the requests with the JSON-RPC method `method`.
+    pub(crate) fn requests_of(&self, method: &str) -> Vec<Request> {
+        self.requests().into_iter().filter(|request| request.method() == method).collect()
+    }
+
+    /// Returns the number of open connections, after waiting for their end.
+    pub(crate) async fn remaining_connections(&self) -> usize {
+        for _ in 0..100 {
+            if self.open_connections.load(Ordering::Relaxed) == 0 {
+                return 0;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.open_connections.load(Ordering::Relaxed)
+    }
+}
+
+async fn serve_connection(stream: TcpStream, state: &State) {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read_request(&mut stream).await {
+        state.requests.lock().unwrap().push(request.clone());
+        let is_kept = respond(stream.get_mut(), &request, state).await;
+        if !is_kept {
+            return;
+        }
+    }
+}
+
+async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let mut lines = lines.into_iter();
+    let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
+    let headers: BTreeMap<_, _> = lines
+        .filter_map(|line| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned())))
+        .collect();
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+    Some(Request { line, headers, body })
+}
+
+/// Writes the response to `request`. Returns `false` if the connection must be closed.
+async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bool {
+    let State { mode, .. } = *state;
+    let is_modern =
+        !matches!(mode, "legacy" | "legacy_stateless" | "ignores_discover" | "expires" | "resumes");
+    let (id, method) = (&request.body["id"], request.method());
+    let has_session = !matches!(mode, "legacy_stateless") && !is_modern;
+    if mode == "unauthorized" {
+        let challenge = "WWW-Authenticate: Bearer resource_metadata=\"http://localhost/meta\"\r\n";
+        return write(stream, "401 Unauthorized", challenge, "").await;
+    }
+    if request.line.starts_with("GET") {
+        return match request.headers.get("last-event-id") {
+            Some(last) if mode == "resumes" => {
+                let event =
+                    format!("id: {last}-2\ndata: {}\n\n", result(&json!(last_call(state)), "resumed"));
+                write_stream(stream, &event).await
+            }
+            _ => write(stream, "405 Method Not Allowed", "", "").await,
+        };
+    }
+    if request.line.starts_with("DELETE") {
+        return write(stream, "200 OK", "", "").await;
+    }
+    let session = state.sessions.load(Ordering::Relaxed);
+    let is_expired = mode == "expires" && method == "tools/call" && session == 1;
+    if has_session && !matches!(method, "initialize" | "server/discover") {
+        let expected = format!("session-{session}");
+        if request.header("mcp-session-id") != expected || is_expired {
+            return write(stream, "404 Not Found", "", "").await;
+        }
+    }
+    match method {
+        "server/discover" if mode == "ignores_discover" => {
+            sleep(Duration::from_secs(60)).await;
+            false
+        }
+        "server/discover" if is_modern => {
+            let result = json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "web", "version": "1"}, "ttlMs": 0, "cacheScope": "private",
+            });
+            write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
+        }
+        "server/discover" => write(stream, "400 Bad Request", "", "no session").await,
+        "initialize" if is_modern => write(stream, "400 Bad Request", "", "").await,
+        "initialize" => {
+            let result = json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "web", "version": "1"},
+            });
+            let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+            let session = state.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+            let header =
+                if has_session { format!("Mcp-Session-Id: session-{session}\r\n") } else { String::new() };
+            let headers = format!("Content-Type: application/json\r\n{header}");
+            write(stream, "200 OK", &headers, &body).await
+        }
+        "tools/list" => {
+            let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+            let result = json!({"tools": [tool("add"), tool("echo")], "ttlMs": 0, "cacheScope": "private"});
+            write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
+        }
+        "tools/call" => {
+            state.calls.store(usize::try_from(id.as_u64().unwrap_or_default()).unwrap(), Ordering::Relaxed);
+            respond_to_call(stream, request, mode).await
+        }
+        _ => write(stream, "202 Accepted", "", "").await,
+    }
+}
+
+async fn respond_to_call(stream: &mut TcpStream, request: &Request, mode: &str) -> bool {
+    let id = &request.body["id"];
+    let arguments = &request.body["params"]["arguments"];
+    let response = match request.body["params"]["name"].as_str() {
+        Some("add") => {
+            let sum =
+                arguments["x"].as_i64().unwrap_or_default() + arguments["y"].as_i64().unwrap_or_default();
+            result(id, &sum.to_string())
+        }
+        _ => json!({"jsonrpc": "2.0", "id": id, "result": arguments}),
+    };
+    let html = "Content-Type: text/html\r\n";
+    match mode {
+        "busy" => write(stream, "429 Too Many Requests", "Retry-After: 7\r\n", "").await,
+        "broken" => write(stream, "500 Internal Server Error", html, "<h1>Oops</h1>").await,
+        "redirects" => {
+            write(stream, "307 Temporary Redirect", "Location: http://localhost:1/mcp\r\n", "").await
+        }
+        "html" => write(stream, "200 OK", html, "<h1>Welcome</h1>").await,
+        "too_long" => write_json(stream, &result(id, &"x".repeat(2 << 20))).await,
+        "silent" => {
+            sleep(Duration::from_secs(60)).await;
+            false
+        }
+        "cut" | "resumes" => {
+            let event = "id: 1\nretry: 10\ndata:\n\n";
+            let event = if mode == "cut" { ": begins\n\n" } else { event };
+            write_chunk(stream, event).await;
+            false
+        }
+        "modern_sse" | "legacy" | "expires" | "ignores_discover" => {
+            let token = &request.body["params"]["_meta"]["progressToken"];
+            let mut events = String::new();
+            for step in 1..=3 {
+                let params = json!({"progressToken": token, "progress": step, "total": 3});
+                let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+                events += &format!("data: {report}\n\n");
+            }
+            write_stream(stream, &format!("{events}data: {response}\n\n")).await
+        }
+        _ => write_json(stream, &response).await,
+    }
+}
+
+fn last_call(state: &State) -> usize {
+    state.calls.load(Ordering::Relaxed)
+}
+
+fn result(id: &Value, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+}
+
+async fn write_json(stream: &mut TcpStream, body: &Value) -> bool {
+    write(stream, "200 OK", "Content-Type: application/json\r\n", &body.to_string()).await
+}
+
+/// Writes a complete event stream.
+async fn write_stream(stream: &mut TcpStream, events: &str) -> bool {
+    write_chunk(stream, events).await && stream.write_all(b"0\r\n\r\n").await.is_ok()
+}
+
+/// Writes the beginning of an event stream.
+async fn write_chunk(stream: &mut TcpStream, events: &str) -> bool {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let text = format!("{head}{:x}\r\n{events}\r\n", events.len());
+    stream.write_all(text.as_bytes()).await.is_ok()
+}
+
+async fn write(stream: &mut TcpStream, status: &str, headers: &str, body: &str) -> bool {
+    let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(text.as_bytes()).await.is_ok()
+}
