@@ -4,6 +4,7 @@ mod call;
 mod error;
 mod interrupt;
 mod logs;
+mod mcp;
 #[cfg(feature = "local")]
 mod model;
 mod model_options;
@@ -40,6 +41,7 @@ enum Command {
     Run(run::Arguments),
     Tools(tools::Arguments),
     Call(call::Arguments),
+    Mcp(mcp::Arguments),
     #[cfg(feature = "local")]
     Model(model::Arguments),
 }
@@ -72,6 +74,8 @@ fn execute() -> Result<ExitCode, CliError> {
             Command::Run(arguments) => run::run(arguments).await,
             Command::Tools(arguments) => interrupt::cancel_on_interrupt(tools::run(arguments)).await,
             Command::Call(arguments) => interrupt::cancel_on_interrupt(call::run(arguments)).await,
+            // `mcp serve` handles an interrupt itself: calls in progress may finish.
+            Command::Mcp(arguments) => mcp::run(arguments).await,
             #[cfg(feature = "local")]
             Command::Model(arguments) => interrupt::cancel_on_interrupt(model::run(arguments)).await,
         }

@@ -13,6 +13,7 @@ use haft_tools::{BuiltinConfig, builtin};
 
 use crate::{
     error::CliError,
+    mcp,
     spinner::Spinner,
     terminal::{self, remove_control_chars},
 };
@@ -20,9 +21,12 @@ use crate::{
 /// Options for additional tools.
 #[derive(Args)]
 pub(crate) struct ToolOptions {
-    /// Add the tools of the MCP servers in this `mcp.json`.
+    /// Add the tools of the MCP servers in this `mcp.json`. Default: the servers of `haft mcp add`.
     #[arg(long, value_name = "FILE")]
     mcp: Option<PathBuf>,
+    /// Add no tools of MCP servers.
+    #[arg(long, conflicts_with = "mcp")]
+    no_mcp: bool,
 }
 
 /// The tools for a command, the number of MCP servers that started, and the errors of the servers
@@ -46,11 +50,14 @@ impl ToolOptions {
     /// `spinner`.
     pub(crate) async fn open_toolbox_with(&self, spinner: &Spinner) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
-        let Some(path) = &self.mcp else {
+        let default_path = || mcp::default_path().filter(|path| path.exists());
+        let path = self.mcp.clone().or_else(default_path).filter(|_| !self.no_mcp);
+        let Some(path) = &path else {
             return Ok(Toolbox { tools, started_servers: 0, server_errors: Vec::new() });
         };
-        let config_error =
-            |error| CliError::from_error(&error).with_remedy(Some("correct the file of --mcp"));
+        let config_error = |error| {
+            CliError::from_error(&error).with_remedy(Some("correct the file, or name another one with --mcp"))
+        };
         let config = McpConfig::from_path(path).map_err(config_error)?;
         let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();
         let server_errors = wait_until_ready(&servers, spinner).await;

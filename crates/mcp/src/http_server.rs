@@ -63,6 +63,12 @@ impl HttpServer {
         self.with_header("Authorization", format!("Bearer {token}"))
     }
 
+    /// Returns the scheme, the host and the port of the URL. The rest of a URL may contain a
+    /// secret.
+    pub fn origin(&self) -> String {
+        origin(&self.url)
+    }
+
     /// Sets the HTTP transport.
     #[must_use]
     pub fn with_transport(mut self, transport: HttpTransport) -> Self {

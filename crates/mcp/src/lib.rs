@@ -23,6 +23,8 @@ mod transport;
 pub use config::{McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
 pub use connection_handle::NotConnected;
 pub use http_server::{HttpServer, HttpTransport};
+#[cfg(feature = "http-server")]
+pub use server::http::{HttpServiceConfig, McpService, serve_http};
 pub use server::{ServeError, serve, serve_stdio};
 pub use server_options::ServerOptions;
 pub use source::McpSource;

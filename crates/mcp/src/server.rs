@@ -2,6 +2,8 @@
 
 mod call;
 mod definition;
+#[cfg(feature = "http-server")]
+pub(crate) mod http;
 mod result;
 
 use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
@@ -127,6 +129,7 @@ where
     served.map(drop).map_err(ServeError::TaskFailed)
 }
 
+#[derive(Clone)]
 struct Server {
     tools: Toolset,
     /// A token that is cancelled when the input of the server ends.

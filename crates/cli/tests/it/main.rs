@@ -8,6 +8,7 @@ mod faults;
 #[cfg(feature = "local")]
 mod hub;
 mod interrupt;
+mod mcp;
 #[cfg(feature = "local")]
 mod model;
 mod run;
@@ -40,6 +41,8 @@ const CALLER_VARIABLES: [&str; 12] = [
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);
+    // The servers that the user has configured are not part of the tests.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     for variable in CALLER_VARIABLES {
         command.env_remove(variable);
     }

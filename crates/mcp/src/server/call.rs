@@ -3,7 +3,7 @@ use std::sync::Arc;
 use haft_core::{
     Pipeline, ToolCall, ToolResult,
     pipeline::{Batch, CallOutcome},
-    tool::{Progress, ProgressSink, RunContext},
+    tool::{Principal, Progress, ProgressSink, RunContext},
     toolset::ToolList,
 };
 use rmcp::{
@@ -28,7 +28,8 @@ pub(super) async fn run_call(
     input_closed: &CancellationToken,
 ) -> Option<ToolResult> {
     let (sink, reports) = progress_channel(cx.meta.get_progress_token());
-    let run = RunContext { cancellation: cx.ct.clone(), progress: sink, ..RunContext::default() };
+    let (cancellation, principal) = (cx.ct.clone(), principal(&cx));
+    let run = RunContext { cancellation, principal, progress: sink, ..RunContext::default() };
     let batch = Batch { tools, calls: vec![call], run_context: Arc::new(run), ..Batch::default() };
     let done = CancellationToken::new();
     let running = async {
@@ -40,6 +41,20 @@ pub(super) async fn run_call(
     let forwarding = input_closed.run_until_cancelled(forward_progress(&cx.peer, reports, &done));
     let (outcomes, _) = tokio::join!(running, forwarding);
     outcomes.into_iter().next().map(CallOutcome::into_result)
+}
+
+/// Returns the principal of an HTTP request. `None` over standard input and output, and without
+/// authentication.
+fn principal(cx: &RequestContext<RoleServer>) -> Option<Principal> {
+    #[cfg(feature = "http-server")]
+    {
+        cx.extensions.get::<::http::request::Parts>()?.extensions.get().cloned()
+    }
+    #[cfg(not(feature = "http-server"))]
+    {
+        let _ = cx;
+        None
+    }
 }
 
 /// Forwards the progress reports in `reports` to `client` until the call is done and the queue is

@@ -1,0 +1,117 @@
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{CommandOutput, child, haft};
+
+fn haft_mcp(arguments: &[&str], file: &Path) -> CommandOutput {
+    let file = ["--mcp", file.to_str().unwrap()];
+    let (action, rest) = arguments.split_first().unwrap();
+    CommandOutput::run(haft(["mcp", *action].into_iter().chain(file).chain(rest.iter().copied())))
+}
+
+/// `haft mcp add` creates the configuration of the user, which `haft tools` reads.
+#[test]
+fn servers_are_added_listed_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new/mcp.json");
+    let added =
+        haft_mcp(&["add", "time", "--env", "KEY=${TOKEN:-none}", "--", "uvx", "mcp-server-time"], &file);
+    assert_eq!(added.stdout, format!("added time to {}: uvx mcp-server-time\n", file.display()));
+    let header = "Authorization=Bearer ${TOKEN:-none}";
+    let added = haft_mcp(&["add", "web", "https://example.org/mcp?key=s3cret", "--header", header], &file);
+    assert_eq!(added.stdout, format!("added web to {}: https://example.org\n", file.display()));
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let expected = json!({"mcpServers": {
+        "time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"KEY": "${TOKEN:-none}"}},
+        "web": {"url": "https://example.org/mcp?key=s3cret", "headers": {"Authorization": "Bearer ${TOKEN:-none}"}},
+    }});
+    assert_eq!(written, expected);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = haft_mcp(&["list"], &file);
+    assert_eq!(listed.stdout, "time: uvx mcp-server-time\nweb: https://example.org\n");
+    haft_mcp(&["add", "time", "--", "x"], &file).assert_failed(1, "the server \"time\" exists");
+    assert_eq!(haft_mcp(&["add", "time", "--replace", "--", "x"], &file).code, Some(0));
+    assert_eq!(haft_mcp(&["remove", "web"], &file).code, Some(0));
+    assert_eq!(haft_mcp(&["list"], &file).stdout, "time: x\n");
+    haft_mcp(&["remove", "web"], &file).assert_failed(1, "no server \"web\"");
+}
+
+/// A configuration with comments is not rewritten, because they would be lost.
+#[test]
+fn comments_are_not_lost() {
+    let text = "{\n  // mine\n  \"servers\": {}\n}\n";
+    let (_folder, file) = child::write_mcp_json(text);
+    let failed = haft_mcp(&["add", "time", "--", "x"], &file);
+    failed.assert_failed(1, "has comments");
+    failed.assert_failed(1, r#"add this entry by hand: {"time":{"command":"x"}}"#);
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+#[test]
+fn invalid_usage_is_reported() {
+    let (_folder, file) = child::write_mcp_json("{}");
+    for (arguments, message) in [
+        (&["add", "a"][..], "haft mcp add time -- uvx mcp-server-time"),
+        (&["add", "a", "http://localhost", "--", "x"], "not both"),
+        (&["add", "a", "--header", "A=b", "--", "x"], "--header"),
+        (&["add", "a", "http://localhost", "--env", "A=b"], "--env"),
+        (&["add", "a", "--env", "A", "--", "x"], "NAME=VALUE"),
+        (&["test", "none"], "no server"),
+    ] {
+        let (_folder, file) = match arguments {
+            ["test", ..] => child::write_mcp_json(r#"{"mcpServers": {}}"#),
+            _ => (tempfile::tempdir().unwrap(), file.clone()),
+        };
+        haft_mcp(arguments, &file).assert_failed(2, message);
+    }
+}
+
+/// `haft mcp test` starts the servers and reports each of them.
+#[test]
+fn servers_are_tested() {
+    let (_folder, file) = child::write_weather_mcp_json();
+    let tested = haft_mcp(&["test"], &file);
+    assert_eq!(tested.code, Some(0), "{}", tested.stderr);
+    assert!(tested.stdout.starts_with("weather: ready after "), "{}", tested.stdout);
+    assert!(tested.stdout.ends_with("2 tools: weather, key\n"), "{}", tested.stdout);
+    let (_folder, file) =
+        child::write_mcp_json(r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
+    let tested = haft_mcp(&["test"], &file);
+    assert_eq!(tested.code, Some(1));
+    assert!(tested.stdout.contains("gone: failed: cannot start the server"), "{}", tested.stdout);
+}
+
+/// `haft mcp serve --http` serves the tools until an interrupt.
+#[test]
+fn tools_are_served_over_http() {
+    let mut command = haft(["mcp", "serve", "--http", "127.0.0.1:0", "--no-mcp"]);
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split_once("http://").unwrap().1.trim_end().trim_end_matches("/mcp").to_owned();
+    assert!(line.starts_with("serving 2 tools at "), "{line}");
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let body = body.to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200") && response.contains("\"haft\""), "{response}");
+    let stopped = Command::new("kill").args(["-INT", &server.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,109 @@
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+
+use ::http::{Request, StatusCode};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+use tower_service::Service as _;
+
+use super::{McpService, text_response};
+
+/// The path of the MCP endpoint.
+const PATH: &str = "/mcp";
+/// The maximum number of open connections. Further clients wait until a connection is closed.
+const MAX_CONNECTIONS: usize = 1024;
+/// The maximum time for receiving the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time for calls in progress to finish after the end of the server.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// The pause after a failed `accept`, for example because the process has too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
+///
+/// A client has ten seconds to send the headers of a request. At most 1,024 connections are open at
+/// a time; further clients wait.
+///
+/// # Shutdown
+///
+/// After `shutdown` completes, no connection is accepted, and calls in progress have five seconds
+/// to finish before they are cancelled.
+///
+/// # Errors
+///
+/// Fails if the address of `listener` is not available. A failure of a single connection is no
+/// error.
+///
+/// # Cancellation
+///
+/// Dropping the future closes the listener. Open connections end with their next request.
+pub async fn serve_http(
+    service: McpService,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    tracing::info!(%address, "serving MCP over HTTP");
+    let graceful = GracefulShutdown::new();
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let next = async {
+            // The semaphore is never closed.
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (listener.accept().await, permit)
+        };
+        let (accepted, permit) = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            next = next => next,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let service = service.clone();
+        let handle = service_fn(move |request| respond(service.clone(), request));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), handle);
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection failed");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    let mut drained = pin!(graceful.shutdown());
+    if timeout(SHUTDOWN_GRACE, &mut drained).await.is_err() {
+        // The event streams of sessions are open until the sessions end.
+        service.close();
+        let _ = timeout(SHUTDOWN_GRACE, drained).await;
+    }
+    service.close();
+    Ok(())
+}
+
+async fn respond(
+    mut service: McpService,
+    request: Request<Incoming>,
+) -> Result<::http::Response<super::ResponseBody>, Infallible> {
+    if request.uri().path().trim_end_matches('/') != PATH {
+        return Ok(text_response(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp\n"));
+    }
+    service.call(request).await
+}
