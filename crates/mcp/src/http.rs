@@ -2,6 +2,7 @@
 
 mod client;
 mod error;
+mod sse;
 mod tls;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -12,7 +13,8 @@ use rmcp::transport::{
 };
 
 pub(crate) use self::client::{HttpClient, HttpError, new_client};
-pub(crate) use self::error::handshake_message;
+pub(crate) use self::error::{handshake_message, may_be_sse_server};
+pub(crate) use self::sse::SseTransport;
 use crate::{HttpServer, transport::ServerEvents};
 
 /// The maximum number of requests of a connection that wait for the beginning of their response.
@@ -38,6 +40,23 @@ pub(crate) fn transport(
     config.channel_buffer_capacity = 64;
     let client = HttpClient::new(client, events, probe_timeout);
     Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// Opens the transport of HTTP with SSE to `server`.
+///
+/// # Errors
+///
+/// Returns the message of the failed request, and a remedy if one is known.
+pub(crate) async fn sse_transport(
+    server: &HttpServer,
+    client: reqwest::Client,
+    events: Arc<ServerEvents>,
+) -> Result<SseTransport, (String, Option<&'static str>)> {
+    let headers = headers(server).map_err(|reason| (reason, None))?;
+    let client = HttpClient::new(client, events, Duration::MAX);
+    SseTransport::open(server, client, headers)
+        .await
+        .map_err(|error| (error::describe(&error), error::remedy(&error)))
 }
 
 fn headers(server: &HttpServer) -> Result<HashMap<HeaderName, HeaderValue>, String> {

@@ -45,7 +45,23 @@ pub(crate) fn handshake_message(error: &ClientInitializeError) -> (String, Optio
     }
 }
 
-fn remedy(error: &HttpError) -> Option<&'static str> {
+/// Returns `true` if `error` is a response to `initialize` that a server of HTTP with SSE sends:
+/// status 400, 404 or 405 (specification 2025-11-25, transports, "Backwards Compatibility").
+pub(crate) fn may_be_sse_server(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => may_be_sse_server(fallback),
+        ClientInitializeError::TransportError { error, .. } => {
+            let text = match error.error.downcast_ref::<HttpError>() {
+                Some(HttpError::UnexpectedServerResponse(text)) => text,
+                _ => return false,
+            };
+            ["HTTP 400", "HTTP 404", "HTTP 405"].iter().any(|status| text.starts_with(status))
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
     match error {
         HttpError::Client(error) if error.is_connect() => Some("start the server, or correct its URL"),
         HttpError::AuthRequired(_) => Some("set the header `Authorization` of the server"),
@@ -60,7 +76,7 @@ fn remedy(error: &HttpError) -> Option<&'static str> {
 
 /// Returns the text of `error` and its causes without the URL of the request, because a URL may
 /// contain a secret.
-fn describe(error: &HttpError) -> String {
+pub(super) fn describe(error: &HttpError) -> String {
     let text = match error {
         HttpError::AuthRequired(_) => return "the server requires authorization (HTTP 401)".to_owned(),
         HttpError::InsufficientScope(error) => {

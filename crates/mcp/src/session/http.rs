@@ -11,7 +11,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{DISCOVER_TIMEOUT, HandshakeMode, ServerClient, Session, StartError, client_config};
-use crate::{HttpServer, connection::Connection, http, http_server::origin, transport::ServerEvents};
+use crate::{
+    HttpServer, HttpTransport, connection::Connection, http, http_server::origin, transport::ServerEvents,
+};
 
 /// Contacts `server` and performs the handshake. Returns the session, and the kind of handshake for
 /// the next session. Fails if `closed` is cancelled.
@@ -67,6 +69,9 @@ async fn negotiate(
     client: &reqwest::Client,
     handshake: HandshakeMode,
 ) -> Result<Negotiated, Failure> {
+    if server.transport == HttpTransport::Sse {
+        return serve_sse(server, client).await;
+    }
     let probe_timeout = DISCOVER_TIMEOUT.min(server.options.handshake_timeout / 3);
     match serve(server, client, handshake.lifecycle_mode(), probe_timeout).await? {
         Err(ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. })
@@ -74,6 +79,10 @@ async fn negotiate(
         {
             let mode = ClientLifecycleMode::Initialize;
             serve(server, client, mode, probe_timeout).await?.map_err(|error| handshake_error(&error))
+        }
+        Err(error) if server.transport == HttpTransport::Auto && http::may_be_sse_server(&error) => {
+            // Without an event stream, the first error describes the fault.
+            serve_sse(server, client).await.map_err(|_| handshake_error(&error))
         }
         outcome => outcome.map_err(|error| handshake_error(&error)),
     }
@@ -89,6 +98,16 @@ async fn serve(
     let transport = http::transport(server, client.clone(), Arc::clone(&events), probe_timeout)?;
     let service = client_config().serve_with_lifecycle(transport, mode).await;
     Ok(service.map(|service| (service, events)))
+}
+
+/// Performs the handshake over HTTP with SSE.
+async fn serve_sse(server: &HttpServer, client: &reqwest::Client) -> Result<Negotiated, Failure> {
+    let events = Arc::new(ServerEvents::default());
+    let failure = |(message, remedy)| Failure { reason: format!("the handshake failed: {message}"), remedy };
+    let transport =
+        http::sse_transport(server, client.clone(), Arc::clone(&events)).await.map_err(failure)?;
+    let service = client_config().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
+    service.map(|service| (service, events)).map_err(|error| handshake_error(&error))
 }
 
 fn handshake_error(error: &ClientInitializeError) -> Failure {

@@ -10,7 +10,7 @@ use haft_core::{
     tool::{Progress, ProgressSink, RunContext},
     toolset::ListContext,
 };
-use haft_mcp::{HttpServer, McpConfig, McpSource, ServerOptions};
+use haft_mcp::{HttpServer, HttpTransport, McpConfig, McpSource, ServerOptions};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -50,6 +50,24 @@ async fn unanswered_discovery_falls_back_to_initialize() {
     assert!(started.elapsed() < Duration::from_millis(2500), "{:?}", started.elapsed());
     let tools = Toolset::new().with_source(source);
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
+}
+
+/// Behaviour F41: a server of revision 2024-11-05, with HTTP and SSE, is recognized, and a URL for
+/// messages at another origin is rejected.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_of_the_first_revision_is_recognized() {
+    for transport in [HttpTransport::Auto, HttpTransport::Sse] {
+        let server = WebServer::start("sse").await;
+        let source = McpSource::connect("web", server.config().with_transport(transport)).await.unwrap();
+        let tools = Toolset::new().with_source(source);
+        assert_eq!(tools.call("add", json!({})).await.model_text(), "42");
+        drop(tools);
+        assert_eq!(server.remaining_connections().await, 0);
+    }
+    let server = WebServer::start("foreign_sse").await;
+    let sse = server.config().with_transport(HttpTransport::Sse);
+    let error = McpSource::connect("web", sse).await.unwrap_err().reason;
+    assert!(error.contains("another origin"), "{error}");
 }
 
 /// Behaviour F42: structured content is transferred unchanged over HTTP.

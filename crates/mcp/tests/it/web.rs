@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     task::JoinSet,
     time::sleep,
 };
@@ -54,6 +55,8 @@ struct State {
     requests: Arc<Mutex<Vec<Request>>>,
     sessions: AtomicUsize,
     calls: AtomicUsize,
+    /// The event stream of the mode `sse`.
+    events: Mutex<Option<mpsc::UnboundedSender<String>>>,
     open_connections: Arc<AtomicUsize>,
 }
 
@@ -77,6 +80,8 @@ impl WebServer {
     /// | `html` | responds with 200 and HTML to calls |
     /// | `too_long` | responds with a body of 2 MB to calls |
     /// | `silent` | never responds to calls |
+    /// | `sse` | revision 2024-11-05: HTTP with SSE |
+    /// | `foreign_sse` | the same, with a URL for messages at another origin |
     pub(crate) async fn start(mode: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -87,6 +92,7 @@ impl WebServer {
             requests: Arc::clone(&requests),
             sessions: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
+            events: Mutex::default(),
             open_connections: Arc::clone(&open_connections),
         });
         let mut tasks = JoinSet::new();
@@ -167,6 +173,9 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Request> {
 /// Writes the response to `request`. Returns `false` if the connection must be closed.
 async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bool {
     let State { mode, .. } = *state;
+    if mode.ends_with("sse") && mode != "modern_sse" {
+        return respond_over_sse(stream, request, state).await;
+    }
     let is_modern =
         !matches!(mode, "legacy" | "legacy_stateless" | "ignores_discover" | "expires" | "resumes");
     let (id, method) = (&request.body["id"], request.method());
@@ -233,6 +242,45 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         }
         _ => write(stream, "202 Accepted", "", "").await,
     }
+}
+
+/// Responds in the modes `sse` and `foreign_sse`.
+async fn respond_over_sse(stream: &mut TcpStream, request: &Request, state: &State) -> bool {
+    let id = &request.body["id"];
+    let response = match (&*request.line, request.method()) {
+        ("GET /mcp", _) => {
+            let (sender, mut events) = mpsc::unbounded_channel();
+            *state.events.lock().unwrap() = Some(sender);
+            let origin = if state.mode == "sse" { "" } else { "http://localhost:1" };
+            let endpoint = format!("event: endpoint\ndata: {origin}/messages?session=1\n\n");
+            let mut is_open = write_chunk(stream, &endpoint).await;
+            while is_open {
+                // Nothing is read from the connection except its end.
+                let event = tokio::select! {
+                    event = events.recv() => event,
+                    _ = stream.readable() => None,
+                };
+                let Some(event) = event else { break };
+                let event = format!("event: message\ndata: {event}\n\n");
+                let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+                is_open = stream.write_all(chunk.as_bytes()).await.is_ok();
+            }
+            return false;
+        }
+        ("POST /messages?session=1", "initialize") => json!({"jsonrpc": "2.0", "id": id, "result": {
+            "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "web", "version": "1"},
+        }}),
+        ("POST /messages?session=1", "tools/list") => json!({"jsonrpc": "2.0", "id": id, "result": {
+            "tools": [{"name": "add", "inputSchema": {"type": "object"}}],
+        }}),
+        ("POST /messages?session=1", "tools/call") => result(id, "42"),
+        ("POST /messages?session=1", _) => return write(stream, "202 Accepted", "", "Accepted").await,
+        _ => return write(stream, "405 Method Not Allowed", "", "").await,
+    };
+    let events = state.events.lock().unwrap().clone().unwrap();
+    events.send(response.to_string()).unwrap();
+    write(stream, "202 Accepted", "", "Accepted").await
 }
 
 async fn respond_to_call(stream: &mut TcpStream, request: &Request, mode: &str) -> bool {

@@ -1,0 +1,126 @@
+use std::{collections::HashMap, sync::Arc};
+
+use ::http::{HeaderName, HeaderValue};
+use futures::{StreamExt as _, stream::BoxStream};
+use haft_core::text::truncate;
+use rmcp::{
+    RoleClient,
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::{
+        Transport,
+        streamable_http_client::{SseError, StreamableHttpClient as _, StreamableHttpResponseLimits},
+    },
+};
+use sse_stream::Sse;
+
+use super::{HttpClient, HttpError};
+use crate::HttpServer;
+
+/// The name of the event with the URL for messages.
+const ENDPOINT_EVENT: &str = "endpoint";
+/// The maximum length of an invalid message that is logged, in bytes.
+const MAX_EXCERPT_BYTES: usize = 200;
+
+/// The client side of HTTP with SSE, the transport of revision 2024-11-05: the server sends all
+/// messages over one event stream, and the client posts its messages to the URL in the first event.
+pub(crate) struct SseTransport {
+    client: HttpClient,
+    /// The URL for messages.
+    endpoint: Arc<str>,
+    headers: HashMap<HeaderName, HeaderValue>,
+    limits: StreamableHttpResponseLimits,
+    stream: BoxStream<'static, Result<Sse, SseError>>,
+}
+
+impl SseTransport {
+    /// Opens the event stream of `server`, and waits for the URL for messages.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request fails, if the stream ends before the URL, or if the URL has another
+    /// origin than the server. Credentials would be sent to that origin.
+    pub(super) async fn open(
+        server: &HttpServer,
+        client: HttpClient,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Self, HttpError> {
+        let mut limits = StreamableHttpResponseLimits::default();
+        limits.max_sse_event_size = server.options.max_message_bytes;
+        limits.max_json_response_size = server.options.max_message_bytes;
+        let (url, max_bytes) = (Arc::from(server.url.as_str()), limits.max_sse_event_size);
+        let mut stream = client
+            .get_stream_with_max_sse_event_size(url, None, None, None, headers.clone(), max_bytes)
+            .await?;
+        let endpoint = loop {
+            let event = stream.next().await.ok_or(HttpError::UnexpectedEndOfStream)??;
+            if event.event.as_deref() == Some(ENDPOINT_EVENT) {
+                break resolve(&server.url, event.data.as_deref().unwrap_or_default().trim())?;
+            }
+        };
+        Ok(Self { client, endpoint, headers, limits, stream })
+    }
+}
+
+/// Returns the URL `endpoint`, which may be relative to `url`.
+fn resolve(url: &str, endpoint: &str) -> Result<Arc<str>, HttpError> {
+    let invalid = |reason: &'static str| HttpError::UnexpectedServerResponse(reason.into());
+    let base = reqwest::Url::parse(url).map_err(|_| invalid("the URL of the server is invalid"))?;
+    let resolved = base.join(endpoint).map_err(|_| invalid("the URL for messages is invalid"))?;
+    if resolved.origin() != base.origin() {
+        return Err(invalid("the URL for messages has another origin than the server"));
+    }
+    Ok(resolved.as_str().into())
+}
+
+impl Transport<RoleClient> for SseTransport {
+    type Error = HttpError;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        let (client, endpoint) = (self.client.clone(), Arc::clone(&self.endpoint));
+        let (headers, limits) = (self.headers.clone(), self.limits);
+        async move {
+            let post =
+                client.post_message_with_response_limits(endpoint, message, None, None, headers, limits);
+            post.await.map(drop)
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let event = self.stream.next().await?;
+            let event = event.inspect_err(|error| tracing::warn!(%error, "the event stream broke")).ok()?;
+            let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
+            match serde_json::from_str(&data) {
+                Ok(message) => return Some(message),
+                Err(error) => {
+                    let data = truncate(&data, MAX_EXCERPT_BYTES);
+                    tracing::warn!(%error, data, "dropped an invalid message from the server");
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), HttpError> {
+        self.stream = futures::stream::empty().boxed();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resolve;
+
+    #[test]
+    fn endpoint_has_the_origin_of_the_server() {
+        let resolved =
+            |endpoint| resolve("https://example.org/sse", endpoint).map_err(|error| error.to_string());
+        assert_eq!(&*resolved("/messages?id=1").unwrap(), "https://example.org/messages?id=1");
+        assert_eq!(&*resolved("https://example.org/m").unwrap(), "https://example.org/m");
+        for foreign in ["https://evil.example/m", "http://example.org/m", "//evil.example/m"] {
+            assert!(resolved(foreign).unwrap_err().contains("another origin"), "{foreign}");
+        }
+    }
+}
