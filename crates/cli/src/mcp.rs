@@ -1,6 +1,7 @@
 //! The command `haft mcp`: configures, tests and serves MCP servers.
 
 mod config_file;
+mod login;
 mod serve;
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Instant};
@@ -12,9 +13,10 @@ use haft_mcp::{McpConfig, McpSource, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use self::config_file::ConfigFile;
-pub(crate) use self::config_file::default_path;
+pub(crate) use self::config_file::{credentials, default_path};
 use crate::{
     error::CliError,
+    interrupt,
     spinner::Spinner,
     terminal::{self, remove_control_chars},
 };
@@ -53,6 +55,8 @@ enum Action {
         /// The name of the server.
         name: String,
     },
+    Login(login::LoginArguments),
+    Logout(login::LogoutArguments),
     Serve(serve::Arguments),
 }
 
@@ -113,7 +117,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     match arguments.action {
         Action::Add(arguments) => add(arguments),
         Action::List { file, json } => list(&file.open()?, json),
-        Action::Test { file, names } => test(&file.open()?, &names).await,
+        Action::Test { file, names } => {
+            interrupt::cancel_on_interrupt(async { test(&file.open()?, &names).await }).await
+        }
         Action::Remove { file, name } => {
             let mut file = file.open()?;
             file.remove(&name)?;
@@ -121,6 +127,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
             terminal::write(&format!("removed {name} from {}\n", file.path().display()))?;
             Ok(ExitCode::SUCCESS)
         }
+        Action::Login(arguments) => interrupt::cancel_on_interrupt(login::login(arguments)).await,
+        Action::Logout(arguments) => login::logout(arguments),
         Action::Serve(arguments) => serve::run(arguments).await,
     }
 }

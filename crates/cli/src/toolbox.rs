@@ -58,7 +58,10 @@ impl ToolOptions {
         let config_error = |error| {
             CliError::from_error(&error).with_remedy(Some("correct the file, or name another one with --mcp"))
         };
-        let config = McpConfig::from_path(path).map_err(config_error)?;
+        let mut config = McpConfig::from_path(path).map_err(config_error)?;
+        if let Some(credentials) = mcp::credentials() {
+            config = config.with_credentials(&credentials);
+        }
         let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();
         let server_errors = wait_until_ready(&servers, spinner).await;
         let started_servers = servers.len() - server_errors.len();

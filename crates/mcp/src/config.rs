@@ -11,6 +11,8 @@ use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
 use self::variables::{Variables, environment_variable};
+#[cfg(feature = "oauth")]
+use crate::CredentialFile;
 use crate::{HttpServer, McpSource, ServerOptions, StdioServer};
 
 /// The MCP servers configured in an `mcp.json` file, in the dialects of common editors.
@@ -190,6 +192,21 @@ impl McpConfig {
     ) -> Result<Self, McpConfigError> {
         let servers = parse(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })?;
         Ok(Self { path: None, servers })
+    }
+
+    /// Sends the access tokens in `credentials` to the HTTP servers without a header
+    /// `Authorization`. See [`HttpServer::with_credentials`].
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: &CredentialFile) -> Self {
+        for (_, server) in &mut self.servers {
+            if let Ok(ServerConfig::Http(server)) = server
+                && !server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+            {
+                server.credentials = Some(credentials.clone());
+            }
+        }
+        self
     }
 
     /// Returns the path of the file. `None` if the configuration was parsed from text.

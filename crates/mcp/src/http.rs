@@ -9,9 +9,12 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ::http::{HeaderName, HeaderValue};
 use rmcp::transport::{
-    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    StreamableHttpClientTransport,
+    streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig},
 };
 
+#[cfg(feature = "oauth")]
+pub(crate) use self::client::client_builder;
 pub(crate) use self::client::{HttpClient, HttpError, new_client};
 pub(crate) use self::error::{handshake_message, may_be_sse_server};
 pub(crate) use self::sse::SseTransport;
@@ -20,25 +23,21 @@ use crate::{HttpServer, transport::ServerEvents};
 /// The maximum number of requests of a connection that wait for the beginning of their response.
 const MAX_CONCURRENT_REQUESTS: usize = 16_384;
 
-/// Creates the transport for `server` over `client`. `probe_timeout` is the maximum time to wait
-/// for the response to `server/discover`.
+/// Creates the transport for `server` over `client`.
 ///
 /// # Errors
 ///
 /// Returns the name of an invalid header.
-pub(crate) fn transport(
+pub(crate) fn transport<C: StreamableHttpClient + Sync>(
     server: &HttpServer,
-    client: reqwest::Client,
-    events: Arc<ServerEvents>,
-    probe_timeout: Duration,
-) -> Result<StreamableHttpClientTransport<HttpClient>, String> {
+    client: C,
+) -> Result<StreamableHttpClientTransport<C>, String> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(server.url.as_str())
         .custom_headers(headers(server)?)
         .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
         .max_sse_event_size(server.options.max_message_bytes)
         .max_json_response_size(server.options.max_message_bytes);
     config.channel_buffer_capacity = 64;
-    let client = HttpClient::new(client, events, probe_timeout);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

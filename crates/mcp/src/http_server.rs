@@ -1,5 +1,7 @@
 use std::{collections::BTreeMap, fmt};
 
+#[cfg(feature = "oauth")]
+use crate::CredentialFile;
 use crate::ServerOptions;
 
 /// The configuration of an MCP server with an HTTP endpoint.
@@ -21,6 +23,9 @@ pub struct HttpServer {
     pub headers: BTreeMap<String, String>,
     /// The HTTP transport of the server. Default: [`HttpTransport::Auto`].
     pub transport: HttpTransport,
+    /// The OAuth tokens of the server. Default: none.
+    #[cfg(feature = "oauth")]
+    pub credentials: Option<CredentialFile>,
     /// Limits for the connection, and the selection of tools.
     pub options: ServerOptions,
 }
@@ -46,6 +51,8 @@ impl HttpServer {
             url: url.into(),
             headers: BTreeMap::new(),
             transport: HttpTransport::default(),
+            #[cfg(feature = "oauth")]
+            credentials: None,
             options: ServerOptions::default(),
         }
     }
@@ -61,6 +68,15 @@ impl HttpServer {
     #[must_use]
     pub fn with_bearer_token(self, token: impl fmt::Display) -> Self {
         self.with_header("Authorization", format!("Bearer {token}"))
+    }
+
+    /// Sends the access token in `credentials`, if there is one, and refreshes it when it expires.
+    /// [`login`](crate::login) stores the token.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: CredentialFile) -> Self {
+        self.credentials = Some(credentials);
+        self
     }
 
     /// Returns the scheme, the host and the port of the URL. The rest of a URL may contain a

@@ -8,6 +8,8 @@ mod http;
 mod http_server;
 mod listing;
 mod metadata;
+#[cfg(feature = "oauth")]
+mod oauth;
 mod process;
 mod result;
 mod server;
@@ -23,6 +25,8 @@ mod transport;
 pub use config::{McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
 pub use connection_handle::NotConnected;
 pub use http_server::{HttpServer, HttpTransport};
+#[cfg(feature = "oauth")]
+pub use oauth::{CredentialFile, LoginError, LoginOptions, login};
 #[cfg(feature = "http-server")]
 pub use server::http::{HttpServiceConfig, McpService, serve_http};
 pub use server::{ServeError, serve, serve_stdio};

@@ -5,7 +5,7 @@ use std::{
 };
 
 use etcetera::BaseStrategy as _;
-use haft_mcp::McpConfig;
+use haft_mcp::{CredentialFile, McpConfig};
 use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
@@ -23,6 +23,12 @@ pub(super) struct ConfigFile {
 /// `~/.config`. Returns `None` if the user has no home folder.
 pub(crate) fn default_path() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.config_dir().join("haft/mcp.json"))
+}
+
+/// Returns the file with the OAuth tokens of the user: `haft/credentials.json` beside the
+/// configuration file. Returns `None` if the user has no home folder.
+pub(crate) fn credentials() -> Option<CredentialFile> {
+    Some(CredentialFile::new(default_path()?.with_file_name("credentials.json")))
 }
 
 impl ConfigFile {
@@ -48,7 +54,11 @@ impl ConfigFile {
         if self.text.is_empty() {
             return Ok(McpConfig::default());
         }
-        McpConfig::from_json(&self.text).map_err(|error| self.error(&error.to_string()))
+        let config = McpConfig::from_json(&self.text).map_err(|error| self.error(&error.to_string()))?;
+        Ok(match credentials() {
+            Some(credentials) => config.with_credentials(&credentials),
+            None => config,
+        })
     }
 
     /// Adds the server `name` with `entry`.

@@ -74,6 +74,20 @@ fn invalid_usage_is_reported() {
     }
 }
 
+/// `haft mcp login` is for servers with a URL, and `haft mcp logout` needs no login.
+#[test]
+fn login_and_logout_name_the_server() {
+    let (folder, file) = child::write_mcp_json(
+        r#"{"servers": {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1:9/mcp"}}}"#,
+    );
+    haft_mcp(&["login", "a"], &file).assert_failed(2, "a has a command");
+    haft_mcp(&["login", "c"], &file).assert_failed(2, "the configured servers are a, b");
+    haft_mcp(&["login", "b", "--no-browser"], &file).assert_failed(1, "cannot reach the server");
+    let mut command = haft(["mcp", "logout", "b", "--mcp", file.to_str().unwrap()]);
+    command.env("XDG_CONFIG_HOME", folder.path());
+    assert_eq!(CommandOutput::run(command).stdout, "no tokens of b\n");
+}
+
 /// `haft mcp test` starts the servers and reports each of them.
 #[test]
 fn servers_are_tested() {

@@ -42,6 +42,11 @@ const MIN_SWEPT_SUBSCRIPTIONS: usize = 64;
 ///
 /// Returns a description of the fault in the TLS configuration.
 pub(crate) fn new_client() -> Result<reqwest::Client, String> {
+    client_builder()?.build().map_err(|error| format!("cannot create the HTTP client: {error}"))
+}
+
+/// Returns the builder of [`new_client`].
+pub(crate) fn client_builder() -> Result<reqwest::ClientBuilder, String> {
     let tls = tls::client_config().map_err(|error| format!("invalid TLS configuration: {error}"))?;
     let same_origin = redirect::Policy::custom(|attempt| {
         let origin = attempt.previous().first().map(reqwest::Url::origin);
@@ -53,13 +58,11 @@ pub(crate) fn new_client() -> Result<reqwest::Client, String> {
             attempt.follow()
         }
     });
-    reqwest::Client::builder()
+    Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(same_origin)
         .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format!("cannot create the HTTP client: {error}"))
+        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION"))))
 }
 
 /// The HTTP backend of rmcp's transport.
@@ -115,7 +118,9 @@ enum Notification {
 }
 
 impl HttpClient {
-    pub(super) fn new(client: reqwest::Client, events: Arc<ServerEvents>, probe_timeout: Duration) -> Self {
+    /// Creates a backend over `client`. `probe_timeout` is the maximum time to wait for the
+    /// response to `server/discover`.
+    pub(crate) fn new(client: reqwest::Client, events: Arc<ServerEvents>, probe_timeout: Duration) -> Self {
         let closed = Arc::new(events.closed.clone().drop_guard());
         Self { client, events, subscriptions: Arc::default(), probe_timeout, _closed: closed }
     }

@@ -64,7 +64,9 @@ pub(crate) fn may_be_sse_server(error: &ClientInitializeError) -> bool {
 pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
     match error {
         HttpError::Client(error) if error.is_connect() => Some("start the server, or correct its URL"),
-        HttpError::AuthRequired(_) => Some("set the header `Authorization` of the server"),
+        HttpError::AuthRequired(_) | HttpError::Auth(_) => {
+            Some("log in with `haft mcp login`, or set the header `Authorization` of the server")
+        }
         HttpError::InsufficientScope(_) => Some("use a token with the required scope"),
         HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 404") => {
             Some("correct the path of the URL; many servers use `/mcp`")

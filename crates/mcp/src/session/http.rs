@@ -2,6 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "oauth")]
+use haft_core::text::ErrorChain;
+#[cfg(feature = "oauth")]
+use rmcp::transport::auth::AuthClient;
 use rmcp::{
     ClientServiceExt as _, RoleClient,
     model::{ClientConfig, ProtocolVersion},
@@ -12,7 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DISCOVER_TIMEOUT, HandshakeMode, ServerClient, Session, StartError, client_config};
 use crate::{
-    HttpServer, HttpTransport, connection::Connection, http, http_server::origin, transport::ServerEvents,
+    HttpServer, HttpTransport,
+    connection::Connection,
+    http::{self, HttpClient},
+    http_server::origin,
+    transport::ServerEvents,
 };
 
 /// Contacts `server` and performs the handshake. Returns the session, and the kind of handshake for
@@ -95,8 +103,16 @@ async fn serve(
     probe_timeout: Duration,
 ) -> Result<Result<Negotiated, ClientInitializeError>, Failure> {
     let events = Arc::new(ServerEvents::default());
-    let transport = http::transport(server, client.clone(), Arc::clone(&events), probe_timeout)?;
-    let service = client_config().serve_with_lifecycle(transport, mode).await;
+    let http_client = HttpClient::new(client.clone(), Arc::clone(&events), probe_timeout);
+    #[cfg(feature = "oauth")]
+    if let Some(credentials) = &server.credentials {
+        let mut manager = crate::oauth::manager(server, credentials).await?;
+        manager.initialize_from_store().await.map_err(|error| ErrorChain(&error).to_string())?;
+        let transport = http::transport(server, AuthClient::new(http_client, manager))?;
+        let service = client_config().serve_with_lifecycle(transport, mode).await;
+        return Ok(service.map(|service| (service, events)));
+    }
+    let service = client_config().serve_with_lifecycle(http::transport(server, http_client)?, mode).await;
     Ok(service.map(|service| (service, events)))
 }
 

@@ -13,6 +13,7 @@ mod connection;
 mod http;
 mod http_serving;
 mod lifecycle;
+mod oauth;
 mod processes;
 mod serving;
 mod source;

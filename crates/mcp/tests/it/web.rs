@@ -31,7 +31,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
@@ -146,7 +146,7 @@ async fn serve_connection(stream: TcpStream, state: &State) {
     }
 }
 
-async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Request> {
+pub(crate) async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -166,7 +166,8 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+    let text = String::from_utf8(body).unwrap();
+    let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(text.into()) };
     Some(Request { line, headers, body })
 }
 
@@ -351,7 +352,7 @@ async fn write_chunk(stream: &mut TcpStream, events: &str) -> bool {
     stream.write_all(text.as_bytes()).await.is_ok()
 }
 
-async fn write(stream: &mut TcpStream, status: &str, headers: &str, body: &str) -> bool {
+pub(crate) async fn write(stream: &mut TcpStream, status: &str, headers: &str, body: &str) -> bool {
     let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());
     stream.write_all(text.as_bytes()).await.is_ok()
 }

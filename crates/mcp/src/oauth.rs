@@ -1,0 +1,180 @@
+//! OAuth 2.1 for HTTP servers: the login of a user, and stored credentials.
+
+mod address;
+mod callback;
+mod credentials;
+mod http;
+
+use std::{io, sync::Arc, time::Duration};
+
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession};
+use tokio::time::timeout;
+
+pub use self::credentials::CredentialFile;
+use self::{callback::CallbackListener, http::OAuthHttp};
+use crate::{HttpServer, http::new_client};
+
+/// The time for the user to log in.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// The name of the client in a dynamic registration.
+const CLIENT_NAME: &str = "haft";
+
+/// An error from [`login`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    /// The server does not require authorization.
+    #[error("the server does not require authorization")]
+    NotRequired,
+    /// The server cannot be reached, or the HTTP client cannot be created.
+    #[error("cannot reach the server: {0}")]
+    Unreachable(String),
+    /// The metadata of the server or of its authorization server is missing or invalid, the
+    /// registration was rejected, or the response of the authorization server is invalid.
+    #[error("the authorization failed")]
+    Authorization(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The authorization server returned an error, for example because the user denied the request.
+    #[error("the authorization was denied: {0}")]
+    Denied(String),
+    /// The authorization URL has another scheme than `http` and `https`.
+    #[error("the authorization URL has the scheme {0:?}: only http and https are opened")]
+    UnsafeUrl(String),
+    /// The user did not log in within five minutes.
+    #[error("no login within {0:?}")]
+    TimedOut(Duration),
+    /// The loopback listener failed, or the credentials cannot be stored.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<AuthError> for LoginError {
+    fn from(error: AuthError) -> Self {
+        Self::Authorization(Box::new(error))
+    }
+}
+
+/// Options for [`login`].
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct LoginOptions {
+    /// The id of a client that is registered with the authorization server. Default: the client is
+    /// registered dynamically (RFC 7591).
+    pub client_id: Option<String>,
+    /// The secret of the client `client_id`.
+    pub client_secret: Option<String>,
+    /// The URL of a client id metadata document, which is used instead of a registration if the
+    /// authorization server supports it.
+    pub client_metadata_url: Option<String>,
+    /// The scopes to request. Empty requests the scopes that the server names.
+    pub scopes: Vec<String>,
+}
+
+/// The debug output contains no secret.
+impl std::fmt::Debug for LoginOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoginOptions")
+            .field("client_id", &self.client_id)
+            .field("client_metadata_url", &self.client_metadata_url)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Logs a user in to `server`, and stores the tokens in `credentials`.
+///
+/// Discovers the authorization server (RFC 9728 and RFC 8414), registers a client if necessary, and
+/// passes the authorization URL to `open`, which shows it to the user. The authorization server
+/// redirects the browser of the user to a listener of this function on the loopback interface. The
+/// code is exchanged with PKCE and the resource indicator of the server (RFC 8707). The `iss`
+/// parameter is validated (RFC 9207).
+///
+/// Addresses in the metadata are checked after name resolution: a public server cannot direct
+/// requests to loopback, private or link-local addresses.
+///
+/// # Errors
+///
+/// Fails if the server requires no authorization, if a step of the protocol fails, if the user
+/// denies the request, or if no login happens within five minutes.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_mcp::{CredentialFile, HttpServer, LoginOptions, McpSource, login};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = HttpServer::new("https://mcp.example.org/mcp");
+/// let credentials = CredentialFile::new("credentials.json");
+/// login(&server, &credentials, LoginOptions::default(), |url| println!("open {url}")).await?;
+/// let source = McpSource::connect("example", server.with_credentials(credentials)).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn login(
+    server: &HttpServer,
+    credentials: &CredentialFile,
+    options: LoginOptions,
+    open: impl FnOnce(&str) + Send,
+) -> Result<(), LoginError> {
+    let challenge = challenge(server).await?;
+    let mut manager = manager(server, credentials).await.map_err(LoginError::Unreachable)?;
+    let metadata = manager.resolve_metadata_from_challenge(Some(&challenge)).await?;
+    manager.set_metadata(metadata.metadata);
+    let listener = CallbackListener::bind().await?;
+    let mut request = AuthorizationRequest::new(listener.redirect_uri())
+        .with_client_name(CLIENT_NAME)
+        .with_initial_scope_selection()
+        .with_scopes(options.scopes);
+    request.client_id = options.client_id;
+    request.client_secret = options.client_secret;
+    request.client_metadata_url = options.client_metadata_url;
+    let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
+    let url = reqwest::Url::parse(session.get_authorization_url())
+        .map_err(|error| LoginError::Authorization(Box::new(error)))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(LoginError::UnsafeUrl(url.scheme().to_owned()));
+    }
+    open(url.as_str());
+    let redirect = timeout(LOGIN_TIMEOUT, listener.redirect())
+        .await
+        .map_err(|_| LoginError::TimedOut(LOGIN_TIMEOUT))??;
+    if let Some(error) = callback::error(&redirect) {
+        return Err(LoginError::Denied(error));
+    }
+    session.handle_callback_url(redirect.as_str()).await?;
+    Ok(())
+}
+
+/// Returns the `WWW-Authenticate` challenge of `server` to a request without credentials.
+async fn challenge(server: &HttpServer) -> Result<String, LoginError> {
+    let client = new_client().map_err(LoginError::Unreachable)?;
+    let request = client
+        .post(&server.url)
+        .header("accept", "application/json, text/event-stream")
+        .header("content-type", "application/json")
+        .body(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#)
+        .timeout(server.options.handshake_timeout);
+    let response =
+        request.send().await.map_err(|error| LoginError::Unreachable(error.without_url().to_string()))?;
+    if response.status() != reqwest::StatusCode::UNAUTHORIZED {
+        return Err(LoginError::NotRequired);
+    }
+    let challenge = response.headers().get("www-authenticate").and_then(|value| value.to_str().ok());
+    Ok(challenge.unwrap_or("Bearer").to_owned())
+}
+
+/// Creates the authorization manager for `server`, with the tokens in `credentials`.
+///
+/// # Errors
+///
+/// Returns a description of the fault.
+pub(crate) async fn manager(
+    server: &HttpServer,
+    credentials: &CredentialFile,
+) -> Result<AuthorizationManager, String> {
+    let client = Arc::new(OAuthHttp::new(&server.url)?);
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), client)
+        .await
+        .map_err(|error| error.to_string())?;
+    manager.set_credential_store(credentials.store_of(&server.url));
+    Ok(manager)
+}

@@ -1,0 +1,163 @@
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use async_trait::async_trait;
+use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
+use serde::{Deserialize, Serialize};
+
+/// The version of the file format.
+const VERSION: u32 = 1;
+
+/// A file with the OAuth tokens of servers. Only its owner can read it (mode 0600).
+///
+/// Several processes can use the file: changes are atomic, and a lock file prevents that two of
+/// them refresh the same token. The tokens of a server are discarded if its authorization server
+/// changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialFile {
+    path: PathBuf,
+}
+
+/// The content of the file.
+#[derive(Default, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    /// The credentials by the URL of the server.
+    servers: BTreeMap<String, StoredCredentials>,
+}
+
+impl CredentialFile {
+    /// Names the file at `path`. The first login creates the file and its folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the tokens of the server with the endpoint `url`. Returns `false` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or written, or if it is invalid.
+    pub fn remove(&self, url: &str) -> io::Result<bool> {
+        let mut removed = false;
+        self.change(|servers| removed = servers.remove(url).is_some())?;
+        Ok(removed)
+    }
+
+    /// Returns `true` if the file has tokens of the server with the endpoint `url`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or if it is invalid.
+    pub fn contains(&self, url: &str) -> io::Result<bool> {
+        Ok(self.read()?.servers.contains_key(url))
+    }
+
+    pub(super) fn store_of(&self, url: &str) -> impl CredentialStore + use<> {
+        ServerStore { file: self.clone(), url: url.to_owned() }
+    }
+
+    fn read(&self) -> io::Result<Content> {
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
+            Err(error) => return Err(self.error(error.kind(), &error)),
+        };
+        let invalid = |reason: &dyn std::fmt::Display| self.error(io::ErrorKind::InvalidData, reason);
+        // The error of the parser may quote a secret.
+        let content: Content = serde_json::from_slice(&text).map_err(|error| {
+            invalid(&format!("invalid at line {} column {}", error.line(), error.column()))
+        })?;
+        if content.version > VERSION {
+            return Err(invalid(&format!(
+                "format version {} is newer than {VERSION}: update haft",
+                content.version
+            )));
+        }
+        Ok(content)
+    }
+
+    /// Changes the credentials and replaces the file.
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, StoredCredentials>)) -> io::Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(|error| self.error(error.kind(), &error))?;
+        // The lock is released when the file is closed.
+        let _lock = self.lock("lock")?;
+        let mut content = self.read()?;
+        content.version = VERSION;
+        change(&mut content.servers);
+        let text = serde_json::to_vec_pretty(&content)?;
+        // A temporary file has the mode 0600.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&text)?;
+        file.as_file().sync_all()?;
+        file.persist(&self.path).map_err(|error| self.error(error.error.kind(), &error.error))?;
+        Ok(())
+    }
+
+    /// Waits for the exclusive lock of the file with `extension`, and returns it.
+    fn lock(&self, extension: &str) -> io::Result<File> {
+        let mut path = self.path.clone().into_os_string();
+        path.push(".");
+        path.push(extension);
+        let file = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path)?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    fn error(&self, kind: io::ErrorKind, reason: &dyn std::fmt::Display) -> io::Error {
+        io::Error::new(kind, format!("{}: {reason}", self.path.display()))
+    }
+}
+
+/// The credentials of one server.
+struct ServerStore {
+    file: CredentialFile,
+    url: String,
+}
+
+impl ServerStore {
+    /// Runs `work`, which reads or writes files, on a thread for blocking work.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&CredentialFile, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, AuthError> {
+        let (file, url) = (self.file.clone(), self.url.clone());
+        let finished = tokio::task::spawn_blocking(move || work(&file, &url)).await;
+        let finished = finished.unwrap_or_else(|error| Err(io::Error::other(error)));
+        finished.map_err(|error| AuthError::CredentialStoreError(error.to_string()))
+    }
+}
+
+#[async_trait]
+impl CredentialStore for ServerStore {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        self.run(|file, url| Ok(file.read()?.servers.remove(url))).await
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        self.run(|file, url| {
+            let url = url.to_owned();
+            file.change(|servers| drop(servers.insert(url, credentials)))
+        })
+        .await
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.run(|file, url| file.remove(url).map(drop)).await
+    }
+
+    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        self.run(|file, _| file.lock("refresh")).await.map(|lock| Some(CredentialRefreshGuard::new(lock)))
+    }
+}

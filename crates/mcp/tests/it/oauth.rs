@@ -1,0 +1,303 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use base64::Engine as _;
+use haft_core::Toolset;
+use haft_mcp::{CredentialFile, HttpServer, LoginError, LoginOptions, McpSource, login};
+use reqwest::Url;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::web::{Request, WebServer, read_request, write};
+
+/// An MCP server that requires authorization, together with its authorization server.
+struct ProtectedServer {
+    origin: String,
+    state: Arc<State>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct State {
+    faults: Faults,
+    /// The PKCE challenge of the last authorization request.
+    challenge: Mutex<String>,
+    /// The access token that the MCP server accepts.
+    access_token: Mutex<String>,
+    /// The form parameters of the requests to the token endpoint.
+    token_requests: Mutex<Vec<BTreeMap<String, String>>>,
+}
+
+/// The faults of the authorization server.
+#[derive(Clone, Default)]
+struct Faults {
+    /// The issuer in the redirect, instead of the right one.
+    issuer: Option<&'static str>,
+    /// The user denies the request.
+    denies: bool,
+    /// The authorization endpoint, instead of the right one.
+    authorization_endpoint: Option<&'static str>,
+    /// The authorization server in the metadata of the resource, instead of the right one.
+    authorization_server: Option<&'static str>,
+}
+
+impl ProtectedServer {
+    async fn start(faults: Faults) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(State { faults, ..State::default() });
+        let mut tasks = JoinSet::new();
+        let (shared, own_origin) = (Arc::clone(&state), origin.clone());
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (state, origin) = (Arc::clone(&shared), own_origin.clone());
+                connections.spawn(async move {
+                    let mut stream = BufReader::new(stream);
+                    while let Some(request) = read_request(&mut stream).await
+                        && respond(stream.get_mut(), &request, &state, &origin).await
+                    {}
+                });
+            }
+        });
+        Self { origin, state, _tasks: tasks }
+    }
+
+    fn config(&self) -> HttpServer {
+        HttpServer::new(format!("{}/mcp", self.origin))
+    }
+
+    /// Logs in like a user whose browser follows the redirect of the authorization server.
+    async fn login(&self, credentials: &CredentialFile) -> Result<(), LoginError> {
+        let browser = |url: &str| drop(tokio::spawn(browse(Url::parse(url).unwrap())));
+        let config = self.config();
+        let login = login(&config, credentials, LoginOptions::default(), browser);
+        timeout(Duration::from_secs(10), login).await.unwrap()
+    }
+}
+
+/// Requests `url`, and then the URL of its redirect.
+async fn browse(url: Url) {
+    let response = get(&url).await;
+    let location = response.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
+    let page = get(&Url::parse(location).unwrap()).await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+}
+
+async fn get(url: &Url) -> String {
+    let address = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let target = &url.as_str()[url.origin().ascii_serialization().len()..];
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = vec![0; 4096];
+    let length = stream.read(&mut response).await.unwrap();
+    String::from_utf8_lossy(&response[..length]).into_owned()
+}
+
+/// Responds to `request`. Returns `false` if the connection is closed.
+async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origin: &str) -> bool {
+    let faults = &state.faults;
+    let (method, target) = request.line.split_once(' ').unwrap();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let parameters = |text: &str| -> BTreeMap<String, String> {
+        let url = Url::parse(&format!("http://localhost/?{text}")).unwrap();
+        url.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
+    };
+    let body = match (method, path) {
+        ("POST", "/mcp") => return respond_as_resource(stream, request, state, origin).await,
+        ("GET", "/.well-known/oauth-protected-resource/mcp") => json!({
+            "resource": format!("{origin}/mcp"),
+            "authorization_servers": [faults.authorization_server.unwrap_or(origin)],
+            "scopes_supported": ["tools"],
+        }),
+        ("GET", "/.well-known/oauth-authorization-server") => {
+            let authorize = format!("{origin}/authorize");
+            json!({
+                "issuer": origin,
+                "authorization_endpoint": faults.authorization_endpoint.unwrap_or(&authorize),
+                "token_endpoint": format!("{origin}/token"),
+                "registration_endpoint": format!("{origin}/register"),
+                "response_types_supported": ["code"],
+                "grant_types_supported": ["authorization_code", "refresh_token"],
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["none"],
+                "authorization_response_iss_parameter_supported": true,
+            })
+        }
+        ("POST", "/register") => {
+            let mut client = request.body.clone();
+            client["client_id"] = "client-1".into();
+            client
+        }
+        ("GET", "/authorize") => {
+            let parameters = parameters(query);
+            assert_eq!(parameters["code_challenge_method"], "S256");
+            assert_eq!(parameters["resource"], format!("{origin}/mcp"));
+            assert_eq!(parameters["scope"], "tools");
+            *state.challenge.lock().unwrap() = parameters["code_challenge"].clone();
+            let outcome = if faults.denies { "error=access_denied" } else { "code=code-1" };
+            let issuer = faults.issuer.unwrap_or(origin);
+            let location = format!(
+                "{}?{outcome}&state={}&iss={issuer}",
+                parameters["redirect_uri"], parameters["state"]
+            );
+            return write(stream, "302 Found", &format!("Location: {location}\r\n"), "").await;
+        }
+        ("POST", "/token") => {
+            let parameters = parameters(request.body.as_str().unwrap());
+            let number = {
+                let mut requests = state.token_requests.lock().unwrap();
+                requests.push(parameters.clone());
+                requests.len()
+            };
+            if let Some(verifier) = parameters.get("code_verifier") {
+                let hash = Sha256::digest(verifier.as_bytes());
+                let challenge = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hash);
+                assert_eq!(challenge, *state.challenge.lock().unwrap());
+            }
+            let token = format!("access-{number}");
+            state.access_token.lock().unwrap().clone_from(&token);
+            json!({
+                "access_token": token, "token_type": "Bearer", "expires_in": 3600,
+                "refresh_token": format!("refresh-{number}"), "scope": "tools",
+            })
+        }
+        _ => return write(stream, "404 Not Found", "", "").await,
+    };
+    let status = if path == "/register" { "201 Created" } else { "200 OK" };
+    write(stream, status, "Content-Type: application/json\r\n", &body.to_string()).await
+}
+
+/// Responds as the MCP server, which requires the access token.
+async fn respond_as_resource(stream: &mut TcpStream, request: &Request, state: &State, origin: &str) -> bool {
+    let token = state.access_token.lock().unwrap().clone();
+    if token.is_empty() || request.header("authorization") != format!("Bearer {token}") {
+        let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
+        let challenge =
+            format!("WWW-Authenticate: Bearer resource_metadata=\"{metadata}\", scope=\"tools\"\r\n");
+        return write(stream, "401 Unauthorized", &challenge, "").await;
+    }
+    let id = &request.body["id"];
+    let result = match request.method() {
+        "server/discover" => json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "protected", "version": "1"}, "ttlMs": 0, "cacheScope": "private",
+        }),
+        "tools/list" => json!({
+            "tools": [{"name": "token", "inputSchema": {"type": "object"}}], "ttlMs": 0, "cacheScope": "private",
+        }),
+        _ => json!({"content": [{"type": "text", "text": token}]}),
+    };
+    let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    write(stream, "200 OK", "Content-Type: application/json\r\n", &body).await
+}
+
+fn credential_file() -> (TempDir, PathBuf, CredentialFile) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/credentials.json");
+    (folder, path.clone(), CredentialFile::new(path))
+}
+
+async fn token_of(server: &ProtectedServer, credentials: &CredentialFile) -> String {
+    let config = server.config().with_credentials(credentials.clone());
+    let tools = Toolset::new().with_source(McpSource::connect("protected", config).await.unwrap());
+    tools.call("token", json!({})).await.model_text().into_owned()
+}
+
+/// A login stores the tokens in a file that only its owner can read, and the source sends them.
+#[tokio::test(flavor = "multi_thread")]
+async fn login_stores_the_tokens() {
+    let server = ProtectedServer::start(Faults::default()).await;
+    let (_folder, path, credentials) = credential_file();
+    let config = server.config().with_credentials(credentials.clone());
+    let error = McpSource::connect("protected", config).await.unwrap_err().reason;
+    assert!(error.contains("haft mcp login"), "{error}");
+    server.login(&credentials).await.unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(token_of(&server, &credentials).await, "access-1");
+    let exchange = server.state.token_requests.lock().unwrap()[0].clone();
+    assert_eq!((&*exchange["grant_type"], &*exchange["code"]), ("authorization_code", "code-1"));
+    assert_eq!(exchange["resource"], format!("{}/mcp", server.origin));
+    let url = server.config().url;
+    assert!(credentials.contains(&url).unwrap());
+    assert!(credentials.remove(&url).unwrap() && !credentials.remove(&url).unwrap());
+    assert!(!fs::read_to_string(&path).unwrap().contains("access-1"));
+}
+
+/// Behaviour P6: a rejected token is refreshed once, and the new token is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_token_is_refreshed() {
+    let server = ProtectedServer::start(Faults::default()).await;
+    let (_folder, path, credentials) = credential_file();
+    server.login(&credentials).await.unwrap();
+    "revoked".clone_into(&mut server.state.access_token.lock().unwrap());
+    assert_eq!(token_of(&server, &credentials).await, "access-2");
+    let refresh = server.state.token_requests.lock().unwrap()[1].clone();
+    assert_eq!((&*refresh["grant_type"], &*refresh["refresh_token"]), ("refresh_token", "refresh-1"));
+    let stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(stored["servers"][server.config().url]["token_response"]["refresh_token"], "refresh-2");
+}
+
+/// A denied request, a foreign issuer and an unsafe URL fail the login, and nothing is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_login_stores_nothing() {
+    for (faults, expected) in [
+        (Faults { denies: true, ..Faults::default() }, "access_denied"),
+        (Faults { issuer: Some("https://evil.example"), ..Faults::default() }, "issuer"),
+        (Faults { authorization_endpoint: Some("javascript:alert(1)"), ..Faults::default() }, ""),
+        // The metadata of a server must not lead to an address of another class.
+        (Faults { authorization_server: Some("http://169.254.169.254"), ..Faults::default() }, ""),
+        (Faults { authorization_server: Some("http://10.0.0.9"), ..Faults::default() }, ""),
+    ] {
+        let server = ProtectedServer::start(faults.clone()).await;
+        let (_folder, path, credentials) = credential_file();
+        let error = server.login(&credentials).await.unwrap_err();
+        let text = haft_core::text::ErrorChain(&error).to_string();
+        assert!(text.to_lowercase().contains(expected), "{text}");
+        assert!(!path.exists() || !fs::read_to_string(&path).unwrap().contains("access-"), "{text}");
+        assert_eq!(server.state.token_requests.lock().unwrap().len(), 0, "{text}");
+        if faults.authorization_endpoint.is_some() || faults.authorization_server.is_some() {
+            assert!(server.state.challenge.lock().unwrap().is_empty(), "no URL was opened: {text}");
+        }
+    }
+}
+
+/// A server without authorization needs no login.
+#[tokio::test(flavor = "multi_thread")]
+async fn open_server_needs_no_login() {
+    let server = WebServer::start("modern").await;
+    let (_folder, _path, credentials) = credential_file();
+    let outcome = login(&server.config(), &credentials, LoginOptions::default(), |_| ()).await;
+    assert!(matches!(outcome, Err(LoginError::NotRequired)), "{outcome:?}");
+}
+
+/// An invalid file of tokens is an error that quotes no token.
+#[test]
+fn invalid_credential_file_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials.json");
+    let credentials = CredentialFile::new(&path);
+    for (text, expected) in
+        [("{\"s3cret", "invalid at line 1"), (r#"{"version": 2, "servers": {}}"#, "newer than 1")]
+    {
+        fs::write(&path, text).unwrap();
+        let error = credentials.contains("http://localhost/mcp").unwrap_err().to_string();
+        assert!(error.contains(expected) && !error.contains("s3cret"), "{error}");
+        assert!(credentials.remove("http://localhost/mcp").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+}
