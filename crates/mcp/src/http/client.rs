@@ -10,7 +10,7 @@ use reqwest::redirect;
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, ProgressNotificationParam,
-        ProgressToken, ServerJsonRpcMessage,
+        ProgressToken, ServerJsonRpcMessage, ServerResult,
     },
     transport::streamable_http_client::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -151,6 +151,16 @@ fn handle(mut event: Sse, events: &ServerEvents, subscriptions: &Subscriptions) 
     event
 }
 
+/// Returns `true` if `message` is an error, or a valid response to `server/discover`. Some servers
+/// respond to an unknown method with an empty result.
+fn is_discover_response(message: &ServerJsonRpcMessage) -> bool {
+    match message {
+        JsonRpcMessage::Error(_) => true,
+        JsonRpcMessage::Response(response) => matches!(response.result, ServerResult::DiscoverResult(_)),
+        _ => false,
+    }
+}
+
 /// Returns the response "method not found" to `message` if it is `server/discover`, so that rmcp
 /// falls back to `initialize`.
 fn unanswered_discover(message: &ClientJsonRpcMessage, after: Duration) -> Option<ServerJsonRpcMessage> {
@@ -197,10 +207,16 @@ impl StreamableHttpClient for HttpClient {
         let post =
             client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits);
         let response = match no_response {
-            Some(error) => match timeout(self.probe_timeout, post).await {
-                Ok(response) => response?,
-                Err(_) => return Ok(StreamableHttpPostResponse::Json(error, None)),
-            },
+            Some(error) => {
+                let response = async { post.await?.expect_initialized::<reqwest::Error>().await };
+                return match timeout(self.probe_timeout, response).await {
+                    Ok(Ok((message, session_id))) if is_discover_response(&message) => {
+                        Ok(StreamableHttpPostResponse::Json(message, session_id))
+                    }
+                    Ok(Err(failed)) => Err(failed),
+                    Ok(Ok(_)) | Err(_) => Ok(StreamableHttpPostResponse::Json(error, None)),
+                };
+            }
             None => post.await?,
         };
         Ok(match response {

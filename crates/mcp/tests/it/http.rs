@@ -40,6 +40,15 @@ async fn revision_of_an_http_server_is_detected() {
     }
 }
 
+/// Behaviour F41: after an invalid response to `server/discover`, the client sends `initialize`.
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_discovery_falls_back_to_initialize() {
+    let server = WebServer::start("empty_discover").await;
+    let tools = tools_of(&server).await;
+    assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
+    assert_eq!(server.requests_of("initialize").len(), 1);
+}
+
 /// Behaviour F41: a server that never responds to `server/discover` is contacted with `initialize`.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_discovery_falls_back_to_initialize() {

@@ -70,6 +70,7 @@ impl WebServer {
     /// | `legacy` | revision 2025-11-25 with sessions and event streams |
     /// | `legacy_stateless` | revision 2025-11-25 without sessions, with JSON responses |
     /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
+    /// | `empty_discover` | `legacy`, but responds to `server/discover` with an empty result |
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
     /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
@@ -177,8 +178,10 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
     if mode.ends_with("sse") && mode != "modern_sse" {
         return respond_over_sse(stream, request, state).await;
     }
-    let is_modern =
-        !matches!(mode, "legacy" | "legacy_stateless" | "ignores_discover" | "expires" | "resumes");
+    let is_modern = !matches!(
+        mode,
+        "legacy" | "legacy_stateless" | "ignores_discover" | "empty_discover" | "expires" | "resumes"
+    );
     let (id, method) = (&request.body["id"], request.method());
     let has_session = !matches!(mode, "legacy_stateless") && !is_modern;
     if mode == "unauthorized" {
@@ -210,6 +213,9 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         "server/discover" if mode == "ignores_discover" => {
             sleep(Duration::from_secs(60)).await;
             false
+        }
+        "server/discover" if mode == "empty_discover" => {
+            write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": {}})).await
         }
         "server/discover" if is_modern => {
             let result = json!({

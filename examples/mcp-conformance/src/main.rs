@@ -1,0 +1,102 @@
+#![doc = include_str!("../README.md")]
+#![allow(clippy::print_stderr, reason = "the program reports a failed call on standard error")]
+
+use std::env;
+
+use haft_core::{ToolResult, ToolSource as _, Toolset, toolset::ListContext};
+use haft_mcp::{CredentialFile, HttpServer, LoginOptions, McpSource, login};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+/// The client id metadata document of the scenario `auth/basic-cimd`.
+const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let url = env::args().next_back().ok_or("the URL of the server is missing")?;
+    let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let folder = tempfile::tempdir()?;
+    let credentials = CredentialFile::new(folder.path().join("credentials.json"));
+    let server = HttpServer::new(url).with_credentials(credentials.clone());
+    if scenario.starts_with("auth/") {
+        log_in(&server, &credentials).await?;
+    }
+    let source = McpSource::connect("conformance", server).await?;
+    let list = source.tools(&ListContext::default()).await?;
+    let tools = Toolset::new().with_source(source);
+    let context: Value =
+        serde_json::from_str(&env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();
+    if let Some(calls) = context["toolCalls"].as_array() {
+        for call in calls {
+            let name = call["name"].as_str().unwrap_or_default();
+            report(name, tools.call(name, call["arguments"].clone()).await);
+        }
+        return Ok(());
+    }
+    let schemas = list.tools().iter().map(|tool| tool.definition().input_schema().as_value());
+    // A scenario has a tool with a long schema, and another one to which the client sends it.
+    let longest = schemas.clone().max_by_key(|schema| schema.to_string().len());
+    for (name, schema) in list.names().zip(schemas) {
+        report(name.as_str(), tools.call(name.as_str(), arguments(schema, longest)).await);
+    }
+    Ok(())
+}
+
+/// Writes the failure of a call to standard error. The suite decides if it is expected.
+fn report(name: &str, result: ToolResult) {
+    if let Err(failure) = result.into_output() {
+        eprintln!("{name}: {}", failure.message);
+    }
+}
+
+/// Returns an argument of 1 for each number of `schema`, `object` for each object, and `a` for each
+/// other property.
+fn arguments(schema: &Value, object: Option<&Value>) -> Value {
+    let argument = |schema: &Value| match schema["type"].as_str() {
+        Some("number" | "integer") => json!(1),
+        Some("object") => object.cloned().unwrap_or_default(),
+        _ => json!("a"),
+    };
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    properties.map(|(name, schema)| (name.clone(), argument(schema))).collect()
+}
+
+/// Logs in like a user whose browser follows the redirect of the authorization server.
+async fn log_in(server: &HttpServer, credentials: &CredentialFile) -> Result<()> {
+    let context: Value =
+        serde_json::from_str(&env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();
+    let mut options = LoginOptions::default();
+    options.client_id = context["client_id"].as_str().map(str::to_owned);
+    options.client_secret = context["client_secret"].as_str().map(str::to_owned);
+    options.client_metadata_url = Some(CLIENT_METADATA_URL.to_owned());
+    let open = |url: &str| drop(tokio::spawn(browse(url.to_owned())));
+    login(server, credentials, options, open).await?;
+    Ok(())
+}
+
+/// Requests `url`, an `http` URL, and follows its redirects.
+async fn browse(mut url: String) -> std::io::Result<()> {
+    loop {
+        let (authority, target) = url.trim_start_matches("http://").split_once('/').unwrap_or((&url, ""));
+        let mut stream = TcpStream::connect(authority).await?;
+        let request = format!("GET /{target} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await?;
+        let location = |line: &str| {
+            line.split_once(": ")
+                .filter(|(name, _)| name.eq_ignore_ascii_case("location"))
+                .map(|(_, url)| url.to_owned())
+        };
+        match response.lines().find_map(location) {
+            Some(next) => url = next,
+            None => return Ok(()),
+        }
+    }
+}
