@@ -4,6 +4,7 @@
 use std::io::{self, Write as _};
 
 use anstyle::Style;
+use haft_core::text::{is_hidden, without_hidden_chars};
 
 /// Writes `text` to standard output and flushes it.
 pub(crate) fn write(text: &str) -> io::Result<()> {
@@ -19,8 +20,8 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
     let mut line = String::with_capacity(json.len() + 1);
     for character in json.chars() {
-        match character.is_control() {
-            true => line.push_str(&format!("\\u{:04x}", u32::from(character))),
+        match is_hidden(character) {
+            true => push_escape(&mut line, character),
             false => line.push(character),
         }
     }
@@ -28,6 +29,13 @@ pub(crate) fn write_json(json: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes())?;
     out.flush()
+}
+
+/// Appends the JSON escapes of `character` to `line`: one for each UTF-16 code unit.
+fn push_escape(line: &mut String, character: char) {
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        line.push_str(&format!("\\u{unit:04x}"));
+    }
 }
 
 /// Writes `text` to standard error.
@@ -48,8 +56,8 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Returns `text` without control characters, except for newlines and tabs. Text from models, tools
-/// and servers may contain escape sequences for the terminal.
+/// Returns `text` without [hidden characters](is_hidden). Text from models, tools and servers may
+/// contain escape sequences for the terminal, or change the order in which it shows the text.
 pub(crate) fn remove_control_chars(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
+    without_hidden_chars(text).into_owned()
 }

@@ -1,10 +1,10 @@
 //! The tool list of a server. Invalid tools are omitted and reported in a diagnostic.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashSet, sync::Arc, time::Duration};
 
 use haft_core::{
     Schema, ToolDefinition, ToolName,
-    text::truncate,
+    text::{truncate, without_hidden_chars},
     tool::Annotations,
     toolset::{Diagnostic, ToolList},
 };
@@ -155,7 +155,7 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;
     let input_schema = match tool.get("inputSchema") {
-        Some(schema @ Value::Object(_)) => Schema::for_arguments(schema.clone()),
+        Some(schema @ Value::Object(_)) => Schema::for_arguments(with_visible_notes(schema.clone())),
         Some(other) => {
             return Err(format!(
                 "`inputSchema` must be an object, not {}",
@@ -165,7 +165,9 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
         None => return Err("no `inputSchema`".to_owned()),
     };
     let input_schema = input_schema.map_err(|error| format!("`inputSchema`: {error}"))?;
-    let text = |object: &Value, key| object.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text = |object: &Value, key| {
+        object.get(key).and_then(Value::as_str).map(|text| without_hidden_chars(text).into_owned())
+    };
     let mut definition = ToolDefinition::new(ToolName::sanitize(original_name), input_schema)
         .with_description(text(tool, "description").unwrap_or_default());
     match tool.get("outputSchema") {
@@ -180,6 +182,34 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
         definition = definition.with_title(title);
     }
     Ok((original_name, definition.with_annotations(annotations(hints)).with_metadata(metadata(tool))))
+}
+
+/// Removes hidden characters from the titles and descriptions in `schema`. Models read these texts,
+/// and they do not affect the validation.
+fn with_visible_notes(mut schema: Value) -> Value {
+    remove_hidden_chars(&mut schema);
+    schema
+}
+
+fn remove_hidden_chars(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Value::String(text) if matches!(key.as_str(), "description" | "title") => {
+                        if let Cow::Owned(visible) = without_hidden_chars(text) {
+                            *text = visible;
+                        }
+                    }
+                    // The members of these keywords are values and not schemas.
+                    _ if matches!(key.as_str(), "const" | "default" | "enum" | "examples") => {}
+                    value => remove_hidden_chars(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_hidden_chars),
+        _ => {}
+    }
 }
 
 fn annotations(hints: &Value) -> Annotations {

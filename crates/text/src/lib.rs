@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod error_chain;
+mod hidden_chars;
 mod json_strings;
 mod panic_text;
 pub mod surrogates;
@@ -9,6 +10,7 @@ mod think_tags;
 use std::borrow::Cow;
 
 pub use error_chain::ErrorChain;
+pub use hidden_chars::{is_hidden, without_hidden_chars};
 pub use json_strings::{JsonStringTracker, StringDecoder};
 pub use panic_text::panic_text;
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};

@@ -74,3 +74,24 @@ fn annotations_are_kept_and_not_trusted() {
     assert_eq!(Value::Object(definition.metadata().clone()), json!({"vendor/cost": 3}));
     assert_eq!(definition.policy(), &haft_core::tool::ToolPolicy::default());
 }
+
+/// Hidden characters are removed from all texts of a definition that a model reads, and not from
+/// the values of its schema.
+#[test]
+fn hidden_characters_are_removed() {
+    let tags = "\u{e0068}\u{e0069}";
+    let tool = json!({
+        "name": "add", "description": format!("Adds.{tags}"), "title": "A\u{202e}dd",
+        "inputSchema": {"type": "object", "properties": {
+            "x": {"type": "integer", "description": "A\u{200b} number."},
+            "mode": {"enum": ["a\u{200b}"], "description": "\u{1b}[31mred"},
+            "description": {"type": "string"},
+        }},
+    });
+    let (_, definition) = parse_definition(&tool).unwrap();
+    assert_eq!((definition.description(), definition.title()), ("Adds.", Some("Add")));
+    let schema = definition.input_schema().as_value();
+    assert_eq!(schema["properties"]["x"]["description"], "A number.");
+    assert_eq!(schema["properties"]["mode"], json!({"enum": ["a\u{200b}"], "description": "[31mred"}));
+    assert_eq!(schema["properties"]["description"], json!({"type": "string"}));
+}

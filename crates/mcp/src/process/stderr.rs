@@ -4,6 +4,7 @@ use std::{
     time::Duration,
 };
 
+use haft_core::text::without_hidden_chars;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::ChildStderr,
@@ -42,6 +43,7 @@ impl StderrTail {
         let tail: Vec<u8> =
             self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&tail);
+        let text = without_hidden_chars(&text);
         let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         lines.get(lines.len().saturating_sub(MAX_ERROR_LINES)..).unwrap_or_default().join("\n")
     }

@@ -181,7 +181,7 @@ async fn failed_handshake_names_the_server() {
     let origin = server.url.trim_end_matches("/mcp").to_owned();
     let expected = format!(
         "the handshake failed: the server requires authorization (HTTP 401)\nserver: {origin}\n\
-         remedy: set the header `Authorization` of the server"
+         remedy: log in with `haft mcp login`, or set the header `Authorization` of the server"
     );
     assert_eq!(error, expected);
     drop(server);
