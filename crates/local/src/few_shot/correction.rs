@@ -21,6 +21,7 @@ pub(super) use self::codes::missing_code;
 use self::moments::TextArgument;
 use super::dialogue::last_question;
 use super::grounding::{KnownWords, enumeration, is_code, is_composed, spaced_json, spaced_words, text_of};
+use super::quotes::quotations;
 use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
@@ -39,6 +40,8 @@ const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "w
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 /// The minimum number of letters of a name whose case is corrected. Shorter texts may be codes.
 const MIN_NAME_LETTERS: usize = 4;
+/// Words after `by` in a title that are no artists.
+const NO_ARTISTS: [&str; 7] = ["Her", "Him", "It", "Me", "Them", "Us", "You"];
 /// The minimum number of letters that two spellings of a name have in common.
 const MIN_SAME_LETTERS: usize = 3;
 
@@ -193,7 +196,8 @@ impl ArgumentCorrector {
             Value::String(text) => {
                 let names = enumeration(schema.as_value(), property.schema);
                 if !names.is_empty() {
-                    let unit = || numbers::stated_unit(property, text, &names, need, sources);
+                    let unit =
+                        || numbers::stated_unit(property, text, &names, arguments, (need, sources.need));
                     return self.mentioned_name(text, &names, need).or_else(unit).into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
@@ -239,7 +243,7 @@ impl ArgumentCorrector {
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))
-            .or_else(|| self.whole_phone_number(text))
+            .or_else(|| self.whole_phone_number(property, text, arguments))
             .or_else(|| property.is_required.then(own_name).flatten())
     }
 
@@ -283,18 +287,30 @@ impl ArgumentCorrector {
         }
     }
 
-    /// Returns the telephone number in the question that ends with the digits of `text`, as the
-    /// user wrote it: `+1 555 010 0134` for `5550100134`. Returns `None` if `text` has a `+`.
-    fn whole_phone_number(&self, text: &str) -> Option<Value> {
+    /// Returns the telephone number in the question that ends with the digits of `text`: `+1 555
+    /// 010 0134` for `555 010 0134`, and without spaces if `text` has none. Returns `None` if
+    /// `text` has a `+`, if another of `arguments` has the country code, or if the description of
+    /// `property` asks for digits.
+    fn whole_phone_number(
+        &self,
+        property: &Property<'_>,
+        text: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Value> {
         static INTERNATIONAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"\+\d[\d ().-]{5,20}\d"));
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
         let own = digits(text);
         let is_number = text.chars().all(|letter| letter.is_ascii_digit() || " ().-".contains(letter));
-        if own.len() < MIN_PHONE_DIGITS || !is_number {
+        let description = description(property).to_lowercase();
+        let has_code = arguments.keys().any(|name| spaced_words(name).contains("country"));
+        let is_local = has_code || ["digits", "without"].iter().any(|word| description.contains(word));
+        if own.len() < MIN_PHONE_DIGITS || !is_number || is_local {
             return None;
         }
         let mut numbers = INTERNATIONAL.find_iter(&self.question).map(|found| found.as_str());
-        numbers.find(|number| digits(number).ends_with(&own)).map(|number| json!(number))
+        let number = numbers.find(|number| digits(number).ends_with(&own))?;
+        let is_compact = text.chars().all(|letter| letter.is_ascii_digit());
+        Some(if is_compact { json!(format!("+{}", digits(number))) } else { json!(number) })
     }
 
     /// Returns `text` in the case of the question: `Tottenham Hotspur` for `tottenham hotspur`.
@@ -522,7 +538,8 @@ fn remove_return_date(schema: &Schema, arguments: &mut Map<String, Value>) {
 }
 
 /// Splits a title with an artist, if `schema` has an optional artist that is missing: `Yesterday by
-/// The Beatles`. The title must be in `question`.
+/// The Beatles`. The title must be in `question`, without quotation marks. A title such as `Death
+/// by Chocolate` is split, too.
 fn split_artist(schema: &Schema, arguments: &mut Map<String, Value>, question: &str) {
     const ARTIST: &str = "artist";
     let has_artist = schema.properties().any(|property| property.name == ARTIST);
@@ -530,8 +547,13 @@ fn split_artist(schema: &Schema, arguments: &mut Map<String, Value>, question: &
         return;
     }
     let title = ["song", "title", "track"].into_iter().find_map(|name| arguments.get(name)?.as_str());
-    let artist = title.filter(|title| question.contains(title)).and_then(|title| title.rsplit_once(" by "));
-    if let Some((_, artist)) = artist.filter(|(_, artist)| artist.starts_with(char::is_uppercase)) {
+    let title = title.filter(|title| question.contains(title) && !quotations(question).contains(title));
+    let artist = title.and_then(|title| title.rsplit_once(" by ")).filter(|(title, artist)| {
+        // "Stand by Me" and "Side by Side" are titles.
+        let is_pronoun = NO_ARTISTS.contains(artist);
+        artist.starts_with(char::is_uppercase) && !is_pronoun && !title.ends_with(artist)
+    });
+    if let Some((_, artist)) = artist {
         let candidate = json!(artist);
         if is_valid(schema, arguments, ARTIST, &candidate) {
             arguments.insert(ARTIST.to_owned(), candidate);

@@ -129,16 +129,12 @@ impl OpenQuestion {
         self.is_continued = true;
         let was_item = std::mem::replace(&mut self.open_part, OpenPart::Unknown) == OpenPart::Item;
         let Some(start) = self.text.find(part) else { return };
-        let (before, after) = self.text.split_at_checked(start).unwrap_or_default();
-        // "in Rome and in Portland, Oregon": the last item has a second part.
-        let after = after.strip_prefix(part).unwrap_or_default();
-        let is_after_last = is_last_item(before, after)
-            && after.trim_start_matches(PUNCTUATION).trim_start().starts_with(char::is_uppercase);
         // The punctuation separates the rest from the planned sentence.
         let part = without_sentence_end(part);
         // The call may have more words than the item: "Austin, TX" for "Austin".
         let end = start + self.planned_length(start, part, values);
         let end = end + closing_quote(self.text.get(end..).unwrap_or_default());
+        let has_second_part = has_second_part(&self.text, start, end);
         let sentence = self.text.get(start..).unwrap_or_default();
         let sentence_end = first_of(sentence, &SENTENCE_ENDS).unwrap_or(sentence.len());
         let sentence = sentence.get(..sentence_end.max(part.len())).unwrap_or(part);
@@ -182,8 +178,9 @@ impl OpenQuestion {
         if !self.is_open() {
             return;
         }
-        let continues_list =
-            was_item && SEPARATORS.iter().any(|separator| self.text.starts_with(separator)) && !is_after_last;
+        let continues_list = was_item
+            && SEPARATORS.iter().any(|separator| self.text.starts_with(separator))
+            && !has_second_part;
         if is_clause {
             self.open_part = OpenPart::SplitNeed;
         } else if list.is_some() || !before.is_empty() || continues_list {
@@ -391,6 +388,16 @@ impl OpenQuestion {
         }
         chunks
     }
+}
+
+/// Returns `true` if the last item of a list, which is between the offsets `start` and `end` of
+/// `text`, has a second part: `Portland` in "Rome and Portland, Oregon".
+fn has_second_part(text: &str, start: usize, end: usize) -> bool {
+    let (before, after) = (text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default());
+    let sentence = after.get(..first_of(after, &SENTENCE_ENDS).unwrap_or(after.len())).unwrap_or(after);
+    let first = sentence.trim_start_matches(PUNCTUATION).split_whitespace().next().unwrap_or_default();
+    let has_conjunction = SEPARATORS.iter().skip(1).any(|separator| sentence.contains(separator));
+    is_last_item(before, after) && first.starts_with(char::is_uppercase) && first != "I" && !has_conjunction
 }
 
 /// Returns `true` if `text` contains `value`, which is in lower case and has a word of at least

@@ -6,7 +6,7 @@ pub(super) const QUOTES: [(char, char); 3] = [('"', '"'), ('\'', '\''), ('\u{201
 pub(super) const MARKS: [char; 4] = ['"', '\'', '\u{201c}', '\u{201d}'];
 
 /// Returns the texts between quotation marks in `text`. An apostrophe within or after a word is no
-/// quotation mark.
+/// quotation mark. One before a word (`'80s`) is, if another one follows the end of a word.
 pub(super) fn quotations(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;

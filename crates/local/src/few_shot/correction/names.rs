@@ -44,13 +44,18 @@ pub(super) fn quoted_text(
     let in_need = quotations(need);
     let [quotation] = in_need.as_slice() else { return None };
     let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
-    let is_used = || arguments.values().filter_map(Value::as_str).any(|used| contains(used, quotation));
+    let texts = arguments
+        .values()
+        .flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+    let mut texts = texts.filter_map(Value::as_str).map(|text| text.replace(['_', '-'], " "));
+    let plain = quotation.replace(['_', '-'], " ");
+    let is_used = texts.any(|used| contains(&used, &plain));
     let mut words = quotation.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     let (known, count) = (words.clone().filter(|word| contains(text, word)).count(), words.by_ref().count());
     let is_part = contains(quotation, text);
-    let is_foreign = || quotations(question).contains(&text) && !need.contains(text);
+    let is_foreign = || quotations(question).contains(&text) && !need.contains(text) && !has_pronoun(need);
     let is_same = count > 1 && 2 * known > count && !is_part;
-    ((is_same || is_foreign()) && !is_used()).then(|| json!(quotation))
+    (!is_used && (is_same || is_foreign())).then(|| json!(quotation))
 }
 
 /// Returns the only name in `need` that no argument has, if `text`, the value of `property`, is a
@@ -80,18 +85,19 @@ pub(super) fn name_in_need(
 }
 
 /// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in
-/// `question`, if `property` is for a single value.
+/// `question`, if `property` is a single place: its name is one of [`PLACE_WORDS`] and no plural,
+/// and its description has none of [`LIST_WORDS`]. `Planes, Trains and Automobiles` is a film.
 pub(super) fn first_listed(property: &Property<'_>, text: &str, question: &str) -> Option<Value> {
     let name = spaced_words(property.name);
     let description = description(property).to_lowercase();
-    let is_plural = name.ends_with('s') && !name.ends_with("ss") && !name.ends_with("us")
-        || LIST_WORDS.iter().any(|word| description.contains(word));
+    let is_place = name.split(' ').any(|word| PLACE_WORDS.contains(&word));
+    let is_plural = LIST_WORDS.iter().any(|word| description.contains(word));
     let (before, last) = text.rsplit_once(" and ")?;
     let mut items: Vec<_> = before.trim_end_matches(',').split(", ").collect();
     items.push(last);
-    let is_item = |item: &&str| item.split(' ').all(is_name) && !item.is_empty();
+    let is_item = |item: &&str| item.split(' ').all(is_name);
     let is_list = items.len() >= MIN_LIST_ITEMS && items.iter().all(is_item);
-    let first = items.first().filter(|_| is_list && !is_plural && question.contains(text))?;
+    let first = items.first().filter(|_| is_list && is_place && !is_plural && question.contains(text))?;
     Some(json!(first))
 }
 
@@ -103,7 +109,7 @@ fn has_pronoun(need: &str) -> bool {
 
 /// Returns the sequences of names in `need` that end a phrase or precede a word of `tool`, the
 /// words of the name of the tool: `Celeste` in "the Celeste leaderboard" for `get leaderboard`.
-/// Dates and numbers are no names. The first word of `need` begins a sentence.
+/// Dates and numbers are excluded, and so is the first word of `need`.
 fn names<'a>(need: &'a str, tool: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     let (mut start, mut end) = (None, 0);
@@ -120,8 +126,15 @@ fn names<'a>(need: &'a str, tool: &str) -> Vec<&'a str> {
             end = offset + word.len();
         } else if let Some(start) = start.take() {
             // "an Italian restaurant" is no name.
-            let is_head = tool.split(' ').any(|head| head == word.to_lowercase().trim_end_matches('s'));
-            names.extend(need.get(start..end).filter(|_| starts_with_phrase(word) || is_head));
+            let noun = word.to_lowercase();
+            let is_head =
+                tool.split(' ').any(|head| head.trim_end_matches('s') == noun.trim_end_matches('s'));
+            let follows_article = need.get(..start).is_some_and(|before| before.ends_with(" the "));
+            let is_thing = |name: &&str| {
+                starts_with_phrase(word)
+                    || is_head && follows_article && !name.contains(|letter: char| letter.is_ascii_digit())
+            };
+            names.extend(need.get(start..end).filter(is_thing));
         }
         if word.len() < piece.len()
             && let Some(start) = start.take()
@@ -147,7 +160,8 @@ mod tests {
             names("find showtimes for Gladiator II in Chicago on 2024-11-23", ""),
             ["Gladiator II", "Chicago"]
         );
-        assert_eq!(names("Find an Italian restaurant", "find place"), Vec::<&str>::new());
+        assert_eq!(names("Find an Italian restaurant", "find restaurant"), Vec::<&str>::new());
+        assert_eq!(names("get the Q3 report", "get report"), Vec::<&str>::new());
         assert_eq!(names("cancel order A-17, please", ""), ["A-17"]);
         assert_eq!(names("wake me on Monday at 7:30", ""), Vec::<&str>::new());
         assert_eq!(names("who leads the Celeste leaderboard", "get leaderboard"), ["Celeste"]);
@@ -178,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_single_value() {
-        let schema = json!({"properties": {"city": {}, "cities": {}, "places": {}, "stop": {
-            "description": "Stops, comma-separated"}}});
+    fn list_of_places_is_reduced_to_its_first_item() {
+        let schema = json!({"properties": {"city": {}, "cities": {}, "movie": {}, "place": {
+            "description": "Places, comma-separated"}}});
         let schema = Schema::new(schema).unwrap();
         let question = "How warm is it in Oslo, New York and Athens? Play Simon and Garfunkel.";
         let first = |name: &str, text: &str| {
@@ -189,7 +203,8 @@ mod tests {
         };
         assert_eq!(first("city", "Oslo, New York and Athens"), Some(json!("Oslo")));
         assert_eq!(first("cities", "Oslo, New York and Athens"), None);
-        assert_eq!(first("stop", "Oslo, New York and Athens"), None);
+        assert_eq!(first("place", "Oslo, New York and Athens"), None);
+        assert_eq!(first("movie", "Oslo, New York and Athens"), None);
         assert_eq!(first("city", "Simon and Garfunkel"), None);
         assert_eq!(first("city", "Oslo, Rome and Athens"), None);
     }

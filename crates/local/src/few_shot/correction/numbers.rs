@@ -18,6 +18,10 @@ const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius"
 
 /// Words in the descriptions of a number of times per year.
 const FREQUENCY_WORDS: [&str; 4] = ["compound", "frequency", "period", "times"];
+/// Words in the names of parameters for the unit of a result or of a conversion.
+const RESULT_UNIT_WORDS: [&str; 6] = ["from", "output", "result", "source", "target", "to"];
+/// The minimum number of letters of a word that two clauses have in common.
+const MIN_COMMON_LETTERS: usize = 4;
 /// The maximum ratio between the unit of an omitted quantity and the unit of its parameter.
 const MAX_UNIT_RATIO: f64 = 60.0;
 
@@ -142,16 +146,17 @@ pub(super) fn omitted_quantity(
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
 }
 
-/// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in the
-/// need: `m` in "a radius of 4 m". Returns `None` if the text has `unit`, the value of `property`,
-/// or if `property` is the unit of the result.
+/// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in `need`:
+/// `m` in "a radius of 4 m". Returns `None` if none of `arguments` is one of these numbers, if
+/// `need` contains `unit`, the value of `property`, or if `property` is the unit of the result.
 pub(super) fn stated_unit(
     property: &Property<'_>,
     unit: &str,
     names: &[&Value],
-    need: &str,
-    sources: &Sources<'_>,
+    arguments: &Map<String, Value>,
+    need: (&str, &TextValues),
 ) -> Option<Value> {
+    let (need, values) = need;
     let name = spaced_words(property.name);
     let is_result = name.split(' ').any(|word| RESULT_UNIT_WORDS.contains(&word));
     if is_result || !name.split(' ').any(|word| matches!(word, "unit" | "units")) {
@@ -163,7 +168,11 @@ pub(super) fn stated_unit(
     if words.filter_map(Unit::from_name).any(|stated| stated == own) {
         return None;
     }
-    let units = sources.need.quantities.iter().filter_map(|quantity| quantity.unit);
+    // 30 minutes for "half an hour" are in another unit than the text.
+    let is_argument = |quantity: &&Quantity| {
+        arguments.values().filter_map(Value::as_f64).any(|number| is_equal(number, quantity.number))
+    };
+    let units = values.quantities.iter().filter(is_argument).filter_map(|quantity| quantity.unit);
     let units: Vec<_> = units.filter(|stated| stated.dimension == own.dimension).collect();
     let first = units.first().filter(|first| units.iter().all(|unit| unit == *first))?;
     let is_stated =
@@ -171,8 +180,9 @@ pub(super) fn stated_unit(
     names.iter().find(is_stated).map(|name| (*name).clone())
 }
 
-/// Removes each optional number that `question` has only after the semicolon that follows `need`:
-/// 40 in "kitchen light off; hall light at 40%". A further sentence may have details of the call.
+/// Removes each optional number that `question` has only after the semicolon that follows `need`,
+/// in a clause with a word of `need`: 40 in "kitchen light off; hall light at 40%". Other clauses
+/// may have details of the call: "find a hotel in Rome; at most 150 euros".
 pub(super) fn remove_number_of_later_part(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
@@ -181,6 +191,14 @@ pub(super) fn remove_number_of_later_part(
 ) {
     let Some((before, after)) = question.split_once(need) else { return };
     let Some((rest, later)) = after.split_once("; ") else { return };
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|letter: char| !letter.is_alphabetic()).map(str::to_lowercase);
+        words.filter(|word| word.chars().count() >= MIN_COMMON_LETTERS).collect()
+    };
+    let (own_words, clause) = (words(need), later.split("; ").next().unwrap_or_default());
+    if !words(clause).iter().any(|word| own_words.contains(word)) {
+        return;
+    }
     let own = [before, need, rest].map(|text| TextValues::new(text, None));
     let later = TextValues::new(later, None);
     for property in schema.properties().filter(|property| !property.is_required) {
@@ -199,8 +217,6 @@ pub(super) fn remove_number_of_later_part(
     }
 }
 
-/// Words in the names of units that a result has, and of units of a conversion.
-const RESULT_UNIT_WORDS: [&str; 6] = ["from", "output", "result", "source", "target", "to"];
 /// Words after which a number is the maximum, and words after which it is the minimum.
 const MAXIMUM_WORDS: [&str; 10] = [
     "under",
@@ -224,13 +240,14 @@ pub(super) fn remove_other_limit(
     question: &str,
     values: &TextValues,
 ) {
+    static SINCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bsince (?:the )?(?:year )?\d"));
     let has_any =
         |words: &[&str]| words.iter().any(|word| format!(" {question} ").contains(&format!(" {word} ")));
     let other: &[&str] = match (has_any(&MAXIMUM_WORDS), has_any(&MINIMUM_WORDS)) {
         // "No more than" contains "more than".
         (true, _) => &["min", "minimum"],
         (false, true) => &["max", "maximum"],
-        (false, false) if has_any(&["since"]) => &["end", "to", "until"],
+        (false, false) if SINCE.is_match(question) => &["end", "to", "until"],
         (false, false) => return,
     };
     for property in schema.properties().filter(|property| !property.is_required) {

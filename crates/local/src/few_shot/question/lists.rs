@@ -313,14 +313,16 @@ fn items<'a>(rest: &'a str, form: &'a ItemForm) -> impl Iterator<Item = &'a str>
     })
 }
 
-/// Returns the end of the first item of `text`, if `text` is a list of names or numbers without a
-/// conjunction, and if its first item is one of `values`: `a.txt` in `a.txt, b.txt, c.txt`.
+/// Returns the end of the first item of `text`, if `text` is a list of three or more names or
+/// numbers without a conjunction, and if only its first item is one of `values`: `a.txt` in `a.txt,
+/// b.txt, c.txt`. "Austin, TX" is no list.
 pub(super) fn first_of_plain_list(text: &str, values: &[String]) -> Option<usize> {
     let mut items = text.trim_end_matches(PUNCTUATION).split(", ");
     let first = items.next()?;
-    let mut others = items.peekable();
-    let is_name = |item: &str| !item.contains(' ') && is_name(item);
-    let is_list = values.contains(&first.to_lowercase()) && others.peek().is_some() && others.all(is_name);
+    let others: Vec<_> = items.collect();
+    let is_other =
+        |item: &&str| !item.contains(' ') && is_name(item) && !values.contains(&item.to_lowercase());
+    let is_list = values.contains(&first.to_lowercase()) && others.len() > 1 && others.iter().all(is_other);
     is_list.then_some(first.len())
 }
 
