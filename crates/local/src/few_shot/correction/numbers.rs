@@ -233,7 +233,8 @@ const MAXIMUM_WORDS: [&str; 10] = [
 const MINIMUM_WORDS: [&str; 7] = ["over", "above", "at least", "more than", "minimum", "min", "exceeding"];
 
 /// Removes the optional minimum or maximum with the same number as its counterpart: "under 80
-/// dollars" gives no `min_price`, and "since 2010" no `year_to`. `question` is in lower case.
+/// dollars" gives no `min_price`, and "since 2010" no `year_to`. Without its counterpart, the
+/// number becomes the counterpart: `max_price`. `question` is in lower case.
 pub(super) fn remove_other_limit(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
@@ -259,10 +260,35 @@ pub(super) fn remove_other_limit(
         let is_copy = |(name, value): (&String, &Value)| {
             name != property.name && value.as_f64().is_some_and(|known| is_equal(known, number))
         };
-        if count == 1 && arguments.iter().any(is_copy) {
+        if count != 1 {
+            continue;
+        }
+        if arguments.iter().any(is_copy) {
             arguments.remove(property.name);
+        } else if let Some(counterpart) = counterpart(schema, property.name)
+            && !arguments.contains_key(counterpart)
+            && let Some(value) = arguments.remove(property.name)
+        {
+            arguments.insert(counterpart.to_owned(), value);
         }
     }
+}
+
+/// Returns the optional parameter of `schema` with the name of the other limit: `max_price` for
+/// `min_price`.
+fn counterpart<'s>(schema: &'s Schema, name: &str) -> Option<&'s str> {
+    let opposite = |word: &str| match word {
+        "min" => Some("max"),
+        "max" => Some("min"),
+        "minimum" => Some("maximum"),
+        "maximum" => Some("minimum"),
+        _ => None,
+    };
+    let expected = spaced_words(name);
+    let expected: Vec<_> = expected.split(' ').map(|word| opposite(word).unwrap_or(word)).collect();
+    let expected = expected.join(" ");
+    let mut others = schema.properties().filter(|other| !other.is_required && other.name != name);
+    others.find(|other| spaced_words(other.name) == expected).map(|other| other.name)
 }
 
 fn is_equal(one: f64, other: f64) -> bool {

@@ -44,6 +44,9 @@ fn schema() -> Schema {
     for year in ["year_from", "year_to"] {
         schema["properties"][year] = json!({"type": "integer"});
     }
+    for limit in ["min_rating", "max_rating"] {
+        schema["properties"][limit] = json!({"type": "integer"});
+    }
     schema["properties"]["phone"] = json!({"type": "string"});
     for flag in ["locked", "enabled"] {
         schema["properties"][flag] = json!({"type": "boolean"});
@@ -355,6 +358,14 @@ fn a_number_is_the_minimum_or_the_maximum() {
     assert_eq!(correct("Headphones for no more than 80 dollars"), r#"{"max_price": 80}"#);
     assert_eq!(correct("Headphones for at least 80 dollars"), r#"{"min_price": 80}"#);
     assert_eq!(correct("Headphones for 80 dollars"), "");
+}
+
+#[test]
+fn a_limit_has_the_stated_direction() {
+    let text = "headphones under 80 dollars";
+    assert_eq!(corrected(text, json!({"min_rating": 80})), json!({"max_rating": 80}));
+    assert_unchanged(text, json!({"max_rating": 80}));
+    assert_unchanged("headphones for 80 dollars", json!({"min_rating": 80}));
 }
 
 #[test]
