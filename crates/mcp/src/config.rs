@@ -53,7 +53,7 @@ use crate::{HttpServer, McpSource, ServerOptions, StdioServer};
 ///
 /// | variable | value |
 /// |---|---|
-/// | `${NAME}`, `${env:NAME}` | an environment variable |
+/// | `${NAME}`, `${env:NAME}`, `{env:NAME}` | an environment variable |
 /// | `${NAME:-default}` | the same, or the default if it is undefined or empty |
 /// | `${input:ID}` | the environment variable `INPUT_ID`, or the `default` of the input |
 /// | `${workspaceFolder}` | the working directory of this process |

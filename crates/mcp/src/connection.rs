@@ -1,5 +1,5 @@
-//! MCP requests to a server. Dropping the future of a request cancels the request. Over the stdio
-//! transport of this crate, requests also have an idle timeout.
+//! MCP requests to a server. Dropping the future of a request cancels the request. Over the
+//! transports of this crate, requests also have an idle timeout.
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
@@ -31,8 +31,8 @@ pub(crate) struct Connection {
     monitor: Option<Monitor>,
 }
 
-/// The idle timeout and the server events of a connection. Only a connection over the stdio
-/// transport of this crate has a monitor.
+/// The idle timeout and the server events of a connection. Only a connection over a transport of
+/// this crate has a monitor.
 #[derive(Clone)]
 struct Monitor {
     events: Arc<ServerEvents>,
@@ -64,7 +64,7 @@ pub(crate) enum RequestError {
 }
 
 impl Connection {
-    /// Creates a connection over the stdio transport of this crate.
+    /// Creates a connection over a transport of this crate: stdio or HTTP.
     pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, idle_timeout: Duration) -> Self {
         Self { peer, monitor: Some(Monitor { events, idle_timeout }) }
     }
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Sends `request` and returns its result as JSON. On the stdio transport of this crate, calls
+    /// Sends `request` and returns its result as JSON. On the transports of this crate, calls
     /// `report` with each progress notification.
     ///
     /// # Cancellation

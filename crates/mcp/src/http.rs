@@ -5,7 +5,7 @@ mod error;
 mod sse;
 mod tls;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::collections::HashMap;
 
 use ::http::{HeaderName, HeaderValue};
 use rmcp::transport::{
@@ -13,12 +13,12 @@ use rmcp::transport::{
     streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig},
 };
 
-#[cfg(feature = "oauth")]
-pub(crate) use self::client::client_builder;
 pub(crate) use self::client::{HttpClient, HttpError, new_client};
+#[cfg(feature = "oauth")]
+pub(crate) use self::client::{client_builder, follow_within_origin};
 pub(crate) use self::error::{handshake_message, may_be_sse_server};
 pub(crate) use self::sse::SseTransport;
-use crate::{HttpServer, transport::ServerEvents};
+use crate::HttpServer;
 
 /// The maximum number of requests of a connection that wait for the beginning of their response.
 const MAX_CONCURRENT_REQUESTS: usize = 16_384;
@@ -46,13 +46,14 @@ pub(crate) fn transport<C: StreamableHttpClient + Sync>(
 /// # Errors
 ///
 /// Returns the message of the failed request, and a remedy if one is known.
-pub(crate) async fn sse_transport(
+pub(crate) async fn sse_transport<C>(
     server: &HttpServer,
-    client: reqwest::Client,
-    events: Arc<ServerEvents>,
-) -> Result<SseTransport, (String, Option<&'static str>)> {
+    client: C,
+) -> Result<SseTransport<C>, (String, Option<&'static str>)>
+where
+    C: StreamableHttpClient<Error = reqwest::Error> + Sync,
+{
     let headers = headers(server).map_err(|reason| (reason, None))?;
-    let client = HttpClient::new(client, events, Duration::MAX);
     SseTransport::open(server, client, headers)
         .await
         .map_err(|error| (error::describe(&error), error::remedy(&error)))

@@ -60,7 +60,8 @@ pub struct LoginOptions {
     /// The id of a client that is registered with the authorization server. Default: the client is
     /// registered dynamically (RFC 7591).
     pub client_id: Option<String>,
-    /// The secret of the client `client_id`.
+    /// The secret of the client `client_id`. It is not stored, so another login is necessary when
+    /// the access token has expired.
     pub client_secret: Option<String>,
     /// The URL of a client id metadata document, which is used instead of a registration if the
     /// authorization server supports it.
@@ -89,7 +90,8 @@ impl std::fmt::Debug for LoginOptions {
 /// parameter is validated (RFC 9207).
 ///
 /// Addresses in the metadata are checked after name resolution: a public server cannot direct
-/// requests to loopback, private or link-local addresses.
+/// requests to loopback, private or link-local addresses. With a proxy, the proxy resolves the
+/// names, and only addresses without a name are checked.
 ///
 /// # Errors
 ///
@@ -134,7 +136,8 @@ pub async fn login(
         return Err(LoginError::UnsafeUrl(url.scheme().to_owned()));
     }
     open(url.as_str());
-    let redirect = timeout(LOGIN_TIMEOUT, listener.redirect())
+    let state = callback::parameter(&url, "state").unwrap_or_default();
+    let redirect = timeout(LOGIN_TIMEOUT, listener.redirect(&state))
         .await
         .map_err(|_| LoginError::TimedOut(LOGIN_TIMEOUT))??;
     if let Some(error) = callback::error(&redirect) {
@@ -155,11 +158,17 @@ async fn challenge(server: &HttpServer) -> Result<String, LoginError> {
         .timeout(server.options.handshake_timeout);
     let response =
         request.send().await.map_err(|error| LoginError::Unreachable(error.without_url().to_string()))?;
-    if response.status() != reqwest::StatusCode::UNAUTHORIZED {
-        return Err(LoginError::NotRequired);
+    match response.status() {
+        reqwest::StatusCode::UNAUTHORIZED => {}
+        status if status.is_success() => return Err(LoginError::NotRequired),
+        // A server of HTTP with SSE accepts no message at its URL.
+        reqwest::StatusCode::METHOD_NOT_ALLOWED => {}
+        status => return Err(LoginError::Unreachable(format!("HTTP {status}"))),
     }
-    let challenge = response.headers().get("www-authenticate").and_then(|value| value.to_str().ok());
-    Ok(challenge.unwrap_or("Bearer").to_owned())
+    let challenges = response.headers().get_all("www-authenticate").iter();
+    let mut challenges = challenges.filter_map(|value| value.to_str().ok());
+    let is_bearer = |challenge: &&str| challenge.to_ascii_lowercase().starts_with("bearer");
+    Ok(challenges.find(is_bearer).unwrap_or("Bearer").to_owned())
 }
 
 /// Creates the authorization manager for `server`, with the tokens in `credentials`.
@@ -171,7 +180,7 @@ pub(crate) async fn manager(
     server: &HttpServer,
     credentials: &CredentialFile,
 ) -> Result<AuthorizationManager, String> {
-    let client = Arc::new(OAuthHttp::new(&server.url)?);
+    let client = Arc::new(OAuthHttp::new(&server.url).await?);
     let mut manager = AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), client)
         .await
         .map_err(|error| error.to_string())?;

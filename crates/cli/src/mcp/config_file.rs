@@ -10,7 +10,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 
+/// The keys of the object of servers in a file that the commands change.
 const ROOT_KEYS: [&str; 2] = ["mcpServers", "servers"];
+/// The keys of the object of servers in a file of another program, with other forms of entries.
+const OTHER_ROOT_KEYS: [&str; 2] = ["context_servers", "mcp"];
 
 /// The file with the configured MCP servers.
 pub(super) struct ConfigFile {
@@ -67,7 +70,12 @@ impl ConfigFile {
     ///
     /// Fails if the file has a server `name`, unless `replace` is `true`.
     pub(super) fn add(&mut self, name: &str, entry: Value, replace: bool) -> Result<(), CliError> {
-        let snippet = json!({ name: entry });
+        let mut shown = entry.clone();
+        // Headers may contain secrets.
+        for value in shown.get_mut("headers").and_then(Value::as_object_mut).into_iter().flatten() {
+            *value.1 = "…".into();
+        }
+        let snippet = json!({ name: shown });
         self.edit(&format!("add this entry by hand: {snippet}"), |servers| {
             if servers.contains_key(name) && !replace {
                 return Err(format!("the server \"{name}\" exists: replace it with --replace"));
@@ -106,6 +114,10 @@ impl ConfigFile {
         };
         let invalid = || self.error("the root has no object \"mcpServers\" or \"servers\"");
         let object = root.as_object_mut().ok_or_else(invalid)?;
+        // A second object of servers would hide the first.
+        if let Some(other) = OTHER_ROOT_KEYS.into_iter().find(|key| object.contains_key(*key)) {
+            return Err(self.error(&format!("the servers are in \"{other}\"")).with_remedy(Some(remedy)));
+        }
         let key = ROOT_KEYS.into_iter().find(|key| object.contains_key(*key)).unwrap_or(ROOT_KEYS[0]);
         let servers = object.entry(key).or_insert_with(|| json!({}));
         let servers = servers.as_object_mut().ok_or_else(invalid)?;
@@ -120,14 +132,16 @@ impl ConfigFile {
     }
 
     fn write(&self) -> io::Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // The target of a symbolic link is replaced, and not the link.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
         // A temporary file has the mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(self.text.as_bytes())?;
         file.as_file().sync_all()?;
-        file.persist(&self.path)?;
+        file.persist(&path)?;
         Ok(())
     }
 

@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Require the bearer token in this environment variable.
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     token_env: Option<String>,
+    /// Permit every client of the network to call the tools, at an address other than loopback.
+    #[arg(long, requires = "http", conflicts_with = "token_env")]
+    no_token: bool,
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
@@ -38,6 +41,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let mut config = HttpServiceConfig::default()
         .with_allowed_hosts(arguments.allow_host)
         .with_allowed_origins(arguments.allow_origin);
+    let has_token = arguments.token_env.is_some();
     if let Some(variable) = arguments.token_env {
         let token = std::env::var(&variable).ok().filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| CliError::usage(format!("the variable {variable} has no token")))?;
@@ -48,6 +52,11 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
         .await
         .map_err(|error| CliError::new(format!("cannot serve at {address}: {error}")))?;
     let address = listener.local_addr()?;
+    if !address.ip().is_loopback() && !has_token && !arguments.no_token {
+        return Err(CliError::usage(format!(
+            "everyone who reaches {address} could call the tools: set --token-env, or permit it with --no-token"
+        )));
+    }
     terminal::write_error(&format!("serving {} tools at http://{address}/mcp\n", list.len()))?;
     let service = McpService::new(toolbox.tools, config);
     serve_http(service, listener, interrupt::wait_for_interrupt()).await?;

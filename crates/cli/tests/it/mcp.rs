@@ -74,6 +74,28 @@ fn invalid_usage_is_reported() {
     }
 }
 
+/// A file with the servers of another program is not changed, because a second object of servers
+/// would hide the first.
+#[test]
+fn servers_of_other_programs_are_kept() {
+    for root in ["context_servers", "mcp"] {
+        let text = json!({ root: {"a": {"command": "x"}} }).to_string();
+        let (_folder, file) = child::write_mcp_json(&text);
+        let failed =
+            haft_mcp(&["add", "b", "http://localhost/mcp", "--header", "Authorization=s3cret"], &file);
+        failed.assert_failed(1, &format!("the servers are in \"{root}\""));
+        assert!(!failed.stderr.contains("s3cret"), "{}", failed.stderr);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+}
+
+/// A server for the network needs a token, or an explicit permission.
+#[test]
+fn network_server_needs_a_token() {
+    let served = CommandOutput::run(haft(["mcp", "serve", "--no-mcp", "--http", "0.0.0.0:0"]));
+    served.assert_failed(2, "--token-env");
+}
+
 /// `haft mcp login` is for servers with a URL, and `haft mcp logout` needs no login.
 #[test]
 fn login_and_logout_name_the_server() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::{Map, Value};
 
 use super::{ServerConfig, expand::expand, type_name, variables::Variables};
-use crate::{HttpServer, HttpTransport, ServerOptions, StdioServer, ToolFilter};
+use crate::{HttpServer, HttpTransport, StdioServer, ToolFilter};
 
 /// The keys of a list of the offered tools.
 const ALLOW_KEYS: [&str; 6] =
@@ -45,7 +45,7 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
             return Err(format!("\"{key}\" must be a boolean, not {}", type_name(other)));
         }
     }
-    let options = ServerOptions::default().with_tool_filter(entry.tool_filter()?);
+    let filter = entry.tool_filter()?;
     let transport = entry.transport()?;
     let has_command = entry.get_non_null("command").is_some();
     match (entry.url()?, transport) {
@@ -61,11 +61,12 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
                 Some(Transport::Http(stated)) => stated,
                 _ => by_key,
             };
-            let mut server = HttpServer::new(url).with_transport(stated).with_options(options);
+            let mut server = HttpServer::new(url).with_transport(stated);
+            server.options.tool_filter = filter;
             server.headers = entry.expanded_map("headers")?;
             Ok(ServerConfig::Http(server))
         }
-        (_, None | Some(Transport::Stdio)) => entry.stdio_server(options).map(ServerConfig::Stdio),
+        (_, None | Some(Transport::Stdio)) => entry.stdio_server(filter).map(ServerConfig::Stdio),
     }
 }
 
@@ -94,8 +95,8 @@ impl EntryReader<'_> {
         let name = self.expanded_text(key)?.unwrap_or_default();
         match name.to_lowercase().replace(['-', '_', ' '], "").as_str() {
             "stdio" | "local" => Ok(Some(Transport::Stdio)),
-            "http" | "streamablehttp" => Ok(Some(Transport::Http(HttpTransport::Streamable))),
-            "remote" => Ok(Some(Transport::Http(HttpTransport::Auto))),
+            "streamablehttp" => Ok(Some(Transport::Http(HttpTransport::Streamable))),
+            "http" | "remote" => Ok(Some(Transport::Http(HttpTransport::Auto))),
             "sse" => Ok(Some(Transport::Http(HttpTransport::Sse))),
             _ => Err(format!("\"{key}\" is no known transport: write \"stdio\", \"http\" or \"sse\"")),
         }
@@ -116,13 +117,14 @@ impl EntryReader<'_> {
         Ok(None)
     }
 
-    fn stdio_server(&self, options: ServerOptions) -> Result<StdioServer, String> {
+    fn stdio_server(&self, filter: ToolFilter) -> Result<StdioServer, String> {
         let (command, mut args) = self.command()?;
         if command.text.trim().is_empty() {
             return Err("\"command\" is empty".to_owned());
         }
         args.extend(self.list("args")?);
-        let mut server = StdioServer::new(command.text).with_options(options);
+        let mut server = StdioServer::new(command.text);
+        server.options.tool_filter = filter;
         let written = std::iter::once(&command.written).chain(args.iter().map(|arg| &arg.written));
         server.set_command_line(written.cloned().collect::<Vec<_>>().join(" "));
         server.args = args.into_iter().map(|arg| arg.text).collect();

@@ -3,8 +3,8 @@ use super::variables::Variables;
 /// The maximum nesting depth of variables in default values.
 const MAX_VARIABLE_DEPTH: usize = 16;
 
-/// Returns `text` with the variables `${NAME}`, `${env:NAME}`, `${input:ID}` and `${NAME:-default}`
-/// replaced by their values.
+/// Returns `text` with the variables `${NAME}`, `${env:NAME}`, `{env:NAME}`, `${input:ID}` and
+/// `${NAME:-default}` replaced by their values.
 ///
 /// The default is used if the variable is undefined or empty. It may contain further variables,
 /// which are looked up only if the default is used. A `$` that is not followed by `{` is copied
@@ -16,7 +16,9 @@ const MAX_VARIABLE_DEPTH: usize = 16;
 /// nested deeper than 16 levels. Error messages may contain the name of a variable, but never the
 /// text, because the text may contain a secret.
 pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<String, String> {
-    expand_within(MAX_VARIABLE_DEPTH, text, variables)
+    // opencode writes variables without a dollar sign.
+    let with_dollar = text.replace("${env:", "{env:").replace("{env:", "${env:");
+    expand_within(MAX_VARIABLE_DEPTH, &with_dollar, variables)
 }
 
 fn expand_within(depth: usize, text: &str, variables: &Variables<'_>) -> Result<String, String> {

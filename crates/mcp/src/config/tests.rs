@@ -193,7 +193,7 @@ fn dialects_of_editors_are_read() {
     }"#;
     let expected = [
         r#"memory: npx ["-y", "none", "/home/me"]"#,
-        "far: https://example.org/mcp Streamable",
+        "far: https://example.org/mcp Auto",
         "old: https://example.org/sse Sse",
     ];
     assert_eq!(servers(vs_code), expected);
@@ -203,10 +203,10 @@ fn dialects_of_editors_are_read() {
     assert_eq!(servers(zed), [r#"a: x ["1"]"#]);
     let opencode = r#"{"mcp": {
         "a": {"type": "local", "command": ["x", "1"], "environment": {"K": "v"}},
-        "b": {"type": "remote", "url": "http://localhost/mcp"},
+        "b": {"type": "remote", "url": "http://localhost/{env:TOKEN}"},
         "c": {"type": "local", "command": ["x"], "enabled": false}
     }}"#;
-    assert_eq!(servers(opencode), [r#"a: x ["1"]"#, "b: http://localhost/mcp Auto"]);
+    assert_eq!(servers(opencode), [r#"a: x ["1"]"#, "b: http://localhost/s3cret Auto"]);
     let gemini = r#"{"mcpServers": {"a": {"httpUrl": "http://localhost/a"}, "b": {"serverUrl": "http://localhost/b"}}}"#;
     assert_eq!(servers(gemini), ["a: http://localhost/a Streamable", "b: http://localhost/b Auto"]);
 }
@@ -224,6 +224,17 @@ fn tool_lists_are_filters() {
     let both = filter(r#""tools": ["*"], "excludeTools": ["a"]"#);
     assert_eq!(both, ToolFilter::allow(["*"]).and_deny(["a"]));
     assert_eq!(filter(r#""autoApprove": ["a"], "tools": null"#), ToolFilter::default());
+}
+
+/// A server that is downloaded first has one minute for the handshake.
+#[test]
+fn launcher_has_a_longer_handshake() {
+    let timeout = |command: &str| {
+        let text = json!({"mcpServers": {"a": {"command": command, "includeTools": ["x"]}}}).to_string();
+        McpConfig::from_json(&text).unwrap().servers().next().unwrap().1.options().handshake_timeout
+    };
+    assert_eq!(timeout("/usr/bin/npx").as_secs(), 60);
+    assert_eq!(timeout("node").as_secs(), 10);
 }
 
 /// Behaviour F53: an input without a value is reported with its description.

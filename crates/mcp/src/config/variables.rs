@@ -24,7 +24,8 @@ impl<'a> Variables<'a> {
     /// Creates variables with the values that `lookup` returns, and the inputs in `root`, the root
     /// of the file.
     pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>, root: &Map<String, Value>) -> Self {
-        let inputs = root.get("inputs").and_then(Value::as_array).into_iter().flatten();
+        let nested = || root.get("mcp").and_then(|mcp| mcp.get("inputs"));
+        let inputs = root.get("inputs").or_else(nested).and_then(Value::as_array).into_iter().flatten();
         let inputs = inputs.filter_map(|input| {
             let text = |key| input.get(key).and_then(Value::as_str).map(str::to_owned);
             Some((text("id")?, Input { description: text("description"), default: text("default") }))

@@ -5,7 +5,7 @@ use std::{
 };
 
 use ::http::{HeaderName, HeaderValue};
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::{StreamExt as _, TryFutureExt as _, stream::BoxStream};
 use reqwest::redirect;
 use rmcp::{
     model::{
@@ -35,8 +35,10 @@ const MAX_REDIRECTS: usize = 5;
 /// The minimum number of progress subscriptions at which closed ones are removed.
 const MIN_SWEPT_SUBSCRIPTIONS: usize = 64;
 
-/// Builds an HTTP client. It honours the proxy variables of the environment and follows redirects
-/// within an origin only, because requests have credentials.
+/// Builds an HTTP client. It honours the proxy variables of the environment. It follows a redirect
+/// only within the origin, because requests have credentials, and only with status 307 or 308,
+/// which keep the method and the body. After the other redirects, the server may have processed the
+/// call.
 ///
 /// # Errors
 ///
@@ -48,21 +50,35 @@ pub(crate) fn new_client() -> Result<reqwest::Client, String> {
 /// Returns the builder of [`new_client`].
 pub(crate) fn client_builder() -> Result<reqwest::ClientBuilder, String> {
     let tls = tls::client_config().map_err(|error| format!("invalid TLS configuration: {error}"))?;
-    let same_origin = redirect::Policy::custom(|attempt| {
-        let origin = attempt.previous().first().map(reqwest::Url::origin);
-        if origin.is_some_and(|origin| origin != attempt.url().origin()) {
-            attempt.error("the server redirects to another origin")
-        } else if attempt.previous().len() > MAX_REDIRECTS {
-            attempt.error("the server redirects too often")
-        } else {
-            attempt.follow()
-        }
+    let redirects = redirect::Policy::custom(|attempt| match attempt.status().as_u16() {
+        307 | 308 => follow_within_origin(attempt),
+        _ => attempt.stop(),
     });
     Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
-        .redirect(same_origin)
+        .redirect(redirects)
         .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION"))))
+}
+
+/// Follows a redirect within the origin of the first request.
+pub(crate) fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin = attempt.previous().first().map(reqwest::Url::origin);
+    if origin.is_some_and(|origin| origin != attempt.url().origin()) {
+        attempt.error("the server redirects to another origin")
+    } else if attempt.previous().len() > MAX_REDIRECTS {
+        attempt.error("the server redirects too often")
+    } else {
+        attempt.follow()
+    }
+}
+
+/// Removes the URL from `error`, because rmcp logs errors, and a URL may contain a secret.
+fn without_url(error: HttpError) -> HttpError {
+    match error {
+        HttpError::Client(error) => HttpError::Client(error.without_url()),
+        other => other,
+    }
 }
 
 /// The HTTP backend of rmcp's transport.
@@ -206,6 +222,7 @@ impl StreamableHttpClient for HttpClient {
         let client = &self.client;
         let post =
             client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits);
+        let post = post.map_err(without_url);
         let response = match no_response {
             Some(error) => {
                 let response = async { post.await?.expect_initialized::<reqwest::Error>().await };
@@ -234,7 +251,7 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), HttpError> {
-        self.client.delete_session(uri, session_id, auth_header, headers).await
+        self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -245,8 +262,8 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
-        let stream = self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await?;
-        Ok(self.watch(stream))
+        let stream = self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await;
+        stream.map(|stream| self.watch(stream)).map_err(without_url)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -268,7 +285,7 @@ impl StreamableHttpClient for HttpClient {
                 headers,
                 max_bytes,
             )
-            .await?;
-        Ok(self.watch(stream))
+            .await;
+        stream.map(|stream| self.watch(stream)).map_err(without_url)
     }
 }

@@ -4,6 +4,9 @@ use rmcp::service::ClientInitializeError;
 use super::HttpError;
 use crate::connection::RequestError;
 
+/// The remedy for a server that requires authorization.
+const LOGIN_REMEDY: &str = "log in with `haft mcp login`, or set the header `Authorization` of the server";
+
 /// Converts the error of an HTTP request. A response with a status below 500 rejects the request.
 /// After a status of 500 or more, or without a response, the server may have processed the request.
 impl From<&HttpError> for RequestError {
@@ -15,9 +18,13 @@ impl From<&HttpError> for RequestError {
                 let retry_after = status.retry_after.as_ref().map(|after| format!("; retry after {after}"));
                 Self::Refused(format!("{error}{}", retry_after.unwrap_or_default()))
             }
-            HttpError::SessionExpired | HttpError::AuthRequired(_) | HttpError::InsufficientScope(_) => {
-                Self::Refused(describe(error))
-            }
+            // rmcp requests a token before it sends a request, or after status 401.
+            HttpError::SessionExpired
+            | HttpError::AuthRequired(_)
+            | HttpError::InsufficientScope(_)
+            | HttpError::ReservedHeaderConflict(_) => Self::Refused(describe(error)),
+            #[cfg(feature = "oauth")]
+            HttpError::Auth(_) => Self::Refused(describe(error)),
             HttpError::UnexpectedServerResponse(_)
             | HttpError::ResponseBodyTooLarge { .. }
             | HttpError::UnexpectedContentType(_)
@@ -64,9 +71,9 @@ pub(crate) fn may_be_sse_server(error: &ClientInitializeError) -> bool {
 pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
     match error {
         HttpError::Client(error) if error.is_connect() => Some("start the server, or correct its URL"),
-        HttpError::AuthRequired(_) | HttpError::Auth(_) => {
-            Some("log in with `haft mcp login`, or set the header `Authorization` of the server")
-        }
+        HttpError::AuthRequired(_) => Some(LOGIN_REMEDY),
+        #[cfg(feature = "oauth")]
+        HttpError::Auth(_) => Some(LOGIN_REMEDY),
         HttpError::InsufficientScope(_) => Some("use a token with the required scope"),
         HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 404") => {
             Some("correct the path of the URL; many servers use `/mcp`")
@@ -76,21 +83,15 @@ pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
     }
 }
 
-/// Returns the text of `error` and its causes without the URL of the request, because a URL may
-/// contain a secret.
+/// Returns the text of `error` and its causes.
 pub(super) fn describe(error: &HttpError) -> String {
-    let text = match error {
-        HttpError::AuthRequired(_) => return "the server requires authorization (HTTP 401)".to_owned(),
+    match error {
+        HttpError::AuthRequired(_) => "the server requires authorization (HTTP 401)".to_owned(),
         HttpError::InsufficientScope(error) => {
             let scope = error.required_scope.as_deref().map(|scope| format!(": it requires {scope:?}"));
-            return format!("the scope of the token is insufficient (HTTP 403){}", scope.unwrap_or_default());
+            format!("the scope of the token is insufficient (HTTP 403){}", scope.unwrap_or_default())
         }
         HttpError::Client(error) => ErrorChain(error).to_string(),
         error => ErrorChain(error).to_string(),
-    };
-    let HttpError::Client(error) = error else { return text };
-    match error.url() {
-        Some(url) => text.replace(&format!(" for url ({url})"), ""),
-        None => text,
     }
 }

@@ -8,12 +8,12 @@ use rmcp::{
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
     transport::{
         Transport,
-        streamable_http_client::{SseError, StreamableHttpClient as _, StreamableHttpResponseLimits},
+        streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpResponseLimits},
     },
 };
 use sse_stream::Sse;
 
-use super::{HttpClient, HttpError};
+use super::HttpError;
 use crate::HttpServer;
 
 /// The name of the event with the URL for messages.
@@ -23,8 +23,8 @@ const MAX_EXCERPT_BYTES: usize = 200;
 
 /// The client side of HTTP with SSE, the transport of revision 2024-11-05: the server sends all
 /// messages over one event stream, and the client posts its messages to the URL in the first event.
-pub(crate) struct SseTransport {
-    client: HttpClient,
+pub(crate) struct SseTransport<C> {
+    client: C,
     /// The URL for messages.
     endpoint: Arc<str>,
     headers: HashMap<HeaderName, HeaderValue>,
@@ -32,7 +32,7 @@ pub(crate) struct SseTransport {
     stream: BoxStream<'static, Result<Sse, SseError>>,
 }
 
-impl SseTransport {
+impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseTransport<C> {
     /// Opens the event stream of `server`, and waits for the URL for messages.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl SseTransport {
     /// origin than the server. Credentials would be sent to that origin.
     pub(super) async fn open(
         server: &HttpServer,
-        client: HttpClient,
+        client: C,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Self, HttpError> {
         let mut limits = StreamableHttpResponseLimits::default();
@@ -72,7 +72,7 @@ fn resolve(url: &str, endpoint: &str) -> Result<Arc<str>, HttpError> {
     Ok(resolved.as_str().into())
 }
 
-impl Transport<RoleClient> for SseTransport {
+impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClient> for SseTransport<C> {
     type Error = HttpError;
 
     fn send(

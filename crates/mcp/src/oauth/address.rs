@@ -23,13 +23,14 @@ pub(super) struct AddressFilter {
 impl AddressFilter {
     /// Creates a filter for the metadata of a server at `url`. A server with a loopback or private
     /// address may name other addresses of its class.
-    pub(super) fn for_server(url: &reqwest::Url) -> Self {
-        let class = match url.host_str() {
-            Some("localhost") => Class::Loopback,
-            Some(host) => host.trim_matches(['[', ']']).parse().map_or(Class::Public, class_of),
-            None => Class::Public,
-        };
-        Self { permitted: if class == Class::Reserved { Class::Public } else { class } }
+    pub(super) async fn for_server(url: &reqwest::Url) -> Self {
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let found = tokio::net::lookup_host((host, 0)).await.into_iter().flatten();
+        let mut classes = found.map(|address| class_of(address.ip()));
+        // A name with addresses of several classes has no class of its own.
+        let class = classes.next().filter(|first| classes.all(|class| class == *first));
+        let class = class.filter(|class| *class != Class::Reserved);
+        Self { permitted: class.unwrap_or(Class::Public) }
     }
 
     pub(super) fn permits(self, address: IpAddr) -> bool {
@@ -51,13 +52,27 @@ impl Resolve for AddressFilter {
         Box::pin(async move {
             let host = name.as_str().to_owned();
             let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
-            let permitted: Vec<SocketAddr> = found.filter(|address| filter.permits(address.ip())).collect();
+            let is_proxy = is_proxy(&host);
+            let permitted: Vec<SocketAddr> =
+                found.filter(|address| is_proxy || filter.permits(address.ip())).collect();
             if permitted.is_empty() {
                 return Err(format!("{host} has no permitted address").into());
             }
             Ok(Box::new(permitted.into_iter()) as _)
         })
     }
+}
+
+/// Returns `true` if `host` is a proxy that the environment configures. It often has a private
+/// address.
+fn is_proxy(host: &str) -> bool {
+    let variables = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    let proxies = variables.into_iter().filter_map(|name| std::env::var(name).ok());
+    let urls = proxies.filter_map(|proxy| {
+        let url = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
+        reqwest::Url::parse(&url).ok()
+    });
+    urls.into_iter().any(|url| url.host_str() == Some(host))
 }
 
 fn class_of(address: IpAddr) -> Class {
@@ -132,20 +147,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn server_may_name_addresses_of_its_class() {
-        let permits = |server: &str, address: &str| {
-            let filter = AddressFilter::for_server(&reqwest::Url::parse(server).unwrap());
+    #[tokio::test]
+    async fn server_may_name_addresses_of_its_class() {
+        let permits = async |server: &str, address: &str| {
+            let filter = AddressFilter::for_server(&reqwest::Url::parse(server).unwrap()).await;
             let url = reqwest::Url::parse(&format!("http://{address}/")).unwrap();
             filter.permits_host(&url)
         };
-        assert!(permits("http://localhost:1/mcp", "127.0.0.1"));
-        assert!(permits("http://[::1]:1/mcp", "127.0.0.1"));
-        assert!(permits("http://10.0.0.1/mcp", "192.168.1.1"));
-        assert!(!permits("http://10.0.0.1/mcp", "127.0.0.1"));
-        assert!(!permits("https://example.org/mcp", "127.0.0.1"));
-        assert!(!permits("https://example.org/mcp", "10.0.0.1"));
-        assert!(!permits("http://169.254.1.1/mcp", "169.254.169.254"));
-        assert!(permits("https://example.org/mcp", "93.184.216.34"));
+        assert!(permits("http://localhost:1/mcp", "127.0.0.1").await);
+        assert!(permits("http://[::1]:1/mcp", "127.0.0.1").await);
+        assert!(permits("http://10.0.0.1/mcp", "192.168.1.1").await);
+        assert!(!permits("http://10.0.0.1/mcp", "127.0.0.1").await);
+        assert!(!permits("https://93.184.216.34/mcp", "127.0.0.1").await);
+        assert!(!permits("https://93.184.216.34/mcp", "10.0.0.1").await);
+        assert!(!permits("http://169.254.1.1/mcp", "169.254.169.254").await);
+        assert!(permits("https://93.184.216.34/mcp", "93.184.216.34").await);
     }
 }

@@ -1,15 +1,21 @@
-use std::io;
+use std::{io, time::Duration};
 
+use haft_core::text::{truncate_with_ellipsis, without_hidden_chars};
 use reqwest::Url;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    time::timeout,
 };
 
 /// The path of the redirect.
 const PATH: &str = "/callback";
 /// The maximum length of the first line of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 16 << 10;
+/// The maximum time for reading a request.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// The maximum length of the error of an authorization server, in bytes.
+const MAX_ERROR_BYTES: usize = 300;
 /// The page that the browser shows after the redirect.
 const PAGE: &str = "<!doctype html><title>haft</title><p>You can close this page and return to haft.</p>\n";
 
@@ -31,15 +37,17 @@ impl CallbackListener {
         &self.redirect_uri
     }
 
-    /// Waits for the redirect. Returns its URL with the parameters of the response. Other requests,
-    /// such as for an icon, get status 404.
-    pub(super) async fn redirect(&self) -> io::Result<Url> {
+    /// Waits for the redirect with `state`. Returns its URL with the parameters of the response.
+    /// Other requests, such as for an icon or of another program, get status 404.
+    pub(super) async fn redirect(&self, state: &str) -> io::Result<Url> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
-            // A browser may open connections that it does not use, so a failure is no error.
-            let Ok(target) = read_target(&mut stream).await else { continue };
+            // A browser may open connections that it does not use.
+            let Ok(Ok(target)) = timeout(READ_TIMEOUT, read_target(&mut stream)).await else { continue };
             let url = Url::parse(&self.redirect_uri).ok().and_then(|base| base.join(&target).ok());
-            match url.filter(|url| url.path() == PATH && url.query().is_some()) {
+            let is_redirect =
+                |url: &Url| url.path() == PATH && parameter(url, "state").is_some_and(|found| found == state);
+            match url.filter(is_redirect) {
                 Some(url) => {
                     let _ = respond(&mut stream, "200 OK", PAGE).await;
                     return Ok(url);
@@ -76,13 +84,17 @@ async fn respond(stream: &mut TcpStream, status: &str, page: &str) -> io::Result
     stream.shutdown().await
 }
 
+/// Returns the query parameter `name` of `url`.
+pub(super) fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
 /// Returns the error in the redirect `url` (RFC 6749, section 4.1.2.1).
 pub(super) fn error(url: &Url) -> Option<String> {
-    let parameter =
-        |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    let error = parameter("error")?;
-    Some(match parameter("error_description") {
+    let error = parameter(url, "error")?;
+    let text = match parameter(url, "error_description") {
         Some(description) => format!("{error}: {description}"),
         None => error,
-    })
+    };
+    Some(truncate_with_ellipsis(&without_hidden_chars(&text), MAX_ERROR_BYTES).into_owned())
 }

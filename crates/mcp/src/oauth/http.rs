@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use reqwest::redirect::Policy;
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
@@ -27,15 +28,16 @@ impl OAuthHttp {
     /// # Errors
     ///
     /// Returns a description of the fault.
-    pub(super) fn new(url: &str) -> Result<Self, String> {
+    pub(super) async fn new(url: &str) -> Result<Self, String> {
         let url = reqwest::Url::parse(url).map_err(|error| format!("invalid URL: {error}"))?;
-        let filter = AddressFilter::for_server(&url);
-        let client = |builder: reqwest::ClientBuilder| {
+        let filter = AddressFilter::for_server(&url).await;
+        let client = |redirects: Policy| {
+            let builder = http::client_builder()?.redirect(redirects);
             let builder = builder.dns_resolver(Arc::new(filter)).timeout(TIMEOUT);
             builder.build().map_err(|error| format!("cannot create the HTTP client: {error}"))
         };
-        let following = client(http::client_builder()?)?;
-        let stopping = client(http::client_builder()?.redirect(reqwest::redirect::Policy::none()))?;
+        let following = client(Policy::custom(http::follow_within_origin))?;
+        let stopping = client(Policy::none())?;
         Ok(Self { filter, following, stopping })
     }
 }

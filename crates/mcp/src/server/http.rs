@@ -67,8 +67,8 @@ pub struct HttpServiceConfig {
     /// The maximum length of a request body, in bytes. A longer body is rejected with status 413.
     /// Default: 4 MiB.
     pub max_body_bytes: usize,
-    /// The time without a request after which a session ends. Revision 2026-07-28 has no sessions.
-    /// Default: five minutes.
+    /// The time without a message after which a session ends, also during a call without progress.
+    /// Revision 2026-07-28 has no sessions. Default: five minutes.
     pub session_timeout: Duration,
     tokens: BearerTokens,
 }
@@ -139,8 +139,9 @@ impl fmt::Debug for HttpServiceConfig {
 /// Mount it at a path of an `axum` router with `Router::route_service`, or serve it alone with
 /// [`serve_http`]. Clones share the sessions.
 ///
-/// Calls run as in [`serve_stdio`](crate::serve_stdio). If the client of revision 2026-07-28 closes
-/// the connection, its calls are cancelled.
+/// Calls run as in [`serve_stdio`](crate::serve_stdio). If a client of revision 2026-07-28 closes
+/// the connection, its calls are cancelled. The calls of a session continue, so that the client can
+/// resume the response.
 ///
 /// # Security
 ///
@@ -186,7 +187,7 @@ impl McpService {
         Self { inner, access: Arc::new(Access::new(config.tokens)), stop }
     }
 
-    /// Ends all sessions and rejects further requests. Calls in progress are cancelled.
+    /// Ends all sessions and cancels their calls. Further requests fail with status 503.
     pub fn close(&self) {
         self.stop.cancel();
     }
@@ -213,12 +214,29 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        match self.access.authenticate(request.headers()) {
-            Ok(Some(principal)) => drop(request.extensions_mut().insert(principal.clone())),
-            Ok(None) => drop(request.extensions_mut().remove::<Principal>()),
-            Err(challenge) => return Box::pin(async move { Ok(unauthorized(challenge)) }),
+        if self.stop.is_cancelled() {
+            let response = text_response(StatusCode::SERVICE_UNAVAILABLE, "the server ends\n");
+            return Box::pin(async move { Ok(response) });
         }
-        self.inner.call(request)
+        let principal = match self.access.authenticate(request.headers()) {
+            Ok(principal) => principal.cloned(),
+            Err(challenge) => return Box::pin(async move { Ok(unauthorized(challenge)) }),
+        };
+        let Some(principal) = principal else {
+            request.extensions_mut().remove::<Principal>();
+            return self.inner.call(request);
+        };
+        if !self.access.may_use_session(request.headers(), &principal) {
+            let response = text_response(StatusCode::NOT_FOUND, "unknown session\n");
+            return Box::pin(async move { Ok(response) });
+        }
+        request.extensions_mut().insert(principal.clone());
+        let (access, response) = (Arc::clone(&self.access), self.inner.call(request));
+        Box::pin(async move {
+            let response = response.await?;
+            access.record_session(response.headers(), &principal);
+            Ok(response)
+        })
     }
 }
 

@@ -15,6 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{DISCOVER_TIMEOUT, HandshakeMode, ServerClient, Session, StartError, client_config};
+#[cfg(feature = "oauth")]
+use crate::CredentialFile;
 use crate::{
     HttpServer, HttpTransport,
     connection::Connection,
@@ -106,9 +108,7 @@ async fn serve(
     let http_client = HttpClient::new(client.clone(), Arc::clone(&events), probe_timeout);
     #[cfg(feature = "oauth")]
     if let Some(credentials) = &server.credentials {
-        let mut manager = crate::oauth::manager(server, credentials).await?;
-        manager.initialize_from_store().await.map_err(|error| ErrorChain(&error).to_string())?;
-        let transport = http::transport(server, AuthClient::new(http_client, manager))?;
+        let transport = http::transport(server, authorized(server, credentials, http_client).await?)?;
         let service = client_config().serve_with_lifecycle(transport, mode).await;
         return Ok(service.map(|service| (service, events)));
     }
@@ -116,13 +116,33 @@ async fn serve(
     Ok(service.map(|service| (service, events)))
 }
 
+/// Returns `client` with the access token in `credentials`.
+#[cfg(feature = "oauth")]
+async fn authorized(
+    server: &HttpServer,
+    credentials: &CredentialFile,
+    client: HttpClient,
+) -> Result<AuthClient<HttpClient>, Failure> {
+    let mut manager = crate::oauth::manager(server, credentials).await?;
+    manager.initialize_from_store().await.map_err(|error| ErrorChain(&error).to_string())?;
+    Ok(AuthClient::new(client, manager))
+}
+
 /// Performs the handshake over HTTP with SSE.
 async fn serve_sse(server: &HttpServer, client: &reqwest::Client) -> Result<Negotiated, Failure> {
     let events = Arc::new(ServerEvents::default());
     let failure = |(message, remedy)| Failure { reason: format!("the handshake failed: {message}"), remedy };
-    let transport =
-        http::sse_transport(server, client.clone(), Arc::clone(&events)).await.map_err(failure)?;
-    let service = client_config().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
+    let mode = ClientLifecycleMode::Initialize;
+    let http_client = HttpClient::new(client.clone(), Arc::clone(&events), DISCOVER_TIMEOUT);
+    #[cfg(feature = "oauth")]
+    if let Some(credentials) = &server.credentials {
+        let http_client = authorized(server, credentials, http_client).await?;
+        let transport = http::sse_transport(server, http_client).await.map_err(failure)?;
+        let service = client_config().serve_with_lifecycle(transport, mode).await;
+        return service.map(|service| (service, events)).map_err(|error| handshake_error(&error));
+    }
+    let transport = http::sse_transport(server, http_client).await.map_err(failure)?;
+    let service = client_config().serve_with_lifecycle(transport, mode).await;
     service.map(|service| (service, events)).map_err(|error| handshake_error(&error))
 }
 

@@ -154,6 +154,7 @@ async fn faulty_responses_fail_their_call() {
         ("busy", FailureKind::Failed, "HTTP 429; retry after 7"),
         ("broken", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
         ("redirects", FailureKind::Failed, "the server redirects to another origin"),
+        ("see_other", FailureKind::Failed, "HTTP 303"),
         ("html", FailureKind::Failed, "text/html"),
         ("too_long", FailureKind::Failed, "exceeded the maximum size of 1048576 bytes"),
         ("silent", FailureKind::TimedOut, "timed out after 300 ms"),

@@ -78,6 +78,7 @@ impl WebServer {
     /// | `busy` | responds with 429 to calls |
     /// | `broken` | responds with 500 and HTML to calls |
     /// | `redirects` | redirects calls to another origin |
+    /// | `see_other` | redirects calls with status 303, after it has processed them |
     /// | `html` | responds with 200 and HTML to calls |
     /// | `too_long` | responds with a body of 2 MB to calls |
     /// | `silent` | never responds to calls |
@@ -305,6 +306,7 @@ async fn respond_to_call(stream: &mut TcpStream, request: &Request, mode: &str) 
     match mode {
         "busy" => write(stream, "429 Too Many Requests", "Retry-After: 7\r\n", "").await,
         "broken" => write(stream, "500 Internal Server Error", html, "<h1>Oops</h1>").await,
+        "see_other" => write(stream, "303 See Other", "Location: /mcp\r\n", "").await,
         "redirects" => {
             write(stream, "307 Temporary Redirect", "Location: http://localhost:1/mcp\r\n", "").await
         }

@@ -1,7 +1,11 @@
-use std::sync::Arc;
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use ::http::{HeaderMap, HeaderValue, header};
 use haft_core::tool::Principal;
+use lru::LruCache;
 use subtle::ConstantTimeEq as _;
 
 /// The permitted bearer tokens and their principals.
@@ -18,14 +22,42 @@ impl BearerTokens {
     }
 }
 
+/// The header with the id of a session.
+const SESSION_HEADER: &str = "mcp-session-id";
+/// The maximum number of sessions whose principal is known. The session of a request must be one of
+/// them.
+const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+
 /// The authentication of requests.
 pub(super) struct Access {
     tokens: BearerTokens,
+    /// The ids of the principals that opened the sessions.
+    owners: Mutex<LruCache<String, String>>,
 }
 
 impl Access {
     pub(super) fn new(tokens: BearerTokens) -> Self {
-        Self { tokens }
+        Self { tokens, owners: Mutex::new(LruCache::new(MAX_SESSIONS)) }
+    }
+
+    /// Returns `true` if a request with `headers` has no session, or one of `principal`.
+    pub(super) fn may_use_session(&self, headers: &HeaderMap, principal: &Principal) -> bool {
+        let Some(session) = headers.get(SESSION_HEADER) else { return true };
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        session
+            .to_str()
+            .ok()
+            .and_then(|session| owners.get(session))
+            .is_some_and(|owner| *owner == principal.id)
+    }
+
+    /// Records that `principal` uses the session in `headers`, the headers of a response.
+    pub(super) fn record_session(&self, headers: &HeaderMap, principal: &Principal) {
+        let session = headers.get(SESSION_HEADER).and_then(|session| session.to_str().ok());
+        if let Some(session) = session {
+            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            owners.put(session.to_owned(), principal.id.clone());
+        }
     }
 
     /// Returns the principal of a request with `headers`, or `None` if no authentication is
@@ -68,6 +100,21 @@ mod tests {
     use haft_core::tool::Principal;
 
     use super::{Access, BearerTokens};
+
+    #[test]
+    fn session_belongs_to_its_principal() {
+        let access = Access::new(BearerTokens::default());
+        let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
+        let headers: HeaderMap = [("mcp-session-id", "1")]
+            .map(|(name, id)| (name.parse().unwrap(), HeaderValue::from_static(id)))
+            .into_iter()
+            .collect();
+        assert!(access.may_use_session(&HeaderMap::new(), &principal("ann")));
+        assert!(!access.may_use_session(&headers, &principal("ann")));
+        access.record_session(&headers, &principal("ann"));
+        assert!(access.may_use_session(&headers, &principal("ann")));
+        assert!(!access.may_use_session(&headers, &principal("ben")));
+    }
 
     #[test]
     fn only_permitted_tokens_are_accepted() {

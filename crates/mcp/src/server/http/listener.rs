@@ -9,6 +9,7 @@ use hyper_util::{
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
+    task::JoinSet,
     time::{sleep, timeout},
 };
 use tower_service::Service as _;
@@ -43,7 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # Cancellation
 ///
-/// Dropping the future closes the listener. Open connections end with their next request.
+/// Dropping the future closes the listener and all connections.
 pub async fn serve_http(
     service: McpService,
     listener: TcpListener,
@@ -54,6 +55,8 @@ pub async fn serve_http(
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut shutdown = pin!(shutdown);
+    // Dropping the set closes the connections.
+    let mut connections = JoinSet::new();
     loop {
         let next = async {
             // The semaphore is never closed.
@@ -80,7 +83,8 @@ pub async fn serve_http(
             .header_read_timeout(HEADER_TIMEOUT)
             .serve_connection(TokioIo::new(stream), handle);
         let connection = graceful.watch(connection);
-        tokio::spawn(async move {
+        while connections.try_join_next().is_some() {}
+        connections.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection failed");
             }
