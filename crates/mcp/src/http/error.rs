@@ -58,11 +58,13 @@ pub(crate) fn may_be_sse_server(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => may_be_sse_server(fallback),
         ClientInitializeError::TransportError { error, .. } => {
-            let text = match error.error.downcast_ref::<HttpError>() {
-                Some(HttpError::UnexpectedServerResponse(text)) => text,
-                _ => return false,
+            let is_status = |text: &str| {
+                ["HTTP 400", "HTTP 404", "HTTP 405"].iter().any(|status| text.starts_with(status))
             };
-            ["HTTP 400", "HTTP 404", "HTTP 405"].iter().any(|status| text.starts_with(status))
+            matches!(
+                error.error.downcast_ref::<HttpError>(),
+                Some(HttpError::UnexpectedServerResponse(text)) if is_status(text)
+            )
         }
         _ => false,
     }
