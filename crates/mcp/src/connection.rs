@@ -53,6 +53,7 @@ pub(crate) enum RequestError {
     #[error("no message from the server for {} s", .0.as_secs_f32())]
     IdleTimeout(Duration),
     /// The HTTP server rejected the request before it processed the request.
+    #[cfg(feature = "http")]
     #[error("{0}")]
     Refused(String),
     /// The server returned a JSON-RPC error.

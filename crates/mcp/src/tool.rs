@@ -86,7 +86,11 @@ impl McpTool {
         let label = self.handle.label();
         match error {
             RequestError::NotSent => self.handle.unavailable_error("cannot be reached", &error.to_string()),
-            RequestError::Rejected(_) | RequestError::Refused(_) => {
+            RequestError::Rejected(_) => {
+                ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
+            }
+            #[cfg(feature = "http")]
+            RequestError::Refused(_) => {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
             }
             RequestError::IdleTimeout(after) => ToolError::TimedOut { after },

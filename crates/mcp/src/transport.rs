@@ -14,7 +14,9 @@ mod server_events;
 mod writer;
 
 pub(crate) use client::{ClientTransport, TransportLimits};
-pub(crate) use progress::{ProgressForwarder, subscribe_to_progress};
+#[cfg(feature = "http")]
+pub(crate) use progress::ProgressForwarder;
+pub(crate) use progress::subscribe_to_progress;
 pub(crate) use server::ServerTransport;
 pub(crate) use server_events::ServerEvents;
 

@@ -35,11 +35,13 @@ impl ProgressForwarder {
         Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
     }
 
+    #[cfg(feature = "http")]
     pub(crate) fn token(&self) -> &ProgressToken {
         &self.token
     }
 
     /// Returns `true` if the request has ended.
+    #[cfg(feature = "http")]
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
