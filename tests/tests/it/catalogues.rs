@@ -17,6 +17,7 @@ use expect_test::{expect, expect_file};
 use haft_core::{
     Schema, ToolDefinition, ToolName, Toolset,
     schema::{ProviderSchema, RepairPolicy, SchemaChangeKind, SchemaTarget, repair},
+    text::without_hidden_chars,
     toolset::Diagnostic,
 };
 use haft_testing::generate_example;
@@ -122,7 +123,9 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
         let Some(definition) = list.get(name.as_str()).map(|tool| tool.definition()) else { continue };
         let label = format!("{} {name}", catalogue.package);
         let served = served.iter().find(|served| served["name"] == name.as_str()).unwrap();
-        let changed = changed_fields(tool, served);
+        // Hidden characters are removed from the texts of a definition.
+        let visible = serde_json::from_str(&without_hidden_chars(&tool.to_string())).unwrap();
+        let changed = changed_fields(&visible, served);
         let mut broken: Vec<_> =
             changed.iter().map(|field| format!("`{field}` differs after a round trip")).collect();
         broken.extend(

@@ -1,9 +1,8 @@
 //! Tests of an agent with tools from three sources: Rust functions, haft-tools, and an MCP server
 //! in a child process.
 
-use expect_test::expect;
 use haft_core::{Toolset, call::FailureKind};
-use haft_mcp::McpSource;
+use haft_mcp::{McpSource, StdioServer};
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;
 use haft_tools::Calculator;
@@ -59,11 +58,15 @@ async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the client enforces the server's schema");
 }
 
-/// Behaviour F52: a child process receives only the environment variables of its configuration.
+/// Behaviour F52: a child process receives only the environment variables of its configuration, and
+/// those that each child inherits.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_has_only_the_configured_environment() {
     let seen = tools().await.call("environment", ()).await;
-    expect!["HAFT_TESTS_SERVE"].assert_eq(&seen.model_text());
+    let inherited = StdioServer::DEFAULT_ENV.into_iter().filter(|name| std::env::var_os(name).is_some());
+    let mut expected: Vec<_> = inherited.chain(["HAFT_TESTS_SERVE"]).collect();
+    expected.sort_unstable();
+    assert_eq!(seen.model_text(), expected.join(" "));
 }
 
 /// Behaviour A7, A64: a tool definition is the same before and after its transfer over MCP.
