@@ -68,6 +68,15 @@ pub(super) enum Correction {
     Schema(Schema),
 }
 
+/// A call whose arguments are being corrected.
+#[derive(Clone, Copy)]
+struct CallInProgress<'a> {
+    /// The name of the tool.
+    tool: &'a str,
+    /// The arguments, with the corrections up to now.
+    arguments: &'a Map<String, Value>,
+}
+
 /// The values with which an argument is compared.
 struct Sources<'a> {
     /// The values in the need for the call.
@@ -134,7 +143,13 @@ impl ArgumentCorrector {
             if !arguments.contains_key(property.name) {
                 continue;
             }
-            let mut candidates = self.candidates(schema, &property, (&call.name, &corrected), need, &sources);
+            let mut candidates = self.candidates(
+                schema,
+                &property,
+                CallInProgress { tool: &call.name, arguments: &corrected },
+                need,
+                &sources,
+            );
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
                 [] => narrowed.extend(code_schema(schema, &property, &corrected)),
@@ -181,23 +196,22 @@ impl ArgumentCorrector {
         Schema::new(narrowed_schema).ok().map(Correction::Schema)
     }
 
-    /// Returns the values that `property` should have instead of its value in `arguments`, the
-    /// arguments of a call to `tool`. Returns no values if the argument may be right.
+    /// Returns the values that `property` should have instead of its value in `call`. Returns no
+    /// values if the argument may be right.
     fn candidates(
         &self,
         schema: &Schema,
         property: &Property<'_>,
-        (tool, arguments): (&str, &Map<String, Value>),
+        call: CallInProgress<'_>,
         need: &str,
         sources: &Sources<'_>,
     ) -> Vec<Value> {
-        let value = arguments.get(property.name).unwrap_or(&Value::Null);
+        let value = call.arguments.get(property.name).unwrap_or(&Value::Null);
         match value {
             Value::String(text) => {
                 let names = enumeration(schema.as_value(), property.schema);
                 if !names.is_empty() {
-                    let unit =
-                        || numbers::stated_unit(property, text, &names, arguments, (need, sources.need));
+                    let unit = || numbers::stated_unit(property, text, &names, call.arguments, need, sources);
                     return self.mentioned_name(text, &names, need).or_else(unit).into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
@@ -206,8 +220,8 @@ impl ArgumentCorrector {
                     .or_else(|| argument.date_candidates(sources))
                     .or_else(|| argument.time_candidates(sources));
                 moments.map_or_else(
-                    || self.other_text(property, text, need, (tool, arguments)).into_iter().collect(),
-                    |moments| moments.unused(property.name, arguments),
+                    || self.other_text(property, text, need, call).into_iter().collect(),
+                    |moments| moments.unused(property.name, call.arguments),
                 )
             }
             Value::Number(number) => {
@@ -230,15 +244,16 @@ impl ArgumentCorrector {
         property: &Property<'_>,
         text: &str,
         need: &str,
-        (tool, arguments): (&str, &Map<String, Value>),
+        call: CallInProgress<'_>,
     ) -> Option<Value> {
+        let arguments = call.arguments;
         if let Some(quotation) = names::quoted_text(text, need, &self.question, arguments) {
             return Some(quotation);
         }
         if is_composed(property.name) {
             return None;
         }
-        let own_name = || names::name_in_need(property, text, need, &self.question, (tool, arguments));
+        let own_name = || names::name_in_need(property, text, need, &self.question, call);
         names::first_listed(property, text, &self.question)
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))

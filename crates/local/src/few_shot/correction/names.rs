@@ -4,7 +4,7 @@ use haft_core::schema::Property;
 use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 
-use super::{TextValues, description, spaced_words};
+use super::{CallInProgress, TextValues, description, spaced_words};
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
 use crate::few_shot::quotes::quotations;
 
@@ -60,16 +60,14 @@ pub(super) fn quoted_text(
 
 /// Returns the only name in `need` that no argument has, if `text`, the value of `property`, is a
 /// name that `question` has only before `need`: `Inception` in "the income of Inception and
-/// showtimes for Tenet". A place before the need usually belongs to both parts. `call` has the name
-/// of the tool and the arguments.
+/// showtimes for Tenet". A place before the need usually belongs to both parts.
 pub(super) fn name_in_need(
     property: &Property<'_>,
     text: &str,
     need: &str,
     question: &str,
-    call: (&str, &Map<String, Value>),
+    call: CallInProgress<'_>,
 ) -> Option<Value> {
-    let (tool, arguments) = call;
     let is_place = spaced_words(property.name).split(' ').any(|word| PLACE_WORDS.contains(&word));
     let is_clause = need.split(' ').count() >= MIN_CLAUSE_WORDS && !starts_with_phrase(need);
     let (before, _) = question.split_once(need)?;
@@ -77,9 +75,9 @@ pub(super) fn name_in_need(
     if is_place || !is_clause || !is_foreign || !text.split(' ').any(is_name) || has_pronoun(need) {
         return None;
     }
-    let values: Vec<_> = arguments.values().filter_map(Value::as_str).map(str::to_lowercase).collect();
+    let values: Vec<_> = call.arguments.values().filter_map(Value::as_str).map(str::to_lowercase).collect();
     let is_used = |name: &str| values.iter().any(|value| value.contains(&name.to_lowercase()));
-    let mut names = names(need, &spaced_words(tool)).into_iter().filter(|name| !is_used(name));
+    let mut names = names(need, &spaced_words(call.tool)).into_iter().filter(|name| !is_used(name));
     let (Some(only), None) = (names.next(), names.next()) else { return None };
     Some(json!(only))
 }
@@ -176,7 +174,13 @@ mod tests {
             let property = schema.properties().find(|property| property.name == name).unwrap();
             let arguments = arguments.as_object().unwrap();
             let text = arguments[name].as_str().unwrap();
-            name_in_need(&property, text, need, question, ("find_showtimes", arguments))
+            name_in_need(
+                &property,
+                text,
+                need,
+                question,
+                CallInProgress { tool: "find_showtimes", arguments },
+            )
         };
         let need = "find showtimes for Tenet in Chicago";
         let question = format!("What did Inception earn? Also {need}.");

@@ -154,9 +154,9 @@ pub(super) fn stated_unit(
     unit: &str,
     names: &[&Value],
     arguments: &Map<String, Value>,
-    need: (&str, &TextValues),
+    need: &str,
+    sources: &Sources<'_>,
 ) -> Option<Value> {
-    let (need, values) = need;
     let name = spaced_words(property.name);
     let is_result = name.split(' ').any(|word| RESULT_UNIT_WORDS.contains(&word));
     if is_result || !name.split(' ').any(|word| matches!(word, "unit" | "units")) {
@@ -172,7 +172,7 @@ pub(super) fn stated_unit(
     let is_argument = |quantity: &&Quantity| {
         arguments.values().filter_map(Value::as_f64).any(|number| is_equal(number, quantity.number))
     };
-    let units = values.quantities.iter().filter(is_argument).filter_map(|quantity| quantity.unit);
+    let units = sources.need.quantities.iter().filter(is_argument).filter_map(|quantity| quantity.unit);
     let units: Vec<_> = units.filter(|stated| stated.dimension == own.dimension).collect();
     let first = units.first().filter(|first| units.iter().all(|unit| unit == *first))?;
     let is_stated =
