@@ -19,7 +19,7 @@ pub const CANCEL_GRACE: Duration = Duration::from_millis(400);
 /// abandoned.
 pub const ABORT_WAIT: Duration = Duration::from_millis(200);
 
-/// The idle timeout of a request to an MCP server over stdio, such as a tool call: one minute. Each
+/// The idle timeout of a request to an MCP server, such as a tool call: one minute. Each
 /// progress notification restarts the timeout.
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -32,9 +32,12 @@ pub const TOOL_LIST_PAGES: usize = 100;
 /// The timeout of the handshake with an MCP server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum length of an MCP message over stdio, and of a stream event or a complete reply from
+/// The maximum length of an MCP message, and of a stream event or a complete reply from
 /// a model server, in bytes: 16 MiB.
 pub const SERVER_MESSAGE_BYTES: usize = 16 << 20;
+
+/// The maximum length of the body of an HTTP request to a server of haft, in bytes: 4 MiB.
+pub const HTTP_BODY_BYTES: usize = 4 << 20;
 
 /// The timeout of a hook of the host program, for example an output validator: one minute.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);

@@ -23,11 +23,14 @@ use crate::HttpServer;
 /// The maximum number of requests of a connection that wait for the beginning of their response.
 const MAX_CONCURRENT_REQUESTS: usize = 16_384;
 
+/// The maximum number of messages between the transport and rmcp, in each direction.
+const CHANNEL_CAPACITY: usize = 64;
+
 /// Creates the transport for `server` over `client`.
 ///
 /// # Errors
 ///
-/// Returns the name of an invalid header.
+/// Returns a description of an invalid header.
 pub(crate) fn transport<C: StreamableHttpClient + Sync>(
     server: &HttpServer,
     client: C,
@@ -37,7 +40,7 @@ pub(crate) fn transport<C: StreamableHttpClient + Sync>(
         .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
         .max_sse_event_size(server.options.max_message_bytes)
         .max_json_response_size(server.options.max_message_bytes);
-    config.channel_buffer_capacity = 64;
+    config.channel_buffer_capacity = CHANNEL_CAPACITY;
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -79,10 +79,13 @@ impl HttpServer {
         self
     }
 
-    /// Returns the scheme, the host and the port of the URL. The rest of a URL may contain a
-    /// secret.
+    /// Returns the scheme, the host and the port of the URL. The other parts, such as a user name
+    /// or a path, may contain secrets. Returns `unknown` for a URL without a scheme.
     pub fn origin(&self) -> String {
-        origin(&self.url)
+        let Some((scheme, rest)) = self.url.split_once("://") else { return "unknown".to_owned() };
+        let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        format!("{scheme}://{host}")
     }
 
     /// Sets the HTTP transport.
@@ -105,17 +108,9 @@ impl HttpServer {
 impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpServer")
-            .field("origin", &origin(&self.url))
+            .field("origin", &self.origin())
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("transport", &self.transport)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the scheme, the host and the port of `url`, without a user name and a password.
-pub(crate) fn origin(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "unknown".to_owned() };
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}")
 }

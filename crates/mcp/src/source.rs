@@ -1,6 +1,6 @@
 mod supervisor;
 
-use std::{pin::pin, time::Duration};
+use std::{borrow::Cow, pin::pin, time::Duration};
 
 use async_trait::async_trait;
 use haft_core::{
@@ -70,7 +70,7 @@ pub struct McpSource {
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
     /// The reason in errors that are returned after the background task of this source has ended.
-    task_end_reason: &'static str,
+    task_end_reason: Cow<'static, str>,
 }
 
 const NO_RUNTIME: &str = "the tokio runtime of the source was shut down, or has no I/O enabled";
@@ -99,7 +99,7 @@ impl McpSource {
             Ok(runtime) => drop(runtime.spawn(supervisor::supervise(server, handle, sender, closed.clone()))),
             Err(error) => drop(sender.send_replace(SourceStatus::Failed { reason: error.to_string() })),
         }
-        Self { label, status, shutdown: closed.drop_guard(), task_end_reason: NO_RUNTIME }
+        Self { label, status, shutdown: closed.drop_guard(), task_end_reason: NO_RUNTIME.into() }
     }
 
     /// Starts `server` and waits until its tools are listed.
@@ -120,17 +120,9 @@ impl McpSource {
 
     /// Creates a source whose listing fails with `reason`. It never starts a server.
     pub(crate) fn failed(name: &str, reason: String) -> Self {
-        let (sender, status) = watch::channel(SourceStatus::Failed { reason });
-        let closed = CancellationToken::new();
-        let shutdown = closed.clone();
-        // The status is valid while its sender exists.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                closed.cancelled().await;
-                drop(sender);
-            });
-        }
-        Self { label: label(name), status, shutdown: shutdown.drop_guard(), task_end_reason: NO_RUNTIME }
+        let (_, status) = watch::channel(SourceStatus::Failed { reason: reason.clone() });
+        let shutdown = CancellationToken::new().drop_guard();
+        Self { label: label(name), status, shutdown, task_end_reason: reason.into() }
     }
 
     /// Creates a source from `service`, an existing rmcp connection. The connection is closed when
@@ -159,7 +151,7 @@ impl McpSource {
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
         sender.send_replace(SourceStatus::Ready { connection, tools });
         tokio::spawn(hold_connection(service, sender, closed.clone()));
-        let task_end_reason = "the connection is closed";
+        let task_end_reason = "the connection is closed".into();
         Ok(Self { label, status, shutdown: closed.drop_guard(), task_end_reason })
     }
 
@@ -181,7 +173,7 @@ impl McpSource {
     }
 
     fn task_ended_error(&self) -> SourceError {
-        SourceError::new(&self.label, self.task_end_reason)
+        SourceError::new(&self.label, &*self.task_end_reason)
     }
 
     /// Terminates the server and waits until all processes of its group have exited.

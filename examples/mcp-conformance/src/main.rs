@@ -1,5 +1,4 @@
 #![doc = include_str!("../README.md")]
-#![allow(clippy::print_stderr, reason = "the program reports a failed call on standard error")]
 
 use std::env;
 
@@ -48,10 +47,10 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Writes the failure of a call to standard error. The suite decides if it is expected.
+/// Logs the failure of a call. The suite decides if it is expected.
 fn report(name: &str, result: ToolResult) {
     if let Err(failure) = result.into_output() {
-        eprintln!("{name}: {}", failure.message);
+        tracing::warn!(name, failure.message, "a call failed");
     }
 }
 
@@ -67,7 +66,7 @@ fn arguments(schema: &Value, object: Option<&Value>) -> Value {
     properties.map(|(name, schema)| (name.clone(), argument(schema))).collect()
 }
 
-/// Logs in like a user whose browser follows the redirect of the authorization server.
+/// Performs a login. The browser is a task that follows the redirect of the authorization server.
 async fn log_in(server: &HttpServer, credentials: &CredentialFile) -> Result<()> {
     let context: Value =
         serde_json::from_str(&env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();

@@ -16,7 +16,7 @@ pub(super) struct LoginArguments {
     file: FileOption,
     /// The name of the server.
     name: String,
-    /// A scope to request. Default: the scopes that the server names.
+    /// A scope to request. Default: the scopes in the challenge or the metadata of the server.
     #[arg(long)]
     scope: Vec<String>,
     /// The id of a client that is registered with the authorization server. Default: register one.

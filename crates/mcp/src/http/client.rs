@@ -262,8 +262,9 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
-        let stream = self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await;
-        stream.map(|stream| self.watch(stream)).map_err(without_url)
+        let limit = StreamableHttpResponseLimits::default().max_sse_event_size;
+        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, limit)
+            .await
     }
 
     async fn get_stream_with_max_sse_event_size(

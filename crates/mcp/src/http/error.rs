@@ -93,6 +93,7 @@ pub(super) fn describe(error: &HttpError) -> String {
             let scope = error.required_scope.as_deref().map(|scope| format!(": it requires {scope:?}"));
             format!("the scope of the token is insufficient (HTTP 403){}", scope.unwrap_or_default())
         }
+        // rmcp declares no source for this variant.
         HttpError::Client(error) => ErrorChain(error).to_string(),
         error => ErrorChain(error).to_string(),
     }

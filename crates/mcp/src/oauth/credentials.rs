@@ -32,7 +32,7 @@ struct Content {
 }
 
 impl CredentialFile {
-    /// Names the file at `path`. The first login creates the file and its folder.
+    /// Creates a handle to the file at `path`. The first login creates the file and its folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }

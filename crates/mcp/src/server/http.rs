@@ -14,7 +14,7 @@ use std::{
 use ::http::{HeaderValue, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use haft_core::{Toolset, tool::Principal};
+use haft_core::{Toolset, limits, tool::Principal};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use rmcp::transport::streamable_http_server::{
@@ -28,8 +28,6 @@ use self::access::{Access, BearerTokens};
 pub use self::listener::serve_http;
 use super::Server;
 
-/// The maximum length of a request body.
-const MAX_BODY_BYTES: usize = 4 << 20;
 /// The time without a request after which a session ends.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
@@ -65,7 +63,7 @@ pub struct HttpServiceConfig {
     /// Default: `http://localhost:*`, `http://127.0.0.1:*` and `http://[::1]:*`.
     pub allowed_origins: Vec<String>,
     /// The maximum length of a request body, in bytes. A longer body is rejected with status 413.
-    /// Default: 4 MiB.
+    /// Default: [`limits::HTTP_BODY_BYTES`].
     pub max_body_bytes: usize,
     /// The time without a message after which a session ends, also during a call without progress.
     /// Revision 2026-07-28 has no sessions. Default: five minutes.
@@ -79,7 +77,7 @@ impl Default for HttpServiceConfig {
         Self {
             allowed_hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
             allowed_origins: origins.to_vec(),
-            max_body_bytes: MAX_BODY_BYTES,
+            max_body_bytes: limits::HTTP_BODY_BYTES,
             session_timeout: SESSION_TIMEOUT,
             tokens: BearerTokens::default(),
         }

@@ -21,7 +21,6 @@ use crate::{
     HttpServer, HttpTransport,
     connection::Connection,
     http::{self, HttpClient},
-    http_server::origin,
     transport::ServerEvents,
 };
 
@@ -66,7 +65,7 @@ impl Failure {
     /// Returns the error message: the cause, the origin of the server, and the remedy.
     fn message(self, server: &HttpServer) -> String {
         let remedy = self.remedy.map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
-        format!("{}\nserver: {}{remedy}", self.reason, origin(&server.url))
+        format!("{}\nserver: {}{remedy}", self.reason, server.origin())
     }
 }
 

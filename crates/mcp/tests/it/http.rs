@@ -1,20 +1,14 @@
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use haft_core::{
-    ToolContext, ToolSource as _, Toolset,
-    call::FailureKind,
-    tool::{Progress, ProgressSink, RunContext},
-    toolset::ListContext,
+    ToolContext, ToolSource as _, Toolset, call::FailureKind, tool::RunContext, toolset::ListContext,
 };
 use haft_mcp::{HttpServer, HttpTransport, McpConfig, McpSource, ServerOptions};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::web::WebServer;
+use crate::{source::Reports, web::WebServer};
 
 async fn tools_of(server: &WebServer) -> Toolset {
     Toolset::new().with_source(McpSource::connect("web", server.config()).await.unwrap())
@@ -112,7 +106,7 @@ async fn configured_headers_are_sent() {
     }
 }
 
-/// Behaviour P6: a session that the server has forgotten is opened again, and the call is repeated,
+/// A session that the server has forgotten is opened again, and the call is repeated,
 /// because the server has not processed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_session_is_opened_again() {
@@ -124,7 +118,7 @@ async fn expired_session_is_opened_again() {
     assert_eq!(server.requests_of("initialize").len(), 2);
 }
 
-/// Behaviour P6: a response stream with event ids is resumed, and the call is not repeated.
+/// A response stream with event ids is resumed, and the call is not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_stream_is_resumed() {
     let server = WebServer::start("resumes").await;
@@ -135,7 +129,7 @@ async fn cut_stream_is_resumed() {
     assert_eq!(resumed.unwrap().headers["last-event-id"], "1");
 }
 
-/// Behaviour P6: after a cut without event ids, the call is unconfirmed and not repeated.
+/// After a cut without event ids, the call is unconfirmed and not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_stream_fails_its_call() {
     let server = WebServer::start("cut").await;
@@ -195,16 +189,6 @@ async fn failed_handshake_names_the_server() {
     );
 }
 
-/// A progress sink that collects all reports.
-#[derive(Clone, Default)]
-struct Reports(Arc<Mutex<Vec<f64>>>);
-
-impl ProgressSink for Reports {
-    fn report(&self, _call_id: &str, progress: Progress) {
-        self.0.lock().unwrap().push(progress.progress);
-    }
-}
-
 /// Progress is reported in order to the call that it belongs to, also with many calls at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_reported_in_order() {
@@ -216,7 +200,8 @@ async fn progress_is_reported_in_order() {
             let run = RunContext { progress: Some(Arc::new(reports.clone())), ..RunContext::default() };
             let cx = ToolContext::new(Arc::new(run), "call_1");
             tools.call_with("add", json!({"x": 1}), &cx).await;
-            assert_eq!(*reports.0.lock().unwrap(), [1.0, 2.0, 3.0], "{mode}");
+            let steps: Vec<_> = reports.0.lock().unwrap().iter().map(|report| report.progress).collect();
+            assert_eq!(steps, [1.0, 2.0, 3.0], "{mode}");
         };
         join_all((0..100).map(|_| call())).await;
     }

@@ -80,7 +80,7 @@ impl ProtectedServer {
         HttpServer::new(format!("{}/mcp", self.origin))
     }
 
-    /// Logs in like a user whose browser follows the redirect of the authorization server.
+    /// Performs a login. The browser is a task that follows the redirect of the authorization server.
     async fn login(&self, credentials: &CredentialFile) -> Result<(), LoginError> {
         let browser = |url: &str| drop(tokio::spawn(browse(Url::parse(url).unwrap())));
         let config = self.config();
@@ -238,7 +238,7 @@ async fn login_stores_the_tokens() {
     assert!(!fs::read_to_string(&path).unwrap().contains("access-1"));
 }
 
-/// Behaviour P6: a rejected token is refreshed once, and the new token is stored.
+/// A rejected token is refreshed once, and the new token is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_token_is_refreshed() {
     let server = ProtectedServer::start(Faults::default()).await;

@@ -326,7 +326,7 @@ async fn timed_out_call_is_cancelled_at_the_server() {
 
 /// A progress sink that collects all reports.
 #[derive(Clone, Default)]
-struct Reports(Arc<Mutex<Vec<Progress>>>);
+pub(crate) struct Reports(pub(crate) Arc<Mutex<Vec<Progress>>>);
 
 impl ProgressSink for Reports {
     fn report(&self, call_id: &str, progress: Progress) {
