@@ -5,7 +5,7 @@ use std::{
 };
 
 use ::http::{HeaderName, HeaderValue};
-use futures::{StreamExt as _, TryFutureExt as _, stream::BoxStream};
+use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream::BoxStream};
 use reqwest::redirect;
 use rmcp::{
     model::{
@@ -83,9 +83,8 @@ fn without_url(error: HttpError) -> HttpError {
 
 /// The HTTP backend of rmcp's transport.
 ///
-/// It sends requests with `reqwest`. Before rmcp reads a response stream, it removes progress
-/// notifications and forwards them to the callers in order, and it detects changes of the tool
-/// list.
+/// It sends requests with `reqwest`. Before rmcp reads an event of a stream, it forwards progress
+/// notifications to the callers in order, and detects changes of the tool list.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     client: reqwest::Client,
@@ -147,24 +146,21 @@ impl HttpClient {
         stream: BoxStream<'static, Result<Sse, SseError>>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
         let (events, subscriptions) = (Arc::clone(&self.events), Arc::clone(&self.subscriptions));
-        let handled = stream.map(move |event| event.map(|event| handle(event, &events, &subscriptions)));
-        handled.boxed()
+        stream.inspect_ok(move |event| handle(event, &events, &subscriptions)).boxed()
     }
 }
 
-/// Handles the notification in `event`, if it is about progress or a change of the tool list.
-/// Returns an event without data for a progress notification, so that rmcp skips it.
-fn handle(mut event: Sse, events: &ServerEvents, subscriptions: &Subscriptions) -> Sse {
-    let Some(data) = event.data.as_deref() else { return event };
+/// Handles the notification in `event`, if it is about progress or a change of the tool list. The
+/// default handler of rmcp, which receives it afterwards, ignores both.
+fn handle(event: &Sse, events: &ServerEvents, subscriptions: &Subscriptions) {
+    let data = event.data.as_deref().unwrap_or_default();
     if data.contains("\"notifications/progress\"")
         && let Ok(Notification::Progress(report)) = serde_json::from_str(data)
     {
         subscriptions.forward(&report);
-        event.data = None;
     } else if data.contains("\"notifications/tools/list_changed\"") {
         events.list_changed.notify_one();
     }
-    event
 }
 
 /// Returns `true` if `message` is an error, or a valid response to `server/discover`. Some servers

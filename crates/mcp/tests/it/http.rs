@@ -106,6 +106,20 @@ async fn configured_headers_are_sent() {
     }
 }
 
+/// Behaviour F48: after `notifications/tools/list_changed` over HTTP, the tools are listed again.
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_list_is_fetched_again() {
+    let server = WebServer::start("changing").await;
+    let tools = tools_of(&server).await;
+    let changed = async {
+        while tools.get("new").await.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), changed).await.unwrap();
+    assert_eq!(server.requests_of("tools/list").len(), 2);
+}
+
 /// A session that the server has forgotten is opened again, and the call is repeated,
 /// because the server has not processed it.
 #[tokio::test(flavor = "multi_thread")]
@@ -180,6 +194,7 @@ async fn failed_handshake_names_the_server() {
     );
     assert_eq!(error, expected);
     drop(server);
+    // The path of a URL may be a secret.
     let unreachable = HttpServer::new(format!("{origin}/secret"));
     let error = McpSource::connect("web", unreachable).await.unwrap_err().reason;
     assert!(error.contains("refused") && !error.contains("secret"), "{error}");

@@ -186,6 +186,38 @@ async fn bearer_token_is_required() {
     assert_eq!(tools.call("probe", json!({})).await.model_text(), "ann");
 }
 
+/// A session can be used only by the principal that opened it.
+#[tokio::test(flavor = "multi_thread")]
+async fn session_belongs_to_its_principal() {
+    let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
+    let config = HttpServiceConfig::default().with_bearer_token("token-a", principal("ann"));
+    let server = serve(Toolset::new(), config.with_bearer_token("token-b", principal("ben"))).await;
+    let headers = |token: &str| format!("Host: {}\r\nAuthorization: Bearer {token}\r\n", server.address);
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let opened = server.post(&headers("token-a"), &body.to_string()).await.to_lowercase();
+    let session = opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    for (token, status) in [("token-b", "404"), ("token-a", "202")] {
+        let headers = format!("{}Mcp-Session-Id: {session}\r\n", headers(token));
+        assert_eq!(&server.post(&headers, &ready).await[9..12], status, "{token}");
+    }
+}
+
+/// After [`McpService::close`], requests are rejected.
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_service_rejects_requests() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = McpService::new(Toolset::new(), HttpServiceConfig::default());
+    service.close();
+    let task = tokio::spawn(serve_http(service, listener, std::future::pending()));
+    let server = Served { address, stop: None, task };
+    let response = server.post(&format!("Host: {address}\r\n"), "{}").await;
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
+    server.task.abort();
+}
+
 /// Behaviour F56: a client that drops its call, or disconnects, cancels the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn disconnect_cancels_the_call() {

@@ -50,6 +50,8 @@ struct Faults {
     denies: bool,
     /// The authorization endpoint, instead of the right one.
     authorization_endpoint: Option<&'static str>,
+    /// The token endpoint has the address 0.0.0.0, over which Linux reaches the same server.
+    has_reserved_token_endpoint: bool,
     /// The authorization server in the metadata of the resource, instead of the right one.
     authorization_server: Option<&'static str>,
 }
@@ -93,6 +95,10 @@ impl ProtectedServer {
 async fn browse(url: Url) {
     let response = get(&url).await;
     let location = response.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
+    // A request of another program does not end the login.
+    let (callback, _) = location.split_once('?').unwrap();
+    let foreign = get(&Url::parse(&format!("{callback}?code=x&state=y")).unwrap()).await;
+    assert!(foreign.starts_with("HTTP/1.1 404"), "{foreign}");
     let page = get(&Url::parse(location).unwrap()).await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
 }
@@ -126,10 +132,14 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
         }),
         ("GET", "/.well-known/oauth-authorization-server") => {
             let authorize = format!("{origin}/authorize");
+            let token_origin = match faults.has_reserved_token_endpoint {
+                true => origin.replace("127.0.0.1", "0.0.0.0"),
+                false => origin.to_owned(),
+            };
             json!({
                 "issuer": origin,
                 "authorization_endpoint": faults.authorization_endpoint.unwrap_or(&authorize),
-                "token_endpoint": format!("{origin}/token"),
+                "token_endpoint": format!("{token_origin}/token"),
                 "registration_endpoint": format!("{origin}/register"),
                 "response_types_supported": ["code"],
                 "grant_types_supported": ["authorization_code", "refresh_token"],
@@ -262,6 +272,7 @@ async fn failed_login_stores_nothing() {
         // The metadata of a server must not lead to an address of another class.
         (Faults { authorization_server: Some("http://169.254.169.254"), ..Faults::default() }, ""),
         (Faults { authorization_server: Some("http://10.0.0.9"), ..Faults::default() }, ""),
+        (Faults { has_reserved_token_endpoint: true, ..Faults::default() }, "token exchange"),
     ] {
         let server = ProtectedServer::start(faults.clone()).await;
         let (_folder, path, credentials) = credential_file();

@@ -55,6 +55,8 @@ struct State {
     requests: Arc<Mutex<Vec<Request>>>,
     sessions: AtomicUsize,
     calls: AtomicUsize,
+    /// The number of `tools/list` requests.
+    lists: AtomicUsize,
     /// The event stream of the mode `sse`.
     events: Mutex<Option<mpsc::UnboundedSender<String>>>,
     open_connections: Arc<AtomicUsize>,
@@ -71,6 +73,7 @@ impl WebServer {
     /// | `legacy_stateless` | revision 2025-11-25 without sessions, with JSON responses |
     /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
     /// | `empty_discover` | `legacy`, but responds to `server/discover` with an empty result |
+    /// | `changing` | `legacy`, but lists a further tool after the first list, and notifies the client |
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
     /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
@@ -94,6 +97,7 @@ impl WebServer {
             requests: Arc::clone(&requests),
             sessions: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
+            lists: AtomicUsize::new(0),
             events: Mutex::default(),
             open_connections: Arc::clone(&open_connections),
         });
@@ -181,7 +185,13 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
     }
     let is_modern = !matches!(
         mode,
-        "legacy" | "legacy_stateless" | "ignores_discover" | "empty_discover" | "expires" | "resumes"
+        "legacy"
+            | "legacy_stateless"
+            | "ignores_discover"
+            | "empty_discover"
+            | "changing"
+            | "expires"
+            | "resumes"
     );
     let (id, method) = (&request.body["id"], request.method());
     let has_session = !matches!(mode, "legacy_stateless") && !is_modern;
@@ -195,6 +205,16 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
                 let event =
                     format!("id: {last}-2\ndata: {}\n\n", result(&json!(last_call(state)), "resumed"));
                 write_stream(stream, &event).await
+            }
+            _ if mode == "changing" => {
+                // The notification follows the first list.
+                while state.lists.load(Ordering::Relaxed) == 0 {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                write_chunk(stream, &format!("data: {changed}\n\n")).await;
+                let _ = stream.readable().await;
+                false
             }
             _ => write(stream, "405 Method Not Allowed", "", "").await,
         };
@@ -241,7 +261,11 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         }
         "tools/list" => {
             let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-            let result = json!({"tools": [tool("add"), tool("echo")], "ttlMs": 0, "cacheScope": "private"});
+            let mut tools = vec![tool("add"), tool("echo")];
+            if state.lists.fetch_add(1, Ordering::Relaxed) > 0 && mode == "changing" {
+                tools.push(tool("new"));
+            }
+            let result = json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"});
             write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
         }
         "tools/call" => {
