@@ -66,7 +66,7 @@ pub struct LoginOptions {
     /// The URL of a client id metadata document, which is used instead of a registration if the
     /// authorization server supports it.
     pub client_metadata_url: Option<String>,
-    /// The scopes to request. Default: the scopes in the challenge or in the metadata of the server.
+    /// The scopes to request. Default: the scopes of the challenge or of the server metadata.
     pub scopes: Vec<String>,
 }
 

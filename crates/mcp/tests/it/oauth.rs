@@ -82,7 +82,7 @@ impl ProtectedServer {
         HttpServer::new(format!("{}/mcp", self.origin))
     }
 
-    /// Performs a login. The browser is a task that follows the redirect of the authorization server.
+    /// Performs a login. A task follows the redirect of the authorization server, like a browser.
     async fn login(&self, credentials: &CredentialFile) -> Result<(), LoginError> {
         let browser = |url: &str| drop(tokio::spawn(browse(Url::parse(url).unwrap())));
         let config = self.config();

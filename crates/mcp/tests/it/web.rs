@@ -73,7 +73,7 @@ impl WebServer {
     /// | `legacy_stateless` | revision 2025-11-25 without sessions, with JSON responses |
     /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
     /// | `empty_discover` | `legacy`, but responds to `server/discover` with an empty result |
-    /// | `changing` | `legacy`, but lists a further tool after the first list, and notifies the client |
+    /// | `changing` | `legacy`, but adds a tool after the first list, and notifies the client |
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
     /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
