@@ -281,6 +281,9 @@ impl ExampleReply<'_> {
                 self.unmet.deferred = Some(need);
                 NextStep::NoMoreCalls
             }
+            Plan::Need(need) if stage == Stage::Call && question.is_planned_statement(&need) => {
+                NextStep::NoMoreCalls
+            }
             Plan::Need(need) => {
                 let need = match stage {
                     Stage::AfterQuestion => question.with_sentence_start(&need),
@@ -288,6 +291,9 @@ impl ExampleReply<'_> {
                 };
                 if let Some(step) = self.write_skipped_call(question, &need)? {
                     return Ok(Some(step));
+                }
+                if let Some((extended, choice)) = self.with_added_clause(question, &need)? {
+                    return self.write_call_with(extended, Some(choice));
                 }
                 let part = if quotes { self.first_part(&need)? } else { None };
                 self.is_need_split = part.is_some();

@@ -20,6 +20,7 @@ use super::question::{
 };
 use super::repetition::{is_repetition, repeats_known_result};
 use super::repository::split_repository;
+use super::tool_choice::ScoredTool;
 use crate::engine::NextAction;
 use crate::respond::call_id;
 
@@ -121,6 +122,22 @@ impl ExampleReply<'_> {
         }
         self.unmet = earlier;
         Ok(None)
+    }
+
+    /// Extends `need` by a clause that adds to the request, if both need the same tool: "turn on
+    /// the light and dim it to 30 percent". Returns the longer need, and the choice of the tool.
+    pub(super) fn with_added_clause(
+        &mut self,
+        question: &OpenQuestion,
+        need: &str,
+    ) -> Result<Option<(String, ScoredTool)>, ModelError> {
+        let Some(clause) = question.added_clause(need) else { return Ok(None) };
+        let Some(choice) = self.choose_tool(need)? else { return Ok(None) };
+        let has_one_tool = callable_tools(self.writer.request).len() == 1;
+        if !has_one_tool && !self.is_best_tool(clause, &choice.0)? {
+            return Ok(None);
+        }
+        Ok(question.with_clause(need, clause).map(|extended| (extended, choice)))
     }
 
     /// Generates the call for a question that continues an earlier question; see [`follow_up`].
@@ -251,10 +268,10 @@ impl ExampleReply<'_> {
     ///
     /// A call with an invented required argument, and a call that repeats a known result, is
     /// discarded. Another tool may then fit, such as one that finds the missing identifier.
-    fn write_call_with(
+    pub(super) fn write_call_with(
         &mut self,
         need: String,
-        mut choice: Option<(String, f32)>,
+        mut choice: Option<ScoredTool>,
     ) -> Result<Option<NextStep>, ModelError> {
         let (start, tokens_left) = (self.writer.prompt.len(), self.writer.tokens_left);
         let best_score = choice.as_ref().map_or(0.0, |(_, score)| *score);
@@ -356,7 +373,7 @@ impl ExampleReply<'_> {
 
     /// Returns the tool that finds the identifier `parameter`, unless it is in `discarded` or needs
     /// the same identifier. Its score is 0.
-    fn finder_of(&self, parameter: &str, discarded: &[String]) -> Option<(String, f32)> {
+    fn finder_of(&self, parameter: &str, discarded: &[String]) -> Option<ScoredTool> {
         let request = self.writer.request;
         let needs_it = |tool: &String| {
             let Some(tool) = request.tools.get(tool) else { return true };

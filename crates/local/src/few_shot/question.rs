@@ -18,7 +18,9 @@ use self::lists::{
     next_item, next_phrase, start_of_last_item,
 };
 pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
-use self::requests::{REQUEST_SEPARATORS, continues_call, is_open_quote, is_request, refers_to_all};
+use self::requests::{
+    REQUEST_SEPARATORS, adds_to_request, continues_call, is_open_quote, is_request, refers_to_all,
+};
 pub(super) use self::requests::{has_reference, refers_to_noun, refers_to_result};
 use super::follow_up::is_elliptical;
 
@@ -312,6 +314,39 @@ impl OpenQuestion {
         let start = before.get(start..).unwrap_or_default().trim_start();
         // A long text before the need is usually pasted.
         if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
+    }
+
+    /// Returns the clause after `need`, a quotation from the question, if it
+    /// [adds](adds_to_request) to the request `need` and is the last clause of its sentence.
+    pub(super) fn added_clause(&self, need: &str) -> Option<&str> {
+        let (_, rest) = self.text.split_once(need)?;
+        let clause = [", and ", " and "].iter().find_map(|separator| rest.strip_prefix(separator))?;
+        let clause = clause.get(..first_of(clause, &SENTENCE_ENDS).unwrap_or(clause.len()))?;
+        let clause = without_sentence_end(clause);
+        let has_parts = first_of(clause, SEPARATORS.iter().chain(&PART_SEPARATORS)).is_some();
+        (!has_parts && adds_to_request(clause)).then_some(clause)
+    }
+
+    /// Returns `need`, a quotation from the question, and the text after it up to the end of
+    /// `clause`, the [added clause](Self::added_clause).
+    pub(super) fn with_clause(&self, need: &str, clause: &str) -> Option<String> {
+        let (_, rest) = self.text.split_once(need)?;
+        let (between, _) = rest.split_once(clause)?;
+        Some(format!("{need}{between}{clause}"))
+    }
+
+    /// Returns `true` if `need` is a statement with an argument of a planned call, and with no
+    /// other number: "The order number is FD-90213".
+    pub(super) fn is_planned_statement(&self, need: &str) -> bool {
+        let need = need.to_lowercase();
+        let mut words = need.split(' ').map(|word| word.trim_matches(PUNCTUATION));
+        let has_number = |word: &&str| word.contains(|letter: char| letter.is_ascii_digit());
+        let is_planned = |word: &str| self.planned.iter().any(|value| value == word);
+        let mut numbers = words.clone().filter(has_number).peekable();
+        !is_request(&need, need.ends_with('?'))
+            && words.any(|word| matches!(word, "is" | "are" | "was"))
+            && numbers.peek().is_some()
+            && numbers.all(is_planned)
     }
 
     /// Returns the first request before `need`, a quotation from the question: "Lock my car" in

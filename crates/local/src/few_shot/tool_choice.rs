@@ -27,6 +27,9 @@ const KNOWN_RESULT_BIAS: f32 = 10.0;
 const NEUTRAL_QUESTION: &str = "Can you help me with something?";
 const NEUTRAL_NEED: &str = "help me with something";
 
+/// The name of a tool, and the score of its choice.
+pub(super) type ScoredTool = (String, f32);
+
 impl ExampleReply<'_> {
     /// Returns the first part of `need` if its parts need different tools. A small model quotes too
     /// much: "Lock the door and heat the hall". Returns `None` if `need` has parts for one tool
@@ -45,7 +48,7 @@ impl ExampleReply<'_> {
     }
 
     /// Chooses the tool for `need`. Returns the tool and its score. Returns `None` if no tool fits.
-    pub(super) fn choose_tool(&mut self, need: &str) -> Result<Option<(String, f32)>, ModelError> {
+    pub(super) fn choose_tool(&mut self, need: &str) -> Result<Option<ScoredTool>, ModelError> {
         self.choose_other_tool(need, &[], f32::NEG_INFINITY)
     }
 
@@ -57,7 +60,7 @@ impl ExampleReply<'_> {
         need: &str,
         discarded: &[String],
         min_score: f32,
-    ) -> Result<Option<(String, f32)>, ModelError> {
+    ) -> Result<Option<ScoredTool>, ModelError> {
         let request = self.writer.request;
         let mut tools = next_step::callable_tools(request);
         tools.retain(|tool| !discarded.contains(tool));

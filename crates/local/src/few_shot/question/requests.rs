@@ -62,6 +62,8 @@ const STATEMENT_WORDS: [&str; 48] = [
 const PASSIVE_VERBS: [&str; 3] = ["avoid", "keep", "leave"];
 // Pronouns that refer to the object of the clause before.
 const OBJECT_PRONOUNS: [&str; 3] = ["it", "them", "its"];
+/// Words of a clause about a later or a repeated action.
+const LATER_WORDS: [&str; 8] = ["after", "afterwards", "again", "back", "before", "later", "off", "then"];
 /// Words for all items of a list in the sentence before.
 const ALL_WORDS: [&str; 8] = ["all", "both", "each", "every", "their", "them", "these", "those"];
 /// Pronouns and adverbs for something that an earlier call may find.
@@ -118,6 +120,21 @@ pub(super) fn continues_call(part: &str, rest: &str, values: &[String]) -> bool 
         && is_sentence
         && numbers.all(|number| values.contains(number))
         && words.iter().any(|word| OBJECT_PRONOUNS.contains(&word.as_str()))
+}
+
+/// Returns `true` if `clause`, after a request and a conjunction, adds to the request: "dim it to
+/// 30 percent" or "show the best ones first". It refers to the object of the request with a
+/// pronoun, and describes no later or repeated action.
+pub(super) fn adds_to_request(clause: &str) -> bool {
+    let first = clause.split(' ').next().unwrap_or_default();
+    let is_imperative = first.chars().all(char::is_lowercase) && !PHRASE_WORDS.contains(&first);
+    let refers = has_word(clause, &OBJECT_PRONOUNS) || has_word(clause, &["ones"]);
+    clause.contains(' ')
+        && is_imperative
+        && refers
+        && !has_word(clause, &LATER_WORDS)
+        && !has_negation(clause)
+        && is_request(clause, false)
 }
 
 /// Returns `true` if `request` has a pronoun for something that an earlier call may find.

@@ -462,3 +462,34 @@ fn the_rest_of_a_planned_item_is_no_item() {
     let question = OpenQuestion { text: " and wi-fi".to_owned(), ..question };
     assert!(!question.is_name("wi-fi"));
 }
+
+#[test]
+fn clause_about_the_same_object_adds_to_the_request() {
+    let added = |text: &str, need: &str| OpenQuestion::new(text).added_clause(need).map(str::to_owned);
+    let light = "Turn on the light in the bedroom";
+    assert_eq!(
+        added("Turn on the light in the bedroom and dim it to 30 percent.", light).as_deref(),
+        Some("dim it to 30 percent")
+    );
+    let shop = "Find shoes under 80 dollars and show the best rated ones first. Thanks!";
+    assert_eq!(added(shop, "Find shoes under 80 dollars").as_deref(), Some("show the best rated ones first"));
+    for other in [
+        "Turn on the light in the bedroom and turn it off at ten.",
+        "Turn on the light in the bedroom and then dim it.",
+        "Turn on the light in the bedroom and the one in the hall.",
+        "Turn on the light in the bedroom and lock the door.",
+        "Turn on the light in the bedroom and do not dim it.",
+        "Turn on the light in the bedroom and dim it, and lock the door.",
+    ] {
+        assert_eq!(added(other, light), None, "{other}");
+    }
+}
+
+#[test]
+fn statement_about_a_planned_argument_needs_no_call() {
+    let mut question = OpenQuestion::new("Where's my food? The order number is FD-90213.");
+    question.advance_past("Where's my food", &["fd-90213".to_owned()]);
+    assert!(question.is_planned_statement("The order number is FD-90213"));
+    assert!(!question.is_planned_statement("The order numbers are FD-90213 and FD-4"));
+    assert!(!question.is_planned_statement("Cancel order FD-90213"));
+}
