@@ -32,6 +32,10 @@ pub const TOOL_LIST_PAGES: usize = 100;
 /// The timeout of the handshake with an MCP server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The maximum time that a suspended call of an MCP server waits for the input of a person, if the
+/// server keeps the call open: thirty minutes.
+pub const ELICITATION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
 /// The maximum length of an MCP message, and of a stream event or a complete reply from
 /// a model server, in bytes: 16 MiB.
 pub const SERVER_MESSAGE_BYTES: usize = 16 << 20;

@@ -38,12 +38,15 @@ pub(super) fn check(
         return Err(ToolError::Denied(format!("the caller lacks the scope \"{scope}\"")));
     }
     let approved = match cx.decision() {
-        Some(Decision::Denied { reason, .. }) => return Err(ToolError::Denied(reason.clone())),
+        Some(Decision::Denied { reason, .. }) if !handles_denial(cx) => {
+            return Err(ToolError::Denied(reason.clone()));
+        }
         Some(Decision::Failed { message }) => {
             return Err(ToolError::Failed { message: message.clone(), source: None });
         }
         Some(Decision::Output { output }) => return Ok(GateOutcome::Done(output.clone())),
-        // No decision, or an approval, an input or a decision about nested calls.
+        // No decision, or one that the tool reads: an approval, an input, a denial that the tool
+        // handles, or a decision about nested calls.
         _ => cx.resumed().and_then(ResumedCall::approved_arguments),
     };
     match approved {
@@ -79,6 +82,13 @@ fn remembered_decision(definition: &ToolDefinition, arguments: &Value, cx: &Tool
     let fingerprint = || Some(definition.fingerprint());
     let principal = cx.principal().map(|it| it.id.as_str());
     approvals.decision(principal, definition.name().as_str(), fingerprint, arguments)
+}
+
+/// Returns `true` if the tool handles a denial of the requested input itself.
+fn handles_denial(cx: &ToolContext) -> bool {
+    cx.resumed()
+        .map(ResumedCall::pending)
+        .is_some_and(|pending| pending.handles_denial && matches!(pending.kind, PendingKind::Input { .. }))
 }
 
 /// Returns `true` if the definition of the tool has changed since the approval was requested.

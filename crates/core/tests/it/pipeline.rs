@@ -491,6 +491,33 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
     assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
+/// Behaviour F54: a tool that handles denials runs after a denial of its input. Another tool does
+/// not.
+#[tokio::test]
+async fn denial_of_input_reaches_a_tool_that_handles_it() {
+    for handles_denial in [false, true] {
+        let tool = DynamicTool::new(definition("ask"), move |_, cx: ToolContext| async move {
+            match cx.decision() {
+                Some(Decision::Denied { reason, .. }) => ToolResponse::from(format!("told: {reason}")),
+                _ => {
+                    let pending = Pending::new(PendingKind::input("Which seat?"));
+                    let pending = if handles_denial { pending.with_denial_handling() } else { pending };
+                    ToolResponse::Pending(pending)
+                }
+            }
+        });
+        let tools = Toolset::new().with_tool(tool);
+        let call = ToolCall::new("1", "ask", "{}");
+        let CallOutcome::Pending(suspended) = tools.run_with(&call, &ToolContext::default()).await else {
+            panic!("the call was not suspended");
+        };
+        let resumed = suspended.pending.resume(Decision::denied("no")).unwrap();
+        let cx = ToolContext::default().with_resumed(resumed);
+        let result = tools.run_with(&call, &cx).await.into_result();
+        assert_eq!(result.model_text(), if handles_denial { "told: no" } else { "denied: no" });
+    }
+}
+
 /// A tool can read host state by its type. If there is no value of the type, the call fails with a
 /// fatal error that names the type.
 #[tokio::test]

@@ -42,12 +42,25 @@ pub struct Pending {
     /// resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
+    /// `true` if the tool handles a [denial](Decision::Denied) itself, for example because it sends
+    /// the denial to a server. The resumed call then runs, and `ToolContext::decision` returns the
+    /// denial. `false` by default: a denied call fails, and the tool does not run. Only
+    /// [`PendingKind::Input`] supports it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub handles_denial: bool,
 }
 
 impl Pending {
     /// Creates a pending state of the given kind, without data for the tool.
     pub fn new(kind: PendingKind) -> Self {
-        Self { kind, continuation: Value::Null, approved: None, repaired: None, definition: None }
+        Self {
+            kind,
+            continuation: Value::Null,
+            approved: None,
+            repaired: None,
+            definition: None,
+            handles_denial: false,
+        }
     }
 
     /// Sets the data that the tool reads when the call is resumed.
@@ -56,6 +69,18 @@ impl Pending {
         self.continuation = continuation;
         self
     }
+
+    /// Makes the tool handle a denial itself. See [`handles_denial`](Self::handles_denial).
+    #[must_use]
+    pub fn with_denial_handling(mut self) -> Self {
+        self.handles_denial = true;
+        self
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A suspended tool call, with the data needed to resume it.
@@ -148,7 +173,7 @@ pub enum Decision {
         remember: Option<RememberFor>,
     },
     /// A denial of the call. The call fails with [`ToolError::Denied`](super::ToolError::Denied),
-    /// and the tool does not run.
+    /// and the tool does not run, unless it [handles denials](Pending::handles_denial).
     Denied {
         /// The reason for the denial. It is sent to the model.
         reason: String,
