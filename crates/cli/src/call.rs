@@ -7,6 +7,7 @@ use haft_core::{Pipeline, ToolCall, ToolContext, ToolResult, call::FailureKind, 
 
 use crate::{
     error::CliError,
+    spinner::Spinner,
     terminal::{self, remove_control_chars},
     toolbox::ToolOptions,
 };
@@ -28,7 +29,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let toolbox = arguments.tools.open_toolbox().await?;
+    let spinner = Spinner::new();
+    let toolbox = arguments.tools.open_interactive_toolbox(&spinner).await?;
+    drop(spinner);
     let list = toolbox.list_and_warn().await;
     // An unknown tool may belong to an MCP server that failed to start. Report the failed servers
     // first.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod call;
+mod elicitation;
 mod error;
 mod interrupt;
 mod logs;

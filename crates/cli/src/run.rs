@@ -121,7 +121,7 @@ impl Arguments {
 
     /// Starts the MCP servers and returns the tools of the run.
     async fn open_tools(&self, spinner: &Spinner) -> Result<Toolset, CliError> {
-        let toolbox = self.tools.open_toolbox_with(spinner).await?;
+        let toolbox = self.tools.open_interactive_toolbox(spinner).await?;
         toolbox.require_any_server()?;
         self.select_tools(&toolbox).await
     }

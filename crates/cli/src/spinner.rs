@@ -36,6 +36,11 @@ impl Spinner {
         ModelProgress(self.0.clone())
     }
 
+    /// Returns a handle that hides this line for a while.
+    pub(crate) fn pause(&self) -> Pause {
+        Pause(self.0.clone())
+    }
+
     /// Shows the end of `text` in the progress line, for example the end of an answer that is being
     /// streamed.
     pub(crate) fn show_tail(&self, text: &str) {
@@ -51,6 +56,17 @@ impl Spinner {
 impl Drop for Spinner {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// A handle that hides the line of a [`Spinner`].
+#[derive(Clone)]
+pub(crate) struct Pause(ProgressBar);
+
+impl Pause {
+    /// Calls `work` while the line is hidden.
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.suspend(work)
     }
 }
 

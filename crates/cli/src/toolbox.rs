@@ -12,9 +12,10 @@ use haft_mcp::{McpConfig, McpSource};
 use haft_tools::{BuiltinConfig, builtin};
 
 use crate::{
+    elicitation,
     error::CliError,
     mcp,
-    spinner::Spinner,
+    spinner::{Pause, Spinner},
     terminal::{self, remove_control_chars},
 };
 
@@ -43,12 +44,18 @@ impl ToolOptions {
     /// Starts the MCP servers in the file given by `--mcp`, and waits until each of them is ready
     /// or has failed. Returns their tools together with the built-in tools.
     pub(crate) async fn open_toolbox(&self) -> Result<Toolbox, CliError> {
-        self.open_toolbox_with(&Spinner::new()).await
+        self.open(&Spinner::new(), None).await
     }
 
     /// Opens the toolbox like [`open_toolbox`](Self::open_toolbox), and shows the progress in
-    /// `spinner`.
-    pub(crate) async fn open_toolbox_with(&self, spinner: &Spinner) -> Result<Toolbox, CliError> {
+    /// `spinner`. Questions of the servers are asked in the terminal.
+    pub(crate) async fn open_interactive_toolbox(&self, spinner: &Spinner) -> Result<Toolbox, CliError> {
+        self.open(spinner, Some(spinner.pause())).await
+    }
+
+    /// Opens the toolbox. Questions of the servers are asked in the terminal if there is `pause`,
+    /// and suspend their calls if there is none.
+    async fn open(&self, spinner: &Spinner, pause: Option<Pause>) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
         let default_path = || mcp::default_path().filter(|path| path.exists());
         let path = self.mcp.clone().or_else(default_path).filter(|_| !self.no_mcp);
@@ -61,6 +68,11 @@ impl ToolOptions {
         let mut config = McpConfig::from_path(path).map_err(config_error)?;
         if let Some(credentials) = mcp::credentials() {
             config = config.with_credentials(&credentials);
+        }
+        if let Some(pause) = pause {
+            config = config.with_elicitation_handler(move |server, question| {
+                elicitation::ask_user(server.to_owned(), question, pause.clone())
+            });
         }
         let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();
         let server_errors = wait_until_ready(&servers, spinner).await;

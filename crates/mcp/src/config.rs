@@ -5,6 +5,7 @@ mod variables;
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use jsonc_parser::ParseOptions;
@@ -13,7 +14,10 @@ use serde_json::{Map, Value};
 use self::variables::{Variables, environment_variable};
 #[cfg(feature = "oauth")]
 use crate::CredentialFile;
-use crate::{HttpServer, McpSource, ServerOptions, StdioServer};
+use crate::{
+    HttpServer, McpSource, ServerOptions, StdioServer,
+    elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
+};
 
 /// The MCP servers configured in an `mcp.json` file, in the dialects of common editors.
 ///
@@ -205,6 +209,28 @@ impl McpConfig {
             {
                 server.credentials = Some(credentials.clone());
             }
+        }
+        self
+    }
+
+    /// Sets the function that responds to the elicitations of all servers. Its first argument is
+    /// the name of the server. See [`ServerOptions::with_elicitation_handler`].
+    #[must_use]
+    pub fn with_elicitation_handler<F, Response>(mut self, handler: F) -> Self
+    where
+        F: Fn(&str, Elicitation) -> Response + Send + Sync + 'static,
+        Response: Future<Output = ElicitationResponse> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        for (name, server) in &mut self.servers {
+            let Ok(server) = server else { continue };
+            let options = match server {
+                ServerConfig::Stdio(server) => &mut server.options,
+                ServerConfig::Http(server) => &mut server.options,
+            };
+            let (name, handler) = (name.clone(), Arc::clone(&handler));
+            options.elicitation_handler =
+                Some(ElicitationHandler::new(move |elicitation| handler(&name, elicitation)));
         }
         self
     }

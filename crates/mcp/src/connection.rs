@@ -18,7 +18,12 @@ use tokio::{
 
 #[cfg(feature = "http")]
 use crate::http::HttpError;
-use crate::transport::{self, ServerEvents};
+use crate::{
+    ServerOptions,
+    elicitation::ElicitationHandler,
+    suspended_calls::{SuspendedCall, SuspendedCalls},
+    transport::{self, CallEvent, PendingElicitation, ServerEvents},
+};
 
 /// The maximum time to wait for the transport to detect the end of the server's output after a
 /// failed write.
@@ -28,15 +33,30 @@ const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    monitor: Option<Monitor>,
+    monitor: Option<Arc<Monitor>>,
 }
 
-/// The idle timeout and the server events of a connection. Only a connection over a transport of
-/// this crate has a monitor.
-#[derive(Clone)]
+/// The part of a connection over a transport of this crate that a user-supplied transport lacks.
 struct Monitor {
     events: Arc<ServerEvents>,
-    idle_timeout: Duration,
+    options: ServerOptions,
+    suspended: Arc<SuspendedCalls>,
+}
+
+/// An MCP request in flight. Dropping it before the response arrives sends
+/// `notifications/cancelled`.
+pub(crate) struct OpenRequest {
+    handle: Option<RequestHandle<RoleClient>>,
+    events: Option<mpsc::Receiver<CallEvent>>,
+    monitor: Option<Arc<Monitor>>,
+}
+
+/// A step of an MCP request.
+pub(crate) enum Step {
+    /// The result of the request, as JSON. The request has ended.
+    Response(Value),
+    /// The server asks a question, and waits for the response.
+    Elicitation(PendingElicitation),
 }
 
 /// An error from an MCP request to the server.
@@ -66,8 +86,9 @@ pub(crate) enum RequestError {
 
 impl Connection {
     /// Creates a connection over a transport of this crate: stdio or HTTP.
-    pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, idle_timeout: Duration) -> Self {
-        Self { peer, monitor: Some(Monitor { events, idle_timeout }) }
+    pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, options: &ServerOptions) -> Self {
+        let monitor = Monitor { events, options: options.clone(), suspended: Arc::default() };
+        Self { peer, monitor: Some(Arc::new(monitor)) }
     }
 
     /// Creates a connection from `peer`, which uses a user-supplied transport.
@@ -76,6 +97,11 @@ impl Connection {
     /// no idle timeout. Only the deadline of the tool call applies.
     pub(crate) fn from_peer(peer: Peer<RoleClient>) -> Self {
         Self { peer, monitor: None }
+    }
+
+    /// Returns the handler of elicitations, if there is one.
+    pub(crate) fn elicitation_handler(&self) -> Option<ElicitationHandler> {
+        self.monitor.as_ref()?.options.elicitation_handler.clone()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -94,39 +120,85 @@ impl Connection {
         }
     }
 
-    /// Sends `request` and returns its result as JSON. On the transports of this crate, calls
-    /// `report` with each progress notification.
+    /// Sends `request` and returns its result as JSON. Questions of the server are cancelled.
     ///
     /// # Cancellation
     ///
     /// Dropping the future before the response arrives sends `notifications/cancelled`.
-    pub(crate) async fn request(
-        &self,
-        mut request: ClientRequest,
-        mut report: impl FnMut(Progress),
-    ) -> Result<Value, RequestError> {
-        let mut reports = self.monitor.as_ref().map(|_| transport::subscribe_to_progress(&mut request));
+    pub(crate) async fn request(&self, request: ClientRequest) -> Result<Value, RequestError> {
+        let mut open = self.send(request).await?;
+        loop {
+            if let Step::Response(result) = open.next_step(|_progress| {}).await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Sends `request`.
+    pub(crate) async fn send(&self, mut request: ClientRequest) -> Result<OpenRequest, RequestError> {
+        let events = self.monitor.as_ref().map(|_| transport::subscribe(&mut request));
         let handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|_closed| RequestError::NotSent)?;
-        let idle_timeout = self.monitor.as_ref().map(|monitor| monitor.idle_timeout);
-        let mut request = CancelOnDrop(Some(handle));
+        Ok(OpenRequest { handle: Some(handle), events, monitor: self.monitor.clone() })
+    }
+
+    /// Removes and returns the suspended call `id`. Returns `None` if the call is unknown, or if
+    /// its timeout has elapsed.
+    pub(crate) fn take_suspended(&self, id: &str) -> Option<(OpenRequest, PendingElicitation)> {
+        let monitor = self.monitor.as_ref()?;
+        let SuspendedCall { mut request, elicitation, .. } = monitor.suspended.remove(id)?;
+        request.monitor = Some(Arc::clone(monitor));
+        Some((request, elicitation))
+    }
+}
+
+impl OpenRequest {
+    /// Waits for the response, or for a question of the server. On the transports of this crate,
+    /// calls `report` with each progress notification.
+    pub(crate) async fn next_step(&mut self, mut report: impl FnMut(Progress)) -> Result<Step, RequestError> {
+        let idle_timeout = self.monitor.as_ref().map(|monitor| monitor.options.idle_timeout);
         let mut idle = pin!(sleep(idle_timeout.unwrap_or_default()));
         loop {
             tokio::select! {
                 biased;
-                progress = next_report(&mut reports) => {
-                    report(progress);
-                    idle.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
+                event = next_event(&mut self.events) => match event {
+                    CallEvent::Progress(progress) => {
+                        report(progress);
+                        idle.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
+                    }
+                    CallEvent::Elicitation(elicitation) => return Ok(Step::Elicitation(elicitation)),
+                },
+                response = response(&mut self.handle) => {
+                    return self.convert_response(response).map(Step::Response);
                 }
-                response = request.response() => return self.convert_response(response),
                 () = &mut idle, if idle_timeout.is_some() => {
                     return Err(RequestError::IdleTimeout(idle_timeout.unwrap_or_default()));
                 }
             }
         }
+    }
+
+    /// Waits for the response, without a timeout and without events.
+    pub(crate) async fn response(&mut self) -> Result<Value, RequestError> {
+        let response = response(&mut self.handle).await;
+        self.convert_response(response)
+    }
+
+    /// Suspends the request until `elicitation` has a response. Returns the id of the suspended
+    /// call. Returns `None` if too many calls are suspended, or without a transport of this crate.
+    pub(crate) fn suspend(mut self, elicitation: PendingElicitation) -> Option<String> {
+        // The monitor owns the suspended calls, so a suspended call must not own the monitor.
+        let monitor = self.monitor.take()?;
+        let (timeout, closed) = (monitor.options.elicitation_timeout, monitor.events.closed.clone());
+        monitor.suspended.insert(self, elicitation, timeout, closed)
+    }
+
+    /// Returns the handler of elicitations, if there is one.
+    pub(crate) fn elicitation_handler(&self) -> Option<ElicitationHandler> {
+        self.monitor.as_ref()?.options.elicitation_handler.clone()
     }
 
     fn convert_response(&self, response: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
@@ -158,31 +230,26 @@ fn error_data(error: &ErrorData) -> String {
     error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
 
-async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress {
-    if let Some(reports) = reports
-        && let Some(progress) = reports.recv().await
+async fn next_event(events: &mut Option<mpsc::Receiver<CallEvent>>) -> CallEvent {
+    if let Some(events) = events
+        && let Some(event) = events.recv().await
     {
-        return progress;
+        return event;
     }
     future::pending().await
 }
 
-/// An MCP request in flight. Dropping it before the response arrives sends
-/// `notifications/cancelled`.
-struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
-
-impl CancelOnDrop {
-    async fn response(&mut self) -> Result<ServerResult, ServiceError> {
-        let Some(handle) = &mut self.0 else { return Err(ServiceError::TransportClosed) };
-        let response = (&mut handle.rx).await;
-        self.0 = None;
-        response.unwrap_or(Err(ServiceError::TransportClosed))
-    }
+/// Waits for the response. The request of `handle` is cancelled only before the response arrives.
+async fn response(handle: &mut Option<RequestHandle<RoleClient>>) -> Result<ServerResult, ServiceError> {
+    let Some(open) = handle else { return Err(ServiceError::TransportClosed) };
+    let response = (&mut open.rx).await;
+    *handle = None;
+    response.unwrap_or(Err(ServiceError::TransportClosed))
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
-        if let Some(handle) = self.0.take()
+        if let Some(handle) = self.handle.take()
             && let Ok(runtime) = Handle::try_current()
         {
             // The task ends when the notification is written or the connection closes.

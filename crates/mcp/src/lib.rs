@@ -3,9 +3,11 @@
 mod config;
 mod connection;
 mod connection_handle;
+pub mod elicitation;
 #[cfg(feature = "http")]
 mod http;
 mod http_server;
+mod input_round;
 mod listing;
 mod metadata;
 #[cfg(feature = "oauth")]
@@ -18,6 +20,7 @@ mod session;
 mod source;
 mod start_failure;
 mod stdio_server;
+mod suspended_calls;
 mod tool;
 mod tool_filter;
 mod transport;

@@ -120,7 +120,7 @@ async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<V
         Some(_) => ListToolsRequest::with_param(PaginatedRequestParams::default().with_cursor(cursor)),
         None => ListToolsRequest::default(),
     };
-    connection.request(ClientRequest::ListToolsRequest(request), |_progress| {}).await
+    connection.request(ClientRequest::ListToolsRequest(request)).await
 }
 
 fn build_tool_list(json: &[Value], handle: &ConnectionHandle, filter: &ToolFilter) -> ToolList {

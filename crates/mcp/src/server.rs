@@ -4,6 +4,7 @@ mod call;
 mod definition;
 #[cfg(feature = "http-server")]
 pub(crate) mod http;
+mod input;
 mod result;
 
 use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
@@ -11,14 +12,15 @@ use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Durat
 use futures::FutureExt as _;
 use haft_core::{
     ToolCall, Toolset,
+    pipeline::CallOutcome,
     toolset::{ListContext, ToolList},
 };
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CallToolResult, ConstString as _,
-        CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        CallToolRequestMethod, CallToolRequestParams, CallToolResponse, ConstString as _, CustomRequest,
+        CustomResult, ErrorCode, ErrorData, Implementation, InputResponses, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, ServerResult,
     },
     service::{RequestContext, ServerInitializeError},
 };
@@ -29,6 +31,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::input::{Question, States};
 use crate::transport::ServerTransport;
 
 /// An error from [`serve`] or [`serve_stdio`].
@@ -49,6 +52,8 @@ pub enum ServeError {
 /// The time for calls in progress to finish after the end of the input. Unfinished calls are then
 /// cancelled.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+/// The maximum number of questions that a call asks during a session.
+const MAX_QUESTIONS: u32 = 10;
 
 /// Serves `tools` over standard input and output until the input ends.
 ///
@@ -110,7 +115,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let input_closed = CancellationToken::new();
-    let server = Server { tools, input_closed: input_closed.clone() };
+    let server = Server::new(tools, input_closed.clone());
     let transport = ServerTransport::new(reader, writer, input_closed.clone());
     let service = match server.serve(transport).await {
         Ok(service) => service,
@@ -134,30 +139,84 @@ struct Server {
     tools: Toolset,
     /// A token that is cancelled when the input of the server ends.
     input_closed: CancellationToken,
+    /// The states of suspended calls. `None` if the system has no source of randomness. Calls of
+    /// clients of revision 2026-07-28 are then not suspended.
+    states: Option<States>,
+}
+
+/// The parameters of a call.
+struct CallParams {
+    name: String,
+    arguments: String,
+    input_responses: Option<InputResponses>,
+    request_state: Option<String>,
 }
 
 impl Server {
+    fn new(tools: Toolset, input_closed: CancellationToken) -> Self {
+        Self { tools, input_closed, states: States::new() }
+    }
+
     async fn list(&self) -> ToolList {
         self.tools.list(&ListContext::default()).await
     }
 
     async fn call(
         &self,
-        name: &str,
-        arguments: String,
-        cx: RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
+        params: CallParams,
+        cx: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let CallParams { name, arguments, input_responses, request_state } = params;
         let tools = catch_panic(self.list()).await?;
-        let Some(tool) = tools.get(name) else {
+        let Some(tool) = tools.get(&name) else {
             return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
         };
         let definition = tool.definition().clone();
         let call = ToolCall::new(cx.id.to_string(), name, arguments);
-        let result =
-            catch_panic(call::run_call(self.tools.pipeline(), tools, call, cx, &self.input_closed)).await?;
-        let result = result.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
-        Ok(result::encode_result(&definition, result))
+        let mut resumed = match (&self.states, request_state) {
+            (Some(states), Some(state)) => {
+                let pending = states.open(&state, &call, call::principal(cx).as_ref())?;
+                // Without an answer, the call begins again, and asks again.
+                input::answer(input_responses).map(|answer| input::resume(pending, answer)).transpose()?
+            }
+            _ => None,
+        };
+        for _ in 0..MAX_QUESTIONS {
+            let (tools, call, pipeline) = (tools.clone(), call.clone(), self.tools.pipeline());
+            let running =
+                call::run_call(pipeline, tools, call.clone(), resumed.take(), cx, &self.input_closed);
+            let outcome = catch_panic(running).await?;
+            let outcome = outcome.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
+            let question = match &outcome {
+                CallOutcome::Pending(pending) if input::supports_forms(cx) => {
+                    Question::new(&call, &pending.pending)
+                }
+                _ => None,
+            };
+            let (question, pending) = match (question, outcome) {
+                (Some(question), CallOutcome::Pending(pending)) => (question, pending.pending),
+                (_, outcome) => {
+                    return Ok(result::encode_result(&definition, outcome.into_result()).into());
+                }
+            };
+            if has_sessions(cx) {
+                resumed = Some(input::resume(pending, question.ask(cx).await?)?);
+            } else {
+                let states = self.states.as_ref();
+                let state = states.and_then(|it| it.seal(&pending, &call, call::principal(cx).as_ref()));
+                let result = state.and_then(|state| question.into_result(state));
+                let no_state = || ErrorData::internal_error("the call cannot be suspended", None);
+                return result.map(CallToolResponse::from).ok_or_else(no_state);
+            }
+        }
+        Err(ErrorData::internal_error(format!("the call asks more than {MAX_QUESTIONS} questions"), None))
     }
+}
+
+/// Returns `true` if the client uses a revision up to 2025-11-25. The server then sends requests to
+/// the client while a call is open.
+fn has_sessions(cx: &RequestContext<RoleServer>) -> bool {
+    cx.protocol_version().is_none_or(|version| version.has_initialize())
 }
 
 impl ServerHandler for Server {
@@ -186,7 +245,13 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         // The pipeline accepts the arguments as JSON text, which it parses and repairs.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
-        self.call(&request.name, arguments, cx).await.map(CallToolResponse::from)
+        let params = CallParams {
+            name: request.name.into_owned(),
+            arguments,
+            input_responses: request.input_responses,
+            request_state: request.request_state,
+        };
+        self.call(params, &cx).await
     }
 
     /// Handles `tools/call` requests that rmcp cannot parse, for example if `arguments` is a list.
@@ -205,13 +270,16 @@ impl ServerHandler for Server {
         };
         // The pipeline repairs the arguments or rejects them with an error for the model.
         let arguments = field("arguments").unwrap_or(&Value::Null).to_string();
-        // Only clients of revision 2026-07-28 or later support `resultType`.
-        let has_result_type = cx.protocol_version().is_some_and(|version| !version.has_initialize());
-        let mut result = self.call(name, arguments, cx).await?;
-        if !has_result_type {
+        let params =
+            CallParams { name: name.to_owned(), arguments, input_responses: None, request_state: None };
+        let mut response = self.call(params, &cx).await?;
+        if let CallToolResponse::Complete(result) = &mut response
+            && has_sessions(&cx)
+        {
+            // Only clients of revision 2026-07-28 or later support `resultType`.
             result.result_type = None;
         }
-        let result = serde_json::to_value(result);
+        let result = serde_json::to_value(ServerResult::from(response));
         result.map(CustomResult::new).map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 }

@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use haft_core::limits;
 
-use crate::ToolFilter;
+use crate::{
+    ToolFilter,
+    elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
+};
 
 /// Limits for the connection to an MCP server, and the selection of its tools.
 ///
@@ -38,6 +41,11 @@ pub struct ServerOptions {
     pub max_message_bytes: usize,
     /// The tools of the server that are offered. Default: all of them.
     pub tool_filter: ToolFilter,
+    /// The maximum time that a suspended call waits for the response to an elicitation. Default:
+    /// [`limits::ELICITATION_TIMEOUT`]. It applies to servers of revisions up to 2025-11-25, which
+    /// keep the call open. With a handler, the timeout of the call applies instead.
+    pub elicitation_timeout: Duration,
+    pub(crate) elicitation_handler: Option<ElicitationHandler>,
 }
 
 impl Default for ServerOptions {
@@ -49,6 +57,8 @@ impl Default for ServerOptions {
             max_list_pages: limits::TOOL_LIST_PAGES,
             max_message_bytes: limits::SERVER_MESSAGE_BYTES,
             tool_filter: ToolFilter::default(),
+            elicitation_timeout: limits::ELICITATION_TIMEOUT,
+            elicitation_handler: None,
         }
     }
 }
@@ -101,6 +111,52 @@ impl ServerOptions {
     #[must_use]
     pub fn with_tool_filter(mut self, filter: ToolFilter) -> Self {
         self.tool_filter = filter;
+        self
+    }
+
+    /// Sets the maximum time that a suspended call waits for the response to an elicitation.
+    #[must_use]
+    pub fn with_elicitation_timeout(mut self, timeout: Duration) -> Self {
+        self.elicitation_timeout = timeout;
+        self
+    }
+
+    /// Sets the function that responds to [elicitations](Elicitation), the questions of the server
+    /// to the user.
+    ///
+    /// Without a handler, an elicitation suspends the call with
+    /// [`PendingKind::Input`](haft_core::call::PendingKind::Input). A
+    /// [`Decision::Input`](haft_core::call::Decision::Input) accepts it, and a denial declines it.
+    /// For a [URL](crate::elicitation::ElicitationKind::Url), any input accepts.
+    ///
+    /// # Cancellation
+    ///
+    /// The future of the handler is dropped if the server cancels the elicitation, or if the call
+    /// ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_mcp::{
+    ///     ServerOptions,
+    ///     elicitation::{ElicitationKind, ElicitationResponse},
+    /// };
+    /// use serde_json::json;
+    ///
+    /// let options = ServerOptions::default().with_elicitation_handler(|question| async move {
+    ///     match question.kind {
+    ///         ElicitationKind::Form { .. } => ElicitationResponse::accept(json!({"seat": "12A"})),
+    ///         _ => ElicitationResponse::Decline,
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn with_elicitation_handler<F, Response>(mut self, handler: F) -> Self
+    where
+        F: Fn(Elicitation) -> Response + Send + Sync + 'static,
+        Response: Future<Output = ElicitationResponse> + Send + 'static,
+    {
+        self.elicitation_handler = Some(ElicitationHandler::new(handler));
         self
     }
 }

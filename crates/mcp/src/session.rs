@@ -1,5 +1,6 @@
 //! A session with a server, from its start to its end.
 
+mod handler;
 #[cfg(feature = "http")]
 mod http;
 mod stdio;
@@ -8,13 +9,16 @@ use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, SubscriptionFilter},
+    model::{
+        ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability, Implementation,
+        ProtocolVersion, SubscriptionFilter, UrlElicitationCapability,
+    },
     service::{ClientLifecycleMode, Peer, RunningService},
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::stdio::ServerProcess;
+use self::{handler::RequestHandler, stdio::ServerProcess};
 use crate::{config::ServerConfig, connection::Connection, process::ProcessGroup, transport::ServerEvents};
 
 /// The maximum time to wait for the response to `server/discover`. Servers of revisions before
@@ -32,7 +36,7 @@ pub(crate) struct Session {
 
 /// The MCP connection of a session.
 pub(crate) struct ServerClient {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, RequestHandler>,
     events: Arc<ServerEvents>,
     pub(crate) connection: Connection,
 }
@@ -194,8 +198,15 @@ fn versions_for_discover() -> Vec<ProtocolVersion> {
     vec![ProtocolVersion::V_2026_07_28]
 }
 
-fn client_config() -> ClientConfig {
+fn request_handler(events: &Arc<ServerEvents>) -> RequestHandler {
     let implementation = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::default(), implementation)
-        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.elicitation = Some(
+        ElicitationCapability::new()
+            .with_form(FormElicitationCapability::new())
+            .with_url(UrlElicitationCapability::new()),
+    );
+    let config = ClientConfig::new(capabilities, implementation)
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+    RequestHandler::new(config, Arc::clone(events))
 }

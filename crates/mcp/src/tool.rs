@@ -1,3 +1,5 @@
+mod call;
+
 use async_trait::async_trait;
 use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, toolset::SourceError};
 use rmcp::{
@@ -6,15 +8,13 @@ use rmcp::{
 };
 use serde_json::Value;
 
+use self::call::Call;
 use crate::{
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
-    listing, result,
+    input_round::InputRound,
+    listing,
 };
-
-/// The maximum number of attempts to send a call. Another attempt is made only if the previous one
-/// failed before the call was written to the connection.
-const MAX_SEND_ATTEMPTS: usize = 3;
 
 /// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
 ///
@@ -74,10 +74,14 @@ impl McpTool {
         Self { definition, original_name, handle }
     }
 
-    fn build_request(&self, arguments: &Value) -> ClientRequest {
+    /// Creates the request of a call. `round` has the responses to the questions of the server.
+    fn build_request(&self, arguments: &Value, round: Option<&InputRound>) -> ClientRequest {
         let mut params = CallToolRequestParams::new(self.original_name.clone());
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments.clone());
+        }
+        if let Some(round) = round {
+            round.add_to(&mut params);
         }
         ClientRequest::CallToolRequest(CallToolRequest::new(params))
     }
@@ -110,19 +114,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        let mut response = Err(RequestError::NotSent);
-        for _ in 0..MAX_SEND_ATTEMPTS {
-            let connection = self.handle.wait_for_connection().await?;
-            response = connection
-                .request(self.build_request(&arguments), |progress| cx.report_progress(progress))
-                .await;
-            if !matches!(response, Err(RequestError::NotSent)) {
-                break;
-            }
-            connection.wait_until_closed().await;
-        }
-        let result = response.map_err(|error| self.to_tool_error(error))?;
-        result::convert_result(result)
+        Call::new(self, &arguments, cx).run().await
     }
 }
 

@@ -5,18 +5,20 @@
 //! module fails the request instead. It also drops lines that are not messages
 //! (`docs/adr/0014-behaviour-of-dependencies.md`).
 
+mod call_events;
 mod client;
+mod elicitations;
 mod envelope;
 mod lines;
-mod progress;
 mod server;
 mod server_events;
 mod writer;
 
+pub(crate) use call_events::{CallEvent, EventForwarder, PendingElicitation, subscribe};
 pub(crate) use client::{ClientTransport, TransportLimits};
+pub(crate) use elicitations::{Elicitations, ReceivedElicitation};
 #[cfg(feature = "http")]
-pub(crate) use progress::ProgressForwarder;
-pub(crate) use progress::subscribe_to_progress;
+pub(crate) use envelope::Envelope;
 pub(crate) use server::ServerTransport;
 pub(crate) use server_events::ServerEvents;
 

@@ -9,8 +9,8 @@ use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream::BoxS
 use reqwest::redirect;
 use rmcp::{
     model::{
-        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, ProgressNotificationParam,
-        ProgressToken, ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, NumberOrString,
+        ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage, ServerResult,
     },
     transport::streamable_http_client::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
 use super::tls;
-use crate::transport::{ProgressForwarder, ServerEvents};
+use crate::transport::{Envelope, EventForwarder, ServerEvents};
 
 /// The error of an HTTP request to an MCP server.
 pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
@@ -101,13 +101,13 @@ struct Subscriptions(Mutex<SubscriptionMap>);
 
 #[derive(Default)]
 struct SubscriptionMap {
-    by_token: HashMap<ProgressToken, ProgressForwarder>,
+    by_token: HashMap<ProgressToken, EventForwarder>,
     /// The number of subscriptions at which closed ones are removed.
     sweep_at: usize,
 }
 
 impl Subscriptions {
-    fn add(&self, forwarder: ProgressForwarder) {
+    fn add(&self, forwarder: EventForwarder) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if map.by_token.len() >= map.sweep_at.max(MIN_SWEPT_SUBSCRIPTIONS) {
             map.by_token.retain(|_, forwarder| !forwarder.is_closed());
@@ -121,6 +121,17 @@ impl Subscriptions {
         if let Some(forwarder) = map.by_token.get(&report.progress_token) {
             forwarder.forward(report);
         }
+    }
+
+    /// Returns the latest open request.
+    fn latest(&self) -> Option<EventForwarder> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = map.by_token.values().filter(|forwarder| !forwarder.is_closed());
+        open.max_by_key(|forwarder| match &forwarder.token().0 {
+            NumberOrString::Number(number) => *number,
+            NumberOrString::String(_) => i64::MIN,
+        })
+        .cloned()
     }
 }
 
@@ -140,19 +151,26 @@ impl HttpClient {
         Self { client, events, subscriptions: Arc::default(), probe_timeout, _closed: closed }
     }
 
-    /// Handles the notifications in `stream`, the events of a response or of a session.
+    /// Handles the messages in `stream`, the events of the response to `request`, or of a session.
     fn watch(
         &self,
         stream: BoxStream<'static, Result<Sse, SseError>>,
+        request: Option<EventForwarder>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
         let (events, subscriptions) = (Arc::clone(&self.events), Arc::clone(&self.subscriptions));
-        stream.inspect_ok(move |event| handle(event, &events, &subscriptions)).boxed()
+        stream.inspect_ok(move |event| handle(event, &events, &subscriptions, request.as_ref())).boxed()
     }
 }
 
-/// Handles the notification in `event`, if it is about progress or a change of the tool list. The
-/// default handler of rmcp, which receives it afterwards, ignores both.
-fn handle(event: &Sse, events: &ServerEvents, subscriptions: &Subscriptions) {
+/// Handles the message in `event`, if it is about progress, a change of the tool list, or an
+/// elicitation. rmcp receives the message afterwards. `request` is the request that the stream
+/// belongs to. An elicitation on the stream of a session is assigned to the latest request.
+fn handle(
+    event: &Sse,
+    events: &ServerEvents,
+    subscriptions: &Subscriptions,
+    request: Option<&EventForwarder>,
+) {
     let data = event.data.as_deref().unwrap_or_default();
     if data.contains("\"notifications/progress\"")
         && let Ok(Notification::Progress(report)) = serde_json::from_str(data)
@@ -160,6 +178,11 @@ fn handle(event: &Sse, events: &ServerEvents, subscriptions: &Subscriptions) {
         subscriptions.forward(&report);
     } else if data.contains("\"notifications/tools/list_changed\"") {
         events.list_changed.notify_one();
+    } else if data.contains("\"elicitation/create\"")
+        && let Ok(message) = serde_json::from_str::<Envelope<'_>>(data)
+        && message.method.as_deref() == Some("elicitation/create")
+    {
+        events.elicitations.record(&message, || request.cloned().or_else(|| subscriptions.latest()));
     }
 }
 
@@ -209,9 +232,11 @@ impl StreamableHttpClient for HttpClient {
         headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        if let JsonRpcMessage::Request(request) = &message
-            && let Some(forwarder) = ProgressForwarder::from_request(&request.request)
-        {
+        let request = match &message {
+            JsonRpcMessage::Request(request) => EventForwarder::from_request(&request.request),
+            _ => None,
+        };
+        if let Some(forwarder) = request.clone() {
             self.subscriptions.add(forwarder);
         }
         let no_response = unanswered_discover(&message, self.probe_timeout);
@@ -234,7 +259,7 @@ impl StreamableHttpClient for HttpClient {
         };
         Ok(match response {
             StreamableHttpPostResponse::Sse(stream, session_id) => {
-                StreamableHttpPostResponse::Sse(self.watch(stream), session_id)
+                StreamableHttpPostResponse::Sse(self.watch(stream, request), session_id)
             }
             other => other,
         })
@@ -283,6 +308,6 @@ impl StreamableHttpClient for HttpClient {
                 max_bytes,
             )
             .await;
-        stream.map(|stream| self.watch(stream)).map_err(without_url)
+        stream.map(|stream| self.watch(stream, None)).map_err(without_url)
     }
 }

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use haft_core::{
-    Pipeline, ToolCall, ToolResult,
+    Pipeline, ToolCall,
+    call::{ResumedCall, ResumedCalls},
     pipeline::{Batch, CallOutcome},
     tool::{Principal, Progress, ProgressSink, RunContext},
     toolset::ToolList,
@@ -18,19 +19,21 @@ use tokio_util::sync::CancellationToken;
 /// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Runs `call` through `pipeline` and returns its result. Progress reports are sent to the client
-/// until the input of the server ends.
+/// Runs `call` through `pipeline` and returns its outcome. `resumed` is the decision about a call
+/// that was suspended. Progress reports are sent to the client until the input of the server ends.
 pub(super) async fn run_call(
     pipeline: &Pipeline,
     tools: ToolList,
     call: ToolCall,
-    cx: RequestContext<RoleServer>,
+    resumed: Option<ResumedCall>,
+    cx: &RequestContext<RoleServer>,
     input_closed: &CancellationToken,
-) -> Option<ToolResult> {
+) -> Option<CallOutcome> {
     let (sink, reports) = progress_channel(cx.meta.get_progress_token());
-    let (cancellation, principal) = (cx.ct.clone(), principal(&cx));
+    let (cancellation, principal) = (cx.ct.clone(), principal(cx));
     let run = RunContext { cancellation, principal, progress: sink, ..RunContext::default() };
-    let batch = Batch { tools, calls: vec![call], run_context: Arc::new(run), ..Batch::default() };
+    let resumed: ResumedCalls = resumed.map(|resumed| (call.id.clone(), resumed)).into_iter().collect();
+    let batch = Batch { tools, calls: vec![call], resumed, run_context: Arc::new(run), ..Batch::default() };
     let done = CancellationToken::new();
     let running = async {
         let outcomes = pipeline.call_all(batch).await;
@@ -40,12 +43,12 @@ pub(super) async fn run_call(
     // After the end of the input, rmcp sends only responses, so forwarding stops.
     let forwarding = input_closed.run_until_cancelled(forward_progress(&cx.peer, reports, &done));
     let (outcomes, _) = tokio::join!(running, forwarding);
-    outcomes.into_iter().next().map(CallOutcome::into_result)
+    outcomes.into_iter().next()
 }
 
 /// Returns the principal of an HTTP request. `None` over standard input and output, and without
 /// authentication.
-fn principal(cx: &RequestContext<RoleServer>) -> Option<Principal> {
+pub(super) fn principal(cx: &RequestContext<RoleServer>) -> Option<Principal> {
     #[cfg(feature = "http-server")]
     {
         cx.extensions.get::<::http::request::Parts>()?.extensions.get().cloned()

@@ -180,7 +180,7 @@ impl McpService {
             .enforce_origin_validation()
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(stop.clone());
-        let server = Server { tools, input_closed: CancellationToken::new() };
+        let server = Server::new(tools, CancellationToken::new());
         let inner = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(sessions), server_config);
         Self { inner, access: Arc::new(Access::new(config.tokens)), stop }
     }

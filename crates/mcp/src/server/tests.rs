@@ -372,3 +372,50 @@ async fn output_schema_is_wrapped_in_an_object() {
     assert_eq!(structured, json!({"result": [1, [2]]}));
     assert!(Schema::new(schema).unwrap().is_valid(&structured));
 }
+
+/// Deletes a file.
+#[haft_core::tool(requires_approval)]
+fn delete(path: String) -> String {
+    format!("deleted {path}")
+}
+
+/// Behaviour F54: the state of a suspended call is accepted only unchanged, and only for the same
+/// call. Fault P10: a changed state is rejected.
+#[tokio::test]
+async fn changed_request_state_is_rejected() {
+    let mut client = Client::connect(Toolset::new().with_tool(Delete));
+    let mut meta = request_meta();
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+    let mut call = async |path: &str, state: Option<&str>| {
+        let mut params = json!({"name": "delete", "arguments": {"path": path}, "_meta": meta});
+        if let Some(state) = state {
+            params["requestState"] = json!(state);
+            params["inputResponses"] = json!({"input": {"action": "accept", "content": {}}});
+        }
+        client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
+        client.receive().await
+    };
+    let asked = call("a.txt", None).await["result"].take();
+    assert_eq!(asked["resultType"], "input_required");
+    let question = &asked["inputRequests"]["input"]["params"];
+    assert_eq!(question["message"], r#"Permit the call delete({"path":"a.txt"})?"#);
+    let state = asked["requestState"].as_str().unwrap();
+    let (head, last) = state.split_at(state.len() - 1);
+    let changed = format!("{head}{}", if last == "A" { "B" } else { "A" });
+    for (path, state) in [("a.txt", &*changed), ("b.txt", state), ("a.txt", "")] {
+        let response = call(path, Some(state)).await;
+        let message = response["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("invalid `requestState`"), "{response}");
+    }
+    let result = call("a.txt", Some(state)).await["result"].take();
+    assert_eq!(result["content"][0]["text"], "deleted a.txt");
+}
+
+/// Behaviour F54: a client without elicitation gets a denial for a call that needs an approval.
+#[tokio::test]
+async fn client_without_elicitation_cannot_approve() {
+    let mut client = Client::initialized(Toolset::new().with_tool(Delete)).await;
+    let result = client.call("delete", json!({"path": "a.txt"})).await["result"].take();
+    assert_eq!(result["isError"], true);
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("it needs an approval"), "{result}");
+}

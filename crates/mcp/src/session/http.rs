@@ -8,13 +8,15 @@ use haft_core::text::ErrorChain;
 use rmcp::transport::auth::AuthClient;
 use rmcp::{
     ClientServiceExt as _, RoleClient,
-    model::{ClientConfig, ProtocolVersion},
+    model::ProtocolVersion,
     service::{ClientInitializeError, ClientLifecycleMode, RunningService},
 };
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{DISCOVER_TIMEOUT, HandshakeMode, ServerClient, Session, StartError, client_config};
+use super::{
+    DISCOVER_TIMEOUT, HandshakeMode, RequestHandler, ServerClient, Session, StartError, request_handler,
+};
 #[cfg(feature = "oauth")]
 use crate::CredentialFile;
 use crate::{
@@ -43,8 +45,7 @@ pub(super) async fn open(
         .unwrap_or_else(|_| Err(format!("no response to the handshake within {after:?}").into()))
         .map_err(|failure| StartError::without_process(failure.message(server)))?;
     let next_handshake = handshake.for_restart(service.peer());
-    let idle_timeout = server.options.idle_timeout;
-    let connection = Connection::new(service.peer().clone(), Arc::clone(&events), idle_timeout);
+    let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options);
     let client = ServerClient { service, events, connection };
     Ok((Session { process: None, client }, next_handshake))
 }
@@ -69,7 +70,7 @@ impl Failure {
     }
 }
 
-type Negotiated = (RunningService<RoleClient, ClientConfig>, Arc<ServerEvents>);
+type Negotiated = (RunningService<RoleClient, RequestHandler>, Arc<ServerEvents>);
 
 /// Performs the handshake. If the response to `server/discover` lists a revision up to 2025-11-25,
 /// but not 2026-07-28, a handshake with `initialize` follows.
@@ -108,10 +109,11 @@ async fn serve(
     #[cfg(feature = "oauth")]
     if let Some(credentials) = &server.credentials {
         let transport = http::transport(server, authorized(server, credentials, http_client).await?)?;
-        let service = client_config().serve_with_lifecycle(transport, mode).await;
+        let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
         return Ok(service.map(|service| (service, events)));
     }
-    let service = client_config().serve_with_lifecycle(http::transport(server, http_client)?, mode).await;
+    let service =
+        request_handler(&events).serve_with_lifecycle(http::transport(server, http_client)?, mode).await;
     Ok(service.map(|service| (service, events)))
 }
 
@@ -137,11 +139,11 @@ async fn serve_sse(server: &HttpServer, client: &reqwest::Client) -> Result<Nego
     if let Some(credentials) = &server.credentials {
         let http_client = authorized(server, credentials, http_client).await?;
         let transport = http::sse_transport(server, http_client).await.map_err(failure)?;
-        let service = client_config().serve_with_lifecycle(transport, mode).await;
+        let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
         return service.map(|service| (service, events)).map_err(|error| handshake_error(&error));
     }
     let transport = http::sse_transport(server, http_client).await.map_err(failure)?;
-    let service = client_config().serve_with_lifecycle(transport, mode).await;
+    let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
     service.map(|service| (service, events)).map_err(|error| handshake_error(&error))
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use rmcp::{
     ClientServiceExt as _, RoleClient,
-    model::{ClientConfig, ProtocolVersion},
+    model::ProtocolVersion,
     service::{ClientInitializeError, ClientLifecycleMode, RunningService},
 };
 use tokio::{
@@ -18,7 +18,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DISCOVER_TIMEOUT, HandshakeMode, ServerClient, Session, StartError, client_config, versions_for_discover,
+    DISCOVER_TIMEOUT, HandshakeMode, RequestHandler, ServerClient, Session, StartError, request_handler,
+    versions_for_discover,
 };
 use crate::{
     StdioServer,
@@ -121,8 +122,7 @@ async fn start_session(
     let failure = match service {
         Ok(Ok(service)) => {
             let next_handshake = handshake.for_restart(service.peer());
-            let connection =
-                Connection::new(service.peer().clone(), Arc::clone(&events), server.options.idle_timeout);
+            let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options);
             let client = ServerClient { service, events: Arc::clone(&events), connection };
             let process = ServerProcess { group, stderr, events };
             return Ok((Session { process: Some(process), client }, next_handshake));
@@ -152,10 +152,11 @@ async fn start_session(
 async fn negotiate(
     handshake: HandshakeMode,
     transport: ClientTransport<ChildStdout, ChildStdin>,
-    events: &ServerEvents,
-) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
+    events: &Arc<ServerEvents>,
+) -> Result<RunningService<RoleClient, RequestHandler>, ClientInitializeError> {
     let second_transport = transport.with_same_streams();
-    let mode = match client_config().serve_with_lifecycle(transport, handshake.lifecycle_mode()).await {
+    let mode = match request_handler(events).serve_with_lifecycle(transport, handshake.lifecycle_mode()).await
+    {
         Err(_) if events.has_late_discover.load(Ordering::Relaxed) => {
             ClientLifecycleMode::Discover { preferred_versions: versions_for_discover() }
         }
@@ -166,7 +167,7 @@ async fn negotiate(
         }
         outcome => return outcome,
     };
-    client_config().serve_with_lifecycle(second_transport, mode).await
+    request_handler(events).serve_with_lifecycle(second_transport, mode).await
 }
 
 fn is_connection_closed(error: &ClientInitializeError) -> bool {

@@ -22,10 +22,9 @@ use tokio::{
 };
 
 use super::{
-    ServerEvents,
+    EventForwarder, ServerEvents,
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
-    progress::ProgressForwarder,
     writer::MessageWriter,
 };
 
@@ -63,7 +62,7 @@ pub(crate) struct ClientTransport<R, W> {
 /// An MCP request that was sent and has no response yet.
 struct OpenRequest {
     response_kind: ResponseKind,
-    progress: Option<ProgressForwarder>,
+    events: Option<EventForwarder>,
 }
 
 /// The kind of an open request. It determines how the response is parsed.
@@ -119,8 +118,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                     let deadline = Instant::now() + self.limits.probe_timeout;
                     self.probe = Some((request.id.clone(), deadline));
                 }
-                let progress = ProgressForwarder::from_request(&request.request);
-                self.open_requests.insert(request.id.clone(), OpenRequest { response_kind, progress });
+                let events = EventForwarder::from_request(&request.request);
+                self.open_requests.insert(request.id.clone(), OpenRequest { response_kind, events });
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -253,19 +252,36 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                 if let Ok(report) = serde_json::from_str(params.get()) {
                     self.open_requests
                         .values()
-                        .filter_map(|request| request.progress.as_ref())
-                        .for_each(|progress| progress.forward(&report));
+                        .filter_map(|request| request.events.as_ref())
+                        .for_each(|events| events.forward(&report));
                 }
                 return None;
             }
             // rmcp receives the notification as well and routes it to the subscription, if there is
             // one.
             (Some("notifications/tools/list_changed"), _) => self.events.list_changed.notify_one(),
+            (Some("elicitation/create"), _) => {
+                self.events.elicitations.record(envelope, || self.latest_call());
+            }
             _ => {}
         }
         serde_json::from_str(text)
             .inspect_err(|error| tracing::warn!(%error, "dropped an invalid message from the server"))
             .ok()
+    }
+
+    /// Returns the events of the latest open request with a subscriber. A request of a server over
+    /// stdio does not name the call that it belongs to.
+    fn latest_call(&self) -> Option<EventForwarder> {
+        let number = |id: &RequestId| match id {
+            RequestId::Number(number) => *number,
+            RequestId::String(_) => i64::MIN,
+        };
+        let open = self.open_requests.iter().filter_map(|(id, request)| {
+            let events = request.events.as_ref().filter(|events| !events.is_closed())?;
+            Some((number(id), events))
+        });
+        open.max_by_key(|(number, _)| *number).map(|(_, events)| events.clone())
     }
 
     /// Logs `line` if it is the first non-empty line of the server that is not a message. Later
@@ -285,7 +301,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// found" for it, so that rmcp falls back to `initialize`.
     fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
-        let request = OpenRequest { response_kind: ResponseKind::LateProbe, progress: None };
+        let request = OpenRequest { response_kind: ResponseKind::LateProbe, events: None };
         self.open_requests.insert(id.clone(), request);
         let reason = format!("no response within {:?}", self.limits.probe_timeout);
         let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None);

@@ -3,6 +3,8 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::Elicitations;
+
 /// The events that the transport detects while it reads the server's output.
 #[derive(Default)]
 pub(crate) struct ServerEvents {
@@ -12,6 +14,8 @@ pub(crate) struct ServerEvents {
     /// `true` after a valid response to `server/discover` has arrived later than the probe timeout.
     /// A failed handshake is then repeated.
     pub(crate) has_late_discover: AtomicBool,
+    /// The elicitations that the server has sent, and the client has not handled yet.
+    pub(crate) elicitations: Elicitations,
     /// A token that is cancelled when the server closes its output, or when reading fails.
     pub(crate) closed: CancellationToken,
 }

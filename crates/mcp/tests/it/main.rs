@@ -10,6 +10,7 @@
 mod child;
 mod config;
 mod connection;
+mod elicitation;
 mod http;
 mod http_serving;
 mod lifecycle;

@@ -1,0 +1,210 @@
+//! Elicitation: questions of a server to the user, while a call runs.
+
+use std::{fmt, sync::Arc};
+
+use futures::future::BoxFuture;
+use haft_core::{
+    Schema,
+    call::{Decision, PendingKind},
+    text::without_hidden_chars,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// A question of an MCP server to the user, asked while a call runs (MCP 2026-07-28, client
+/// features, "Elicitation").
+///
+/// A [handler](crate::ServerOptions::with_elicitation_handler) receives it. Without a handler, the
+/// call is suspended with [`PendingKind::Input`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Elicitation {
+    /// The question. It comes from the server, so show the user which server asks.
+    pub message: String,
+    /// The expected input.
+    pub kind: ElicitationKind,
+}
+
+/// The input that an [`Elicitation`] expects.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ElicitationKind {
+    /// An object that is valid for a JSON Schema with properties of primitive types.
+    Form {
+        /// The schema of the object.
+        schema: Map<String, Value>,
+    },
+    /// A visit of a web page, for input that the client must not see. Show the whole URL, and open
+    /// it only if the user consents.
+    Url {
+        /// The URL, of the scheme `http` or `https`.
+        url: String,
+    },
+}
+
+/// The response to an [`Elicitation`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ElicitationResponse {
+    /// The user has answered.
+    Accept {
+        /// The object for a [form](ElicitationKind::Form). Missing properties get the default of
+        /// their schema. Ignored for a [URL](ElicitationKind::Url): the user has consented to open
+        /// it.
+        content: Value,
+    },
+    /// The user has refused to answer.
+    Decline,
+    /// The user has made no choice, for example because the question was closed.
+    Cancel,
+}
+
+impl ElicitationResponse {
+    /// Creates a response with `content`, the object for a [form](ElicitationKind::Form).
+    pub fn accept(content: impl Into<Value>) -> Self {
+        Self::Accept { content: content.into() }
+    }
+
+    /// Converts a decision about a suspended call.
+    pub(crate) fn from_decision(decision: &Decision) -> Self {
+        match decision {
+            Decision::Input { value } => Self::accept(value.clone()),
+            Decision::Denied { .. } => Self::Decline,
+            _ => Self::Cancel,
+        }
+    }
+}
+
+/// A function that responds to elicitations. Two handlers are equal if they are the same function
+/// object.
+#[derive(Clone)]
+pub(crate) struct ElicitationHandler(Arc<Handler>);
+
+type Handler = dyn Fn(Elicitation) -> BoxFuture<'static, ElicitationResponse> + Send + Sync;
+
+impl ElicitationHandler {
+    pub(crate) fn new<F, Response>(handler: F) -> Self
+    where
+        F: Fn(Elicitation) -> Response + Send + Sync + 'static,
+        Response: Future<Output = ElicitationResponse> + Send + 'static,
+    {
+        Self(Arc::new(move |elicitation| Box::pin(handler(elicitation))))
+    }
+
+    pub(crate) fn respond(&self, elicitation: Elicitation) -> BoxFuture<'static, ElicitationResponse> {
+        (self.0)(elicitation)
+    }
+}
+
+impl PartialEq for ElicitationHandler {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ElicitationHandler {}
+
+impl fmt::Debug for ElicitationHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ElicitationHandler")
+    }
+}
+
+/// The parameters of `elicitation/create`. Before revision 2025-11-25 there is no `mode`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ElicitationParams {
+    mode: Option<String>,
+    message: String,
+    requested_schema: Option<Map<String, Value>>,
+    url: Option<String>,
+}
+
+impl Elicitation {
+    /// Parses `params`, the parameters of a request `elicitation/create`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault if a parameter is missing, if the schema is invalid, or
+    /// if the URL is not an HTTP URL.
+    pub(crate) fn parse(params: &Value) -> Result<Self, String> {
+        let ElicitationParams { mode, message, requested_schema, url } =
+            ElicitationParams::deserialize(params).map_err(|error| error.to_string())?;
+        let kind = match mode.as_deref() {
+            None | Some("form") => {
+                let schema = requested_schema.ok_or("`requestedSchema` is missing")?;
+                Schema::new(Value::Object(schema.clone()))
+                    .map_err(|error| format!("`requestedSchema` is invalid: {error}"))?;
+                ElicitationKind::Form { schema }
+            }
+            Some("url") => {
+                let url = url.ok_or("`url` is missing")?;
+                if !is_http_url(&url) {
+                    return Err(format!("the URL {url:?} is not an HTTP URL"));
+                }
+                ElicitationKind::Url { url }
+            }
+            Some(other) => return Err(format!("the mode {other:?} is not supported")),
+        };
+        Ok(Self { message: without_hidden_chars(&message).into_owned(), kind })
+    }
+
+    /// Returns the pending state of a call that waits for the response.
+    pub(crate) fn pending_kind(&self) -> PendingKind {
+        match &self.kind {
+            ElicitationKind::Form { schema } => {
+                PendingKind::Input { message: self.message.clone(), schema: schema.clone() }
+            }
+            ElicitationKind::Url { url } => {
+                PendingKind::input(format!("{}\nOpen {url} in a browser, and then confirm.", self.message))
+            }
+        }
+    }
+
+    /// Completes `response` with the defaults of the schema, and encodes it as an `ElicitResult`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault if the content is invalid for the schema.
+    pub(crate) fn encode(&self, response: ElicitationResponse) -> Result<Value, String> {
+        Ok(match (response, &self.kind) {
+            (ElicitationResponse::Accept { mut content }, ElicitationKind::Form { schema }) => {
+                add_defaults(&mut content, schema);
+                let schema = Schema::new(Value::Object(schema.clone())).map_err(|error| error.to_string())?;
+                schema.validate(&content).map_err(|violations| violations.to_string())?;
+                json!({"action": "accept", "content": content})
+            }
+            (ElicitationResponse::Accept { .. }, ElicitationKind::Url { .. }) => json!({"action": "accept"}),
+            (ElicitationResponse::Decline, _) => json!({"action": "decline"}),
+            (ElicitationResponse::Cancel, _) => json!({"action": "cancel"}),
+        })
+    }
+}
+
+/// Returns `true` if `url` has the scheme `http` or `https`, and a host.
+fn is_http_url(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    is_http && !host.is_empty() && !url.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+/// Adds the missing properties of `content` that have a default in `schema`.
+fn add_defaults(content: &mut Value, schema: &Map<String, Value>) {
+    if content.is_null() {
+        *content = json!({});
+    }
+    let (Value::Object(content), Some(Value::Object(properties))) = (content, schema.get("properties"))
+    else {
+        return;
+    };
+    for (name, property) in properties {
+        if let Some(default) = property.get("default").filter(|_| !content.contains_key(name)) {
+            content.insert(name.clone(), default.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

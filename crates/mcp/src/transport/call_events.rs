@@ -1,0 +1,87 @@
+//! Events of an open request: progress, and requests of the server that belong to it.
+
+use haft_core::tool::Progress;
+use rmcp::model::{
+    ClientRequest, GetExtensions as _, GetMeta as _, ProgressNotificationParam, ProgressToken,
+};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::elicitation::Elicitation;
+
+/// The maximum number of queued events per request. Progress reports are dropped while the queue is
+/// full.
+const EVENT_CAPACITY: usize = 16;
+
+/// An event between a request and its response.
+pub(crate) enum CallEvent {
+    Progress(Progress),
+    Elicitation(PendingElicitation),
+}
+
+/// An elicitation that the server waits for. Dropping it sends the action `cancel`.
+pub(crate) struct PendingElicitation {
+    pub(crate) elicitation: Elicitation,
+    /// The sender of the `ElicitResult`.
+    pub(crate) response: oneshot::Sender<Value>,
+}
+
+/// Subscribes to the events of `request`. Returns a receiver for them.
+///
+/// Must be called before `request` is sent, because the first event may arrive immediately. Events
+/// are queued before the response is delivered, unless the queue is full.
+pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<CallEvent> {
+    let (sender, events) = mpsc::channel(EVENT_CAPACITY);
+    request.extensions_mut().insert(EventSender(sender));
+    events
+}
+
+/// The sender of the events of a [`ClientRequest`]. It is an extension of the request, so it is not
+/// serialized. The transport reads the extension when it sends the request.
+#[derive(Clone)]
+struct EventSender(mpsc::Sender<CallEvent>);
+
+/// The recipient of the events of an open request.
+#[derive(Clone)]
+pub(crate) struct EventForwarder {
+    token: ProgressToken,
+    sender: mpsc::Sender<CallEvent>,
+}
+
+impl EventForwarder {
+    pub(crate) fn from_request(request: &ClientRequest) -> Option<Self> {
+        let EventSender(sender) = request.extensions().get()?;
+        Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn token(&self) -> &ProgressToken {
+        &self.token
+    }
+
+    /// Returns `true` if the request has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Forwards `report` if its progress token belongs to the open request.
+    pub(crate) fn forward(&self, report: &ProgressNotificationParam) {
+        if report.progress_token == self.token {
+            let ProgressNotificationParam { progress, total, message, .. } = report;
+            let _ = self.sender.try_send(CallEvent::Progress(Progress {
+                progress: *progress,
+                total: *total,
+                message: message.clone(),
+            }));
+        }
+    }
+
+    /// Passes `elicitation` to the caller of the request, and waits for the `ElicitResult`. Returns
+    /// `None` if the caller drops the elicitation, or if the request ends.
+    pub(crate) async fn elicit(&self, elicitation: Elicitation) -> Option<Value> {
+        let (response, received) = oneshot::channel();
+        let event = CallEvent::Elicitation(PendingElicitation { elicitation, response });
+        self.sender.send(event).await.ok()?;
+        received.await.ok()
+    }
+}
