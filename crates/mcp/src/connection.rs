@@ -17,7 +17,7 @@ use tokio::{
 };
 
 #[cfg(feature = "http")]
-use crate::http::HttpError;
+use crate::{LoginRequired, http::HttpError};
 use crate::{
     ServerOptions,
     elicitation::ElicitationHandler,
@@ -76,6 +76,10 @@ pub(crate) enum RequestError {
     #[cfg(feature = "http")]
     #[error("{0}")]
     Refused(String),
+    /// The HTTP server rejected the access token of the request.
+    #[cfg(feature = "http")]
+    #[error(transparent)]
+    LoginRequired(#[from] LoginRequired),
     /// The server returned a JSON-RPC error.
     #[error("{} (code {}){}", .0.message, .0.code.0, error_data(.0))]
     Rejected(ErrorData),

@@ -9,6 +9,8 @@ mod http;
 mod http_server;
 mod input_round;
 mod listing;
+#[cfg(feature = "http")]
+mod login_required;
 mod metadata;
 #[cfg(feature = "oauth")]
 mod oauth;
@@ -28,6 +30,8 @@ mod transport;
 pub use config::{McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
 pub use connection_handle::NotConnected;
 pub use http_server::{HttpServer, HttpTransport};
+#[cfg(feature = "http")]
+pub use login_required::LoginRequired;
 #[cfg(feature = "oauth")]
 pub use oauth::{CredentialFile, LoginError, LoginOptions, login};
 #[cfg(feature = "http-server")]

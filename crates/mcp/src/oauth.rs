@@ -66,7 +66,8 @@ pub struct LoginOptions {
     /// The URL of a client id metadata document, which is used instead of a registration if the
     /// authorization server supports it.
     pub client_metadata_url: Option<String>,
-    /// The scopes to request. Default: the scopes of the challenge or of the server metadata.
+    /// The scopes to request, besides those that the stored token has. Default: the scopes of the
+    /// challenge or of the server metadata.
     pub scopes: Vec<String>,
 }
 
@@ -121,11 +122,17 @@ pub async fn login(
     let mut manager = manager(server, credentials).await.map_err(LoginError::Unreachable)?;
     let metadata = manager.resolve_metadata_from_challenge(Some(&challenge)).await?;
     manager.set_metadata(metadata.metadata);
+    let mut scopes = options.scopes;
+    if !scopes.is_empty() {
+        // A token with other scopes replaces the stored one.
+        let granted = credentials.granted_scopes(&server.url).await?;
+        scopes.extend(granted.into_iter().filter(|scope| !scopes.contains(scope)).collect::<Vec<_>>());
+    }
     let listener = CallbackListener::bind().await?;
     let mut request = AuthorizationRequest::new(listener.redirect_uri())
         .with_client_name(CLIENT_NAME)
         .with_initial_scope_selection()
-        .with_scopes(options.scopes);
+        .with_scopes(scopes);
     request.client_id = options.client_id;
     request.client_secret = options.client_secret;
     request.client_metadata_url = options.client_metadata_url;

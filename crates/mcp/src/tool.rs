@@ -97,6 +97,10 @@ impl McpTool {
             RequestError::Refused(_) => {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
             }
+            #[cfg(feature = "http")]
+            RequestError::LoginRequired(error) => {
+                ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
+            }
             RequestError::IdleTimeout(after) => ToolError::TimedOut { after },
             RequestError::Lost => ToolError::Unconfirmed(format!("the connection to {label} was lost")),
             RequestError::InvalidResponse(reason) => ToolError::Failed {

@@ -2,14 +2,22 @@
 
 use std::env;
 
-use haft_core::{ToolResult, ToolSource as _, Toolset, toolset::ListContext};
-use haft_mcp::{CredentialFile, HttpServer, LoginOptions, McpSource, login};
+use haft_core::{
+    Tool as _, ToolContext, ToolError, ToolResult, ToolSource as _, Toolset, toolset::ListContext,
+};
+use haft_mcp::{
+    CredentialFile, HttpServer, LoginOptions, LoginRequired, McpSource, ServerOptions,
+    elicitation::{Elicitation, ElicitationKind, ElicitationResponse},
+    login,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
+/// The maximum number of attempts of a call that needs a login.
+const MAX_ATTEMPTS: u32 = 3;
 /// The client id metadata document of the scenario `auth/basic-cimd`.
 const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
@@ -22,11 +30,19 @@ async fn main() -> Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let folder = tempfile::tempdir()?;
     let credentials = CredentialFile::new(folder.path().join("credentials.json"));
-    let server = HttpServer::new(url).with_credentials(credentials.clone());
+    let options = ServerOptions::default().with_elicitation_handler(accept);
+    let server = HttpServer::new(url).with_credentials(credentials.clone()).with_options(options);
     if scenario.starts_with("auth/") {
-        log_in(&server, &credentials).await?;
+        log_in(&server, &credentials, &[]).await?;
     }
-    let source = McpSource::connect("conformance", server).await?;
+    let source = match McpSource::connect("conformance", server.clone()).await {
+        // The authorization server of the server may have changed.
+        Err(_) if scenario.starts_with("auth/") => {
+            log_in(&server, &credentials, &[]).await?;
+            McpSource::connect("conformance", server.clone()).await?
+        }
+        source => source?,
+    };
     let list = source.tools(&ListContext::default()).await?;
     let tools = Toolset::new().with_source(source);
     let context: Value =
@@ -41,10 +57,47 @@ async fn main() -> Result<()> {
     let schemas = list.tools().iter().map(|tool| tool.definition().input_schema().as_value());
     // A scenario has a tool with a long schema, and another one to which the client sends it.
     let longest = schemas.clone().max_by_key(|schema| schema.to_string().len());
-    for (name, schema) in list.names().zip(schemas) {
-        report(name.as_str(), tools.call(name.as_str(), arguments(schema, longest)).await);
+    for (tool, schema) in list.tools().iter().zip(schemas) {
+        let arguments = arguments(schema, longest);
+        for attempt in 1..=MAX_ATTEMPTS {
+            match tool.call(arguments.clone(), &ToolContext::default()).await {
+                Err(ToolError::Failed { source: Some(source), .. })
+                    if source.is::<LoginRequired>() && attempt < MAX_ATTEMPTS =>
+                {
+                    let scopes = source.downcast_ref::<LoginRequired>().map(|error| error.scopes.clone());
+                    log_in(&server, &credentials, &scopes.unwrap_or_default()).await?;
+                }
+                Err(error) => {
+                    tracing::warn!(name = %tool.definition().name(), %error, "a call failed");
+                    break;
+                }
+                Ok(_) => break,
+            }
+        }
     }
     Ok(())
+}
+
+/// Accepts a question. The client completes the content with the defaults of the schema.
+async fn accept(question: Elicitation) -> ElicitationResponse {
+    let content = match &question.kind {
+        ElicitationKind::Form { schema } => required_content(&Value::Object(schema.clone())),
+        _ => Value::Null,
+    };
+    ElicitationResponse::accept(content)
+}
+
+/// Returns a value for each required property of `schema` without a default.
+fn required_content(schema: &Value) -> Value {
+    let is_required = |name: &str| schema["required"].as_array().is_some_and(|it| it.contains(&json!(name)));
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let missing = properties.filter(|(name, it)| is_required(name) && it.get("default").is_none());
+    let value = |schema: &Value| match schema["type"].as_str() {
+        Some("number" | "integer") => json!(1),
+        Some("boolean") => json!(true),
+        _ => schema["enum"].get(0).cloned().unwrap_or_else(|| json!("a")),
+    };
+    missing.map(|(name, schema)| (name.clone(), value(schema))).collect()
 }
 
 /// Logs the failure of a call. The suite decides if it is expected.
@@ -67,10 +120,11 @@ fn arguments(schema: &Value, object: Option<&Value>) -> Value {
 }
 
 /// Performs a login. The browser is a task that follows the redirect of the authorization server.
-async fn log_in(server: &HttpServer, credentials: &CredentialFile) -> Result<()> {
+async fn log_in(server: &HttpServer, credentials: &CredentialFile, scopes: &[String]) -> Result<()> {
     let context: Value =
         serde_json::from_str(&env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();
     let mut options = LoginOptions::default();
+    options.scopes = scopes.to_vec();
     options.client_id = context["client_id"].as_str().map(str::to_owned);
     options.client_secret = context["client_secret"].as_str().map(str::to_owned);
     options.client_metadata_url = Some(CLIENT_METADATA_URL.to_owned());

@@ -1,8 +1,10 @@
 use haft_core::text::ErrorChain;
 use rmcp::service::ClientInitializeError;
+#[cfg(feature = "oauth")]
+use rmcp::transport::auth::AuthError;
 
 use super::HttpError;
-use crate::connection::RequestError;
+use crate::{LoginRequired, connection::RequestError};
 
 /// The remedy for a server that requires authorization.
 const LOGIN_REMEDY: &str = "log in with `haft mcp login`, or set the header `Authorization` of the server";
@@ -19,12 +21,15 @@ impl From<&HttpError> for RequestError {
                 Self::Refused(format!("{error}{}", retry_after.unwrap_or_default()))
             }
             // rmcp requests a token before it sends a request, or after status 401.
-            HttpError::SessionExpired
-            | HttpError::AuthRequired(_)
-            | HttpError::InsufficientScope(_)
-            | HttpError::ReservedHeaderConflict(_) => Self::Refused(describe(error)),
+            HttpError::AuthRequired(_) => login_required(error, None),
+            HttpError::InsufficientScope(cause) => login_required(error, cause.required_scope.as_deref()),
+            #[cfg(feature = "oauth")]
+            HttpError::Auth(AuthError::AuthorizationRequired) => login_required(error, None),
             #[cfg(feature = "oauth")]
             HttpError::Auth(_) => Self::Refused(describe(error)),
+            HttpError::SessionExpired | HttpError::ReservedHeaderConflict(_) => {
+                Self::Refused(describe(error))
+            }
             HttpError::UnexpectedServerResponse(_)
             | HttpError::ResponseBodyTooLarge { .. }
             | HttpError::UnexpectedContentType(_)
@@ -32,6 +37,12 @@ impl From<&HttpError> for RequestError {
             _ => Self::Lost,
         }
     }
+}
+
+/// Creates the error for a rejected token. `scope` has the required scopes, separated by spaces.
+fn login_required(error: &HttpError, scope: Option<&str>) -> RequestError {
+    let scopes = scope.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    LoginRequired { scopes, reason: describe(error) }.into()
 }
 
 /// Returns the message of a failed handshake, and a remedy if one is known.
@@ -76,7 +87,9 @@ pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
         HttpError::AuthRequired(_) => Some(LOGIN_REMEDY),
         #[cfg(feature = "oauth")]
         HttpError::Auth(_) => Some(LOGIN_REMEDY),
-        HttpError::InsufficientScope(_) => Some("use a token with the required scope"),
+        HttpError::InsufficientScope(_) => {
+            Some("log in with `haft mcp login --scope SCOPE`, or use a token with the required scope")
+        }
         HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 404") => {
             Some("correct the path of the URL; many servers use `/mcp`")
         }

@@ -62,6 +62,14 @@ impl CredentialFile {
         Ok(self.read()?.servers.contains_key(url))
     }
 
+    /// Returns the scopes of the stored token of the server with the endpoint `url`.
+    pub(super) async fn granted_scopes(&self, url: &str) -> io::Result<Vec<String>> {
+        let (file, url) = (self.clone(), url.to_owned());
+        let reading = tokio::task::spawn_blocking(move || file.read());
+        let content = reading.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        Ok(content.servers.get(&url).map(|stored| stored.granted_scopes.clone()).unwrap_or_default())
+    }
+
     pub(super) fn store_of(&self, url: &str) -> impl CredentialStore + use<> {
         ServerStore { file: self.clone(), url: url.to_owned() }
     }

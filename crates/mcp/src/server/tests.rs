@@ -380,7 +380,7 @@ fn delete(path: String) -> String {
 }
 
 /// Behaviour F54: the state of a suspended call is accepted only unchanged, and only for the same
-/// call. Fault P10: a changed state is rejected.
+/// call. Behaviour P10: a changed state is rejected.
 #[tokio::test]
 async fn changed_request_state_is_rejected() {
     let mut client = Client::connect(Toolset::new().with_tool(Delete));

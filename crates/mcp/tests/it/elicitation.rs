@@ -310,7 +310,7 @@ async fn suspended_call_is_cancelled_after_the_timeout() {
     assert_eq!(tools.call("plain", json!({})).await.model_text(), "plain");
 }
 
-/// Fault P10: a server that requests input again and again fails the call.
+/// Behaviour P10: a server that requests input again and again fails the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn rounds_of_input_are_limited() {
     let stdio = server("asks=2026-07-28");

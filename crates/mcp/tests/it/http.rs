@@ -120,7 +120,7 @@ async fn changed_list_is_fetched_again() {
     assert_eq!(server.requests_of("tools/list").len(), 2);
 }
 
-/// A session that the server has forgotten is opened again, and the call is repeated,
+/// Behaviour P6: a session that the server has forgotten is opened again, and the call is repeated,
 /// because the server has not processed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_session_is_opened_again() {
@@ -132,7 +132,7 @@ async fn expired_session_is_opened_again() {
     assert_eq!(server.requests_of("initialize").len(), 2);
 }
 
-/// A response stream with event ids is resumed, and the call is not repeated.
+/// Behaviour P6: a response stream with event ids is resumed, and the call is not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_stream_is_resumed() {
     let server = WebServer::start("resumes").await;
@@ -143,7 +143,7 @@ async fn cut_stream_is_resumed() {
     assert_eq!(resumed.unwrap().headers["last-event-id"], "1");
 }
 
-/// After a cut without event ids, the call is unconfirmed and not repeated.
+/// Behaviour P6: after a cut without event ids, the call is unconfirmed and not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_stream_fails_its_call() {
     let server = WebServer::start("cut").await;

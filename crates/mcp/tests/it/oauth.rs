@@ -8,8 +8,8 @@ use std::{
 };
 
 use base64::Engine as _;
-use haft_core::Toolset;
-use haft_mcp::{CredentialFile, HttpServer, LoginError, LoginOptions, McpSource, login};
+use haft_core::{Tool as _, ToolContext, ToolError, ToolSource as _, Toolset, toolset::ListContext};
+use haft_mcp::{CredentialFile, HttpServer, LoginError, LoginOptions, LoginRequired, McpSource, login};
 use reqwest::Url;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -35,6 +35,8 @@ struct State {
     faults: Faults,
     /// The PKCE challenge of the last authorization request.
     challenge: Mutex<String>,
+    /// The scopes of the last authorization request.
+    scopes: Mutex<String>,
     /// The access token that the MCP server accepts.
     access_token: Mutex<String>,
     /// The form parameters of the requests to the token endpoint.
@@ -84,9 +86,17 @@ impl ProtectedServer {
 
     /// Performs a login. A task follows the redirect of the authorization server, like a browser.
     async fn login(&self, credentials: &CredentialFile) -> Result<(), LoginError> {
+        self.login_with(credentials, LoginOptions::default()).await
+    }
+
+    async fn login_with(
+        &self,
+        credentials: &CredentialFile,
+        options: LoginOptions,
+    ) -> Result<(), LoginError> {
         let browser = |url: &str| drop(tokio::spawn(browse(Url::parse(url).unwrap())));
         let config = self.config();
-        let login = login(&config, credentials, LoginOptions::default(), browser);
+        let login = login(&config, credentials, options, browser);
         timeout(Duration::from_secs(10), login).await.unwrap()
     }
 }
@@ -157,7 +167,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
             let parameters = parameters(query);
             assert_eq!(parameters["code_challenge_method"], "S256");
             assert_eq!(parameters["resource"], format!("{origin}/mcp"));
-            assert_eq!(parameters["scope"], "tools");
+            state.scopes.lock().unwrap().clone_from(&parameters["scope"]);
             *state.challenge.lock().unwrap() = parameters["code_challenge"].clone();
             let outcome = if faults.denies { "error=access_denied" } else { "code=code-1" };
             let issuer = faults.issuer.unwrap_or(origin);
@@ -183,7 +193,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
             state.access_token.lock().unwrap().clone_from(&token);
             json!({
                 "access_token": token, "token_type": "Bearer", "expires_in": 3600,
-                "refresh_token": format!("refresh-{number}"), "scope": "tools",
+                "refresh_token": format!("refresh-{number}"), "scope": *state.scopes.lock().unwrap(),
             })
         }
         _ => return write(stream, "404 Not Found", "", "").await,
@@ -201,14 +211,20 @@ async fn respond_as_resource(stream: &mut TcpStream, request: &Request, state: &
             format!("WWW-Authenticate: Bearer resource_metadata=\"{metadata}\", scope=\"tools\"\r\n");
         return write(stream, "401 Unauthorized", &challenge, "").await;
     }
+    let is_writer = state.scopes.lock().unwrap().split(' ').any(|scope| scope == "write");
+    if request.body["params"]["name"] == "write" && !is_writer {
+        let challenge = "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"write\"\r\n";
+        return write(stream, "403 Forbidden", challenge, "").await;
+    }
     let id = &request.body["id"];
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let result = match request.method() {
         "server/discover" => json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "protected", "version": "1"}, "ttlMs": 0, "cacheScope": "private",
         }),
         "tools/list" => json!({
-            "tools": [{"name": "token", "inputSchema": {"type": "object"}}], "ttlMs": 0, "cacheScope": "private",
+            "tools": [tool("token"), tool("write")], "ttlMs": 0, "cacheScope": "private",
         }),
         _ => json!({"content": [{"type": "text", "text": token}]}),
     };
@@ -242,13 +258,14 @@ async fn login_stores_the_tokens() {
     let exchange = server.state.token_requests.lock().unwrap()[0].clone();
     assert_eq!((&*exchange["grant_type"], &*exchange["code"]), ("authorization_code", "code-1"));
     assert_eq!(exchange["resource"], format!("{}/mcp", server.origin));
+    assert_eq!(*server.state.scopes.lock().unwrap(), "tools");
     let url = server.config().url;
     assert!(credentials.contains(&url).unwrap());
     assert!(credentials.remove(&url).unwrap() && !credentials.remove(&url).unwrap());
     assert!(!fs::read_to_string(&path).unwrap().contains("access-1"));
 }
 
-/// A rejected token is refreshed once, and the new token is stored.
+/// Behaviour P6: a rejected token is refreshed once, and the new token is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_token_is_refreshed() {
     let server = ProtectedServer::start(Faults::default()).await;
@@ -260,6 +277,48 @@ async fn rejected_token_is_refreshed() {
     assert_eq!((&*refresh["grant_type"], &*refresh["refresh_token"]), ("refresh_token", "refresh-1"));
     let stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(stored["servers"][server.config().url]["token_response"]["refresh_token"], "refresh-2");
+}
+
+/// Behaviour P6: a call with an insufficient scope fails with the scope. After a login with it, the
+/// same source repeats the call, and the scopes of the earlier token are kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn insufficient_scope_is_requested_by_another_login() {
+    let server = ProtectedServer::start(Faults::default()).await;
+    let (_folder, _path, credentials) = credential_file();
+    server.login(&credentials).await.unwrap();
+    let config = server.config().with_credentials(credentials.clone());
+    let source = McpSource::connect("protected", config).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    let write = list.get("write").unwrap();
+    let call = async || write.call(json!({}), &ToolContext::default()).await;
+    let Err(ToolError::Failed { source: Some(error), message }) = call().await else { panic!("a failure") };
+    let error = error.downcast_ref::<LoginRequired>().unwrap();
+    assert!(message.contains("it requires \"write\""), "{message}");
+    let mut options = LoginOptions::default();
+    options.scopes.clone_from(&error.scopes);
+    server.login_with(&credentials, options).await.unwrap();
+    assert_eq!(*server.state.scopes.lock().unwrap(), "write tools");
+    assert!(call().await.is_ok());
+}
+
+/// Behaviour P6: a call without a valid token fails with `LoginRequired`, after one attempt to
+/// refresh it.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_authorization_requires_a_login() {
+    let server = ProtectedServer::start(Faults::default()).await;
+    let (_folder, _path, credentials) = credential_file();
+    server.login(&credentials).await.unwrap();
+    let config = server.config().with_credentials(credentials.clone());
+    let source = McpSource::connect("protected", config).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    let token = list.get("token").unwrap();
+    assert!(credentials.remove(&server.config().url).unwrap());
+    let Err(ToolError::Failed { source: Some(error), .. }) =
+        token.call(json!({}), &ToolContext::default()).await
+    else {
+        panic!("a failure")
+    };
+    assert_eq!(error.downcast_ref::<LoginRequired>().unwrap().scopes, [""; 0]);
 }
 
 /// A denied request, a foreign issuer and an unsafe URL fail the login, and nothing is stored.
