@@ -1,7 +1,9 @@
 //! The table of the `cargo xtask` commands.
 
 use crate::failure::Failure;
-use crate::{api, bench, ci, demo, doc, eval, example, fuzz, minimal_versions, setup, size, test, tidy};
+use crate::{
+    api, bench, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, setup, size, test, tidy,
+};
 
 /// A command of `cargo xtask`.
 pub(crate) struct Command {
@@ -36,6 +38,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         about: "run the checks (format, lints, tidy, documentation, packages), then the tests, then count instructions",
         has_own_help: false,
         run: ci::run,
+    },
+    Command {
+        name: "conformance",
+        arguments: "",
+        about: "run the official conformance suites of MCP against the client and the server",
+        has_own_help: false,
+        run: conformance::run,
     },
     Command {
         name: "example",

@@ -38,7 +38,7 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
         announce("note: the tests against llmock and xllamacpp need `python3` with `venv`");
     }
     if run_succeeds(command_in_root("npm").arg("--version")) {
-        install_aimock(&folder.join("aimock"))
+        install_npm_packages(&folder.join("aimock"), &[AIMOCK])
     } else {
         announce("note: the tests against aimock need `npm`");
         Ok(())
@@ -63,10 +63,12 @@ fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
     })
 }
 
-fn install_aimock(place: &Path) -> Result<(), Failure> {
-    install_once(place, AIMOCK, || {
+/// Installs npm packages in the folder `place`, without running their scripts. Does nothing if the
+/// same versions are already installed.
+pub(crate) fn install_npm_packages(place: &Path, packages: &[&str]) -> Result<(), Failure> {
+    install_once(place, &packages.join(" "), || {
         let command = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
-        run_command(command_in_root("npm").args(command).arg(place).arg(AIMOCK))
+        run_command(command_in_root("npm").args(command).arg(place).args(packages))
     })
 }
 

@@ -6,6 +6,7 @@ mod bench;
 mod cargo_tools;
 mod ci;
 mod commands;
+mod conformance;
 mod demo;
 mod doc;
 mod eval;

@@ -1,5 +1,6 @@
 //! The command `haft mcp`: configures, tests and serves MCP servers.
 
+mod accept;
 mod config_file;
 mod login;
 mod serve;
@@ -13,7 +14,7 @@ use haft_mcp::{McpConfig, McpSource, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use self::config_file::ConfigFile;
-pub(crate) use self::config_file::{credentials, default_path};
+pub(crate) use self::config_file::{credentials, default_path, pins_in_use};
 use crate::{
     error::CliError,
     interrupt,
@@ -55,6 +56,7 @@ enum Action {
         /// The name of the server.
         name: String,
     },
+    Accept(accept::Arguments),
     Login(login::LoginArguments),
     Logout(login::LogoutArguments),
     Serve(serve::Arguments),
@@ -127,6 +129,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
             terminal::write(&format!("removed {name} from {}\n", file.path().display()))?;
             Ok(ExitCode::SUCCESS)
         }
+        Action::Accept(arguments) => interrupt::cancel_on_interrupt(accept::run(arguments)).await,
         Action::Login(arguments) => interrupt::cancel_on_interrupt(login::login(arguments)).await,
         Action::Logout(arguments) => login::logout(arguments),
         Action::Serve(arguments) => serve::run(arguments).await,
@@ -216,7 +219,10 @@ fn list(file: &ConfigFile, json: bool) -> Result<ExitCode, CliError> {
 }
 
 async fn test(file: &ConfigFile, names: &[String]) -> Result<ExitCode, CliError> {
-    let config = file.config()?;
+    let mut config = file.config()?;
+    if let Some(pins) = pins_in_use(file.path()) {
+        config = config.with_pins(&pins);
+    }
     let known: Vec<_> = config.server_names().map(str::to_owned).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         return Err(CliError::usage(format!(

@@ -69,6 +69,9 @@ impl ToolOptions {
         if let Some(credentials) = mcp::credentials() {
             config = config.with_credentials(&credentials);
         }
+        if let Some(pins) = mcp::pins_in_use(path) {
+            config = config.with_pins(&pins);
+        }
         if let Some(pause) = pause {
             config = config.with_elicitation_handler(move |server, question| {
                 elicitation::ask_user(server.to_owned(), question, pause.clone())

@@ -17,6 +17,7 @@ use crate::CredentialFile;
 use crate::{
     HttpServer, McpSource, ServerOptions, StdioServer,
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
+    pins::PinFile,
 };
 
 /// The MCP servers configured in an `mcp.json` file, in the dialects of common editors.
@@ -126,6 +127,13 @@ impl ServerConfig {
             Self::Http(server) => &server.options,
         }
     }
+
+    fn options_mut(&mut self) -> &mut ServerOptions {
+        match self {
+            Self::Stdio(server) => &mut server.options,
+            Self::Http(server) => &mut server.options,
+        }
+    }
 }
 
 /// An error from reading or parsing an `mcp.json` file.
@@ -213,6 +221,19 @@ impl McpConfig {
         self
     }
 
+    /// Withholds changed and new tools of the servers until they are accepted. The key of a server
+    /// in
+    /// `pins` is its name.
+    #[must_use]
+    pub fn with_pins(mut self, pins: &PinFile) -> Self {
+        for (name, server) in &mut self.servers {
+            if let Ok(server) = server {
+                server.options_mut().pins = Some(pins.server(name.as_str()));
+            }
+        }
+        self
+    }
+
     /// Sets the function that responds to the elicitations of all servers. Its first argument is
     /// the name of the server. See [`ServerOptions::with_elicitation_handler`].
     #[must_use]
@@ -224,10 +245,7 @@ impl McpConfig {
         let handler = Arc::new(handler);
         for (name, server) in &mut self.servers {
             let Ok(server) = server else { continue };
-            let options = match server {
-                ServerConfig::Stdio(server) => &mut server.options,
-                ServerConfig::Http(server) => &mut server.options,
-            };
+            let options = server.options_mut();
             let (name, handler) = (name.clone(), Arc::clone(&handler));
             options.elicitation_handler =
                 Some(ElicitationHandler::new(move |elicitation| handler(&name, elicitation)));

@@ -9,11 +9,13 @@ mod http;
 mod http_server;
 mod input_round;
 mod listing;
+mod locked_file;
 #[cfg(feature = "http")]
 mod login_required;
 mod metadata;
 #[cfg(feature = "oauth")]
 mod oauth;
+pub mod pins;
 mod process;
 mod result;
 mod server;
@@ -36,7 +38,7 @@ pub use login_required::LoginRequired;
 pub use oauth::{CredentialFile, LoginError, LoginOptions, login};
 #[cfg(feature = "http-server")]
 pub use server::http::{HttpServiceConfig, McpService, serve_http};
-pub use server::{ServeError, serve, serve_stdio};
+pub use server::{McpServer, NoHandler, ServeError, serve, serve_stdio};
 pub use server_options::ServerOptions;
 pub use source::McpSource;
 pub use stdio_server::StdioServer;

@@ -1,6 +1,6 @@
 //! The tool list of a server. Invalid tools are omitted and reported in a diagnostic.
 
-use std::{borrow::Cow, collections::HashSet, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashSet, io, sync::Arc, time::Duration};
 
 use haft_core::{
     Schema, ToolDefinition, ToolName,
@@ -16,6 +16,7 @@ use crate::{
     ServerOptions, ToolFilter,
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
+    pins::{DefinitionChange, ServerPins},
     tool::McpTool,
 };
 
@@ -46,7 +47,8 @@ impl Listing {
         Ok(match previous {
             Some(previous) if previous.tools_json == tools_json => previous.clone(),
             _ => {
-                let tools = build_tool_list(&tools_json, handle, &limits.filter);
+                let (tools_json, changes) = check_pins(tools_json, limits.pins).await?;
+                let tools = build_tool_list(&tools_json, handle, &limits.filter, &changes);
                 Self { tools_json, tools }
             }
         })
@@ -61,12 +63,14 @@ pub(crate) struct ListLimits {
     /// The maximum number of pages.
     pub(crate) max_pages: usize,
     pub(crate) filter: ToolFilter,
+    pub(crate) pins: Option<ServerPins>,
 }
 
 impl From<&ServerOptions> for ListLimits {
     fn from(options: &ServerOptions) -> Self {
-        let ServerOptions { list_timeout, max_list_pages, tool_filter, .. } = options;
-        Self { timeout: *list_timeout, max_pages: *max_list_pages, filter: tool_filter.clone() }
+        let ServerOptions { list_timeout, max_list_pages, tool_filter, pins, .. } = options;
+        let (filter, pins) = (tool_filter.clone(), pins.clone());
+        Self { timeout: *list_timeout, max_pages: *max_list_pages, filter, pins }
     }
 }
 
@@ -81,6 +85,8 @@ pub(crate) enum ListError {
     Malformed(&'static str),
     #[error("invalid tool list: the cursor {0:?} is repeated")]
     RepeatedCursor(String),
+    #[error("cannot compare the tools with the accepted definitions: {0}")]
+    Pins(#[from] io::Error),
     #[error("the tool list has more than {0} pages")]
     TooManyPages(usize),
 }
@@ -123,20 +129,47 @@ async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<V
     connection.request(ClientRequest::ListToolsRequest(request)).await
 }
 
-fn build_tool_list(json: &[Value], handle: &ConnectionHandle, filter: &ToolFilter) -> ToolList {
+/// Compares `tools_json` with the accepted definitions in `pins`. Returns `tools_json` and the
+/// changes.
+async fn check_pins(
+    tools_json: Vec<Value>,
+    pins: Option<ServerPins>,
+) -> Result<(Vec<Value>, Vec<DefinitionChange>), ListError> {
+    let Some(pins) = pins else { return Ok((tools_json, Vec::new())) };
+    let checking = tokio::task::spawn_blocking(move || {
+        let changes = pins.check(&tools_json);
+        (tools_json, changes)
+    });
+    let (tools_json, changes) = checking.await.map_err(io::Error::other)?;
+    Ok((tools_json, changes?))
+}
+
+fn build_tool_list(
+    json: &[Value],
+    handle: &ConnectionHandle,
+    filter: &ToolFilter,
+    changes: &[DefinitionChange],
+) -> ToolList {
     let label = handle.label();
     let mut tools = Vec::new();
     let mut diagnostics = Vec::new();
     let is_selected =
         |tool: &&Value| tool.get("name").and_then(Value::as_str).is_none_or(|name| filter.selects(name));
     for (index, tool) in json.iter().filter(is_selected).enumerate() {
-        match parse_definition(tool) {
+        let name = tool.get("name").and_then(Value::as_str);
+        let change = changes.iter().find(|change| Some(&*change.tool) == name);
+        let definition = match change {
+            Some(change) => Err(format!(
+                "it is withheld until its definition is accepted, for example with `haft mcp accept`: {change}"
+            )),
+            None => parse_definition(tool),
+        };
+        match definition {
             Ok((original_name, definition)) => {
                 let tool = McpTool::new(definition, original_name.to_owned(), handle.clone());
                 tools.push((label, Arc::new(tool) as _));
             }
             Err(reason) => {
-                let name = tool.get("name").and_then(Value::as_str);
                 let tool = name.map_or_else(|| format!("number {}", index + 1), str::to_owned);
                 diagnostics.push(Diagnostic::Quarantined { tool, source_label: label.to_owned(), reason });
             }

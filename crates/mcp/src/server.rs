@@ -5,24 +5,31 @@ mod definition;
 #[cfg(feature = "http-server")]
 pub(crate) mod http;
 mod input;
+mod mcp_server;
 mod result;
 
 use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_core::{
-    ToolCall, Toolset,
+    ToolCall,
     pipeline::CallOutcome,
     toolset::{ListContext, ToolList},
 };
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestMethod, CallToolRequestParams, CallToolResponse, ConstString as _, CustomRequest,
-        CustomResult, ErrorCode, ErrorData, Implementation, InputResponses, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, ServerResult,
+        CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CancelTaskParams,
+        CancelledNotificationParam, CompleteRequestParams, CompleteResult, ConstString as _,
+        CustomNotification, CustomRequest, CustomResult, ErrorData, GetPromptRequestParams,
+        GetPromptResponse, GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult,
+        InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+        ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
+        ReadResourceResponse, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{RequestContext, ServerInitializeError},
+    service::{NotificationContext, RequestContext, ServerInitializeError, SubscriptionContext},
 };
 use serde_json::Value;
 use tokio::{
@@ -32,6 +39,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::input::{Question, States};
+pub use self::mcp_server::{McpServer, NoHandler};
 use crate::transport::ServerTransport;
 
 /// An error from [`serve`] or [`serve_stdio`].
@@ -54,8 +62,10 @@ pub enum ServeError {
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The maximum number of questions that a call asks during a session.
 const MAX_QUESTIONS: u32 = 10;
+/// The beginning of a cursor. The name of the last tool in the page follows.
+const CURSOR_PREFIX: &str = "after:";
 
-/// Serves `tools` over standard input and output until the input ends.
+/// Serves `server`, usually a [`Toolset`], over standard input and output until the input ends.
 ///
 /// Supports protocol revision 2026-07-28, and revisions up to 2025-11-25.
 ///
@@ -100,22 +110,23 @@ const MAX_QUESTIONS: u32 = 10;
 /// haft_mcp::serve_stdio(tools).await
 /// # }
 /// ```
-pub async fn serve_stdio(tools: Toolset) -> Result<(), ServeError> {
-    serve(tools, tokio::io::stdin(), tokio::io::stdout()).await
+pub async fn serve_stdio<H: ServerHandler>(server: impl Into<McpServer<H>>) -> Result<(), ServeError> {
+    serve(server, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
-/// Serves `tools` over the byte streams `reader` and `writer`. See [`serve_stdio`].
+/// Serves `server` over the byte streams `reader` and `writer`. See [`serve_stdio`].
 ///
 /// # Errors
 ///
 /// Fails if the handshake fails, or if the server task panics.
-pub async fn serve<R, W>(tools: Toolset, reader: R, writer: W) -> Result<(), ServeError>
+pub async fn serve<H, R, W>(server: impl Into<McpServer<H>>, reader: R, writer: W) -> Result<(), ServeError>
 where
+    H: ServerHandler,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let input_closed = CancellationToken::new();
-    let server = Server::new(tools, input_closed.clone());
+    let server = ToolServer::new(server.into(), input_closed.clone());
     let transport = ServerTransport::new(reader, writer, input_closed.clone());
     let service = match server.serve(transport).await {
         Ok(service) => service,
@@ -134,9 +145,10 @@ where
     served.map(drop).map_err(ServeError::TaskFailed)
 }
 
-#[derive(Clone)]
-struct Server {
-    tools: Toolset,
+/// The service for `rmcp`: the tools of a server, and its handler of other requests.
+pub(crate) struct ToolServer<H> {
+    server: McpServer<H>,
+    info: ServerConfig,
     /// A token that is cancelled when the input of the server ends.
     input_closed: CancellationToken,
     /// The states of suspended calls. `None` if the system has no source of randomness. Calls of
@@ -152,13 +164,29 @@ struct CallParams {
     request_state: Option<String>,
 }
 
-impl Server {
-    fn new(tools: Toolset, input_closed: CancellationToken) -> Self {
-        Self { tools, input_closed, states: States::new() }
+impl<H> Clone for ToolServer<H> {
+    fn clone(&self) -> Self {
+        let Self { server, info, input_closed, states } = self;
+        let (server, info) = (server.clone(), info.clone());
+        Self { server, info, input_closed: input_closed.clone(), states: states.clone() }
+    }
+}
+
+impl<H: ServerHandler> ToolServer<H> {
+    pub(crate) fn new(server: McpServer<H>, input_closed: CancellationToken) -> Self {
+        let mut info = server.handler.get_info();
+        info.capabilities.tools.get_or_insert_default();
+        Self { server, info, input_closed, states: States::new() }
+    }
+
+    /// Returns the handler if it has tools.
+    fn handler_with_tools(&self) -> Option<&H> {
+        let handler = &*self.server.handler;
+        handler.get_info().capabilities.tools.is_some().then_some(handler)
     }
 
     async fn list(&self) -> ToolList {
-        self.tools.list(&ListContext::default()).await
+        self.server.tools.list(&ListContext::default()).await
     }
 
     async fn call(
@@ -182,7 +210,7 @@ impl Server {
             _ => None,
         };
         for _ in 0..MAX_QUESTIONS {
-            let (tools, call, pipeline) = (tools.clone(), call.clone(), self.tools.pipeline());
+            let (tools, call, pipeline) = (tools.clone(), call.clone(), self.server.tools.pipeline());
             let running =
                 call::run_call(pipeline, tools, call.clone(), resumed.take(), cx, &self.input_closed);
             let outcome = catch_panic(running).await?;
@@ -219,23 +247,125 @@ fn has_sessions(cx: &RequestContext<RoleServer>) -> bool {
     cx.protocol_version().is_none_or(|version| version.has_initialize())
 }
 
-impl ServerHandler for Server {
+/// Passes requests and notifications to the handler of the server.
+macro_rules! forward {
+    ($($method:ident($params:ty, $context:ident) -> $result:ty;)*) => {
+        $(
+            fn $method(
+                &self,
+                params: $params,
+                cx: $context<RoleServer>,
+            ) -> impl Future<Output = $result> + Send + '_ {
+                self.server.handler.$method(params, cx)
+            }
+        )*
+    };
+}
+
+#[expect(
+    deprecated,
+    reason = "clients of revisions up to 2025-11-25 use `logging/setLevel` and subscriptions"
+)]
+impl<H: ServerHandler> ServerHandler for ToolServer<H> {
+    forward! {
+        complete(CompleteRequestParams, RequestContext) -> Result<CompleteResult, ErrorData>;
+        set_level(rmcp::model::SetLevelRequestParams, RequestContext) -> Result<(), ErrorData>;
+        get_prompt(GetPromptRequestParams, RequestContext) -> Result<GetPromptResponse, ErrorData>;
+        list_prompts(Option<PaginatedRequestParams>, RequestContext) -> Result<ListPromptsResult, ErrorData>;
+        list_resources(Option<PaginatedRequestParams>, RequestContext) -> Result<ListResourcesResult, ErrorData>;
+        list_resource_templates(Option<PaginatedRequestParams>, RequestContext)
+            -> Result<ListResourceTemplatesResult, ErrorData>;
+        read_resource(ReadResourceRequestParams, RequestContext) -> Result<ReadResourceResponse, ErrorData>;
+        subscribe(SubscribeRequestParams, RequestContext) -> Result<(), ErrorData>;
+        unsubscribe(UnsubscribeRequestParams, RequestContext) -> Result<(), ErrorData>;
+        get_task(GetTaskParams, RequestContext) -> Result<GetTaskResult, ErrorData>;
+        update_task(UpdateTaskParams, RequestContext) -> Result<(), ErrorData>;
+        cancel_task(CancelTaskParams, RequestContext) -> Result<(), ErrorData>;
+        list_skills(Option<PaginatedRequestParams>, RequestContext) -> Result<ListSkillsResult, ErrorData>;
+        get_skill(GetSkillRequestParams, RequestContext) -> Result<GetSkillResult, ErrorData>;
+        read_resource_directory(ReadResourceDirectoryRequestParams, RequestContext)
+            -> Result<ReadResourceDirectoryResult, ErrorData>;
+        on_cancelled(CancelledNotificationParam, NotificationContext) -> ();
+        on_progress(ProgressNotificationParam, NotificationContext) -> ();
+        on_custom_notification(CustomNotification, NotificationContext) -> ();
+    }
+
+    fn on_initialized(&self, cx: NotificationContext<RoleServer>) -> impl Future<Output = ()> + Send + '_ {
+        self.server.handler.on_initialized(cx)
+    }
+
+    fn on_roots_list_changed(
+        &self,
+        cx: NotificationContext<RoleServer>,
+    ) -> impl Future<Output = ()> + Send + '_ {
+        self.server.handler.on_roots_list_changed(cx)
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.server.handler.accepted_subscription_filter(requested)
+    }
+
+    fn listen(&self, cx: SubscriptionContext) -> impl Future<Output = Result<(), ErrorData>> + Send + '_ {
+        self.server.handler.listen(cx)
+    }
+
+    /// Returns the definition of the tool `name`. rmcp compares the `x-mcp-header` parameters in
+    /// its schema with the headers of a request.
+    fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
+        // The listing of a source that has to wait is not compared.
+        let list = self.list().now_or_never()?;
+        match list.get(name) {
+            Some(tool) => Some(definition::encode_definition(tool.definition())),
+            None => self.handler_with_tools()?.get_tool(name),
+        }
+    }
+
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
-        ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("haft", env!("CARGO_PKG_VERSION")))
+        self.info.clone()
     }
 
     async fn list_tools(
         &self,
-        _page: Option<PaginatedRequestParams>,
-        _cx: RequestContext<RoleServer>,
+        page: Option<PaginatedRequestParams>,
+        cx: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = page.as_ref().and_then(|page| page.cursor.as_deref());
+        if let Some(handler) = self.handler_with_tools()
+            && cursor.is_some_and(|cursor| !cursor.starts_with(CURSOR_PREFIX))
+        {
+            return handler.list_tools(page, cx).await;
+        }
         let list = catch_panic(self.list()).await?;
         let tools = list.memoize::<Vec<rmcp::model::Tool>>(|list| {
             list.tools().iter().map(|tool| definition::encode_definition(tool.definition())).collect()
         });
-        Ok(ListToolsResult::with_all_items(Arc::unwrap_or_clone(tools)))
+        let mut tools = Arc::unwrap_or_clone(tools);
+        let mut next_cursor = None;
+        if let Some(cursor) = cursor {
+            let last = cursor.strip_prefix(CURSOR_PREFIX);
+            let index = tools.iter().position(|tool| Some(&*tool.name) == last);
+            let unknown = || ErrorData::invalid_params(format!("unknown cursor: {cursor}"), None);
+            tools = tools.split_off(index.ok_or_else(unknown)? + 1);
+        }
+        if let Some(size) = self.server.page_size
+            && tools.len() > size
+        {
+            tools.truncate(size);
+            next_cursor = tools.last().map(|tool| format!("{CURSOR_PREFIX}{}", tool.name));
+        }
+        let mut result = ListToolsResult::with_all_items(tools);
+        result.next_cursor = next_cursor;
+        if !has_sessions(&cx) {
+            result.ttl_ms = Some(u64::try_from(self.server.list_ttl.as_millis()).unwrap_or(u64::MAX));
+        }
+        if let Some(handler) = self.handler_with_tools()
+            && result.next_cursor.is_none()
+        {
+            let ListToolsResult { tools, next_cursor, .. } = handler.list_tools(None, cx).await?;
+            result.tools.extend(tools);
+            result.next_cursor = next_cursor;
+        }
+        Ok(result)
     }
 
     async fn call_tool(
@@ -243,6 +373,11 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(handler) = self.handler_with_tools()
+            && catch_panic(self.list()).await?.get(&request.name).is_none()
+        {
+            return handler.call_tool(request, cx).await;
+        }
         // The pipeline accepts the arguments as JSON text, which it parses and repairs.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
         let params = CallParams {
@@ -260,10 +395,10 @@ impl ServerHandler for Server {
         request: CustomRequest,
         cx: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let CustomRequest { method, params, .. } = request;
-        if method != CallToolRequestMethod::VALUE {
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
+        if request.method != CallToolRequestMethod::VALUE {
+            return self.server.handler.on_custom_request(request, cx).await;
         }
+        let params = request.params;
         let field = |key| params.as_ref().and_then(|params| params.get(key));
         let Some(name) = field("name").and_then(Value::as_str) else {
             return Err(ErrorData::invalid_params("`tools/call` without `name`", None));

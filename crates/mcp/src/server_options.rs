@@ -5,6 +5,7 @@ use haft_core::limits;
 use crate::{
     ToolFilter,
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
+    pins::ServerPins,
 };
 
 /// Limits for the connection to an MCP server, and the selection of its tools.
@@ -46,6 +47,9 @@ pub struct ServerOptions {
     /// keep the call open. With a handler, the timeout of the call applies instead.
     pub elicitation_timeout: Duration,
     pub(crate) elicitation_handler: Option<ElicitationHandler>,
+    /// The accepted definitions of the tools. Tools with other definitions are withheld. Default:
+    /// all definitions are accepted.
+    pub pins: Option<ServerPins>,
 }
 
 impl Default for ServerOptions {
@@ -59,6 +63,7 @@ impl Default for ServerOptions {
             tool_filter: ToolFilter::default(),
             elicitation_timeout: limits::ELICITATION_TIMEOUT,
             elicitation_handler: None,
+            pins: None,
         }
     }
 }
@@ -118,6 +123,14 @@ impl ServerOptions {
     #[must_use]
     pub fn with_elicitation_timeout(mut self, timeout: Duration) -> Self {
         self.elicitation_timeout = timeout;
+        self
+    }
+
+    /// Withholds tools whose definition has changed since it was accepted. See
+    /// [`PinFile`](crate::pins::PinFile).
+    #[must_use]
+    pub fn with_pins(mut self, pins: ServerPins) -> Self {
+        self.pins = Some(pins);
         self
     }
 

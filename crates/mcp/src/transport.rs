@@ -16,7 +16,7 @@ mod writer;
 
 pub(crate) use call_events::{CallEvent, EventForwarder, PendingElicitation, subscribe};
 pub(crate) use client::{ClientTransport, TransportLimits};
-pub(crate) use elicitations::{Elicitations, ReceivedElicitation};
+pub(crate) use elicitations::Elicitations;
 #[cfg(feature = "http")]
 pub(crate) use envelope::Envelope;
 pub(crate) use server::ServerTransport;

@@ -5,7 +5,7 @@ use std::{
 };
 
 use etcetera::BaseStrategy as _;
-use haft_mcp::{CredentialFile, McpConfig};
+use haft_mcp::{CredentialFile, McpConfig, pins::PinFile};
 use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
@@ -32,6 +32,19 @@ pub(crate) fn default_path() -> Option<PathBuf> {
 /// configuration file. Returns `None` if the user has no home folder.
 pub(crate) fn credentials() -> Option<CredentialFile> {
     Some(CredentialFile::new(default_path()?.with_file_name("credentials.json")))
+}
+
+/// Returns the file with the accepted tool definitions of the servers in the configuration file at
+/// `path`: `mcp.pins.json` beside `mcp.json`.
+pub(crate) fn pin_file(path: &Path) -> PinFile {
+    PinFile::new(path.with_extension("pins.json"))
+}
+
+/// Returns the accepted definitions of the servers in the configuration file at `path`. For another
+/// file than that of the user, returns `None` until `haft mcp accept` has created them.
+pub(crate) fn pins_in_use(path: &Path) -> Option<PinFile> {
+    let pins = pin_file(path);
+    (default_path().as_deref() == Some(path) || pins.path().exists()).then_some(pins)
 }
 
 impl ConfigFile {

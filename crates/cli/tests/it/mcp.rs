@@ -151,3 +151,26 @@ fn tools_are_served_over_http() {
     assert!(stopped.success());
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }
+
+/// Behaviour F55: a changed tool is withheld until `haft mcp accept` accepts it.
+#[test]
+fn changed_tool_is_accepted() {
+    let (folder, file) = child::write_weather_mcp_json();
+    let tools = || CommandOutput::run(haft(["tools", "--mcp", file.to_str().unwrap()]));
+    assert!(tools().stdout.contains("weather"));
+    let accepted = haft_mcp(&["accept", "weather"], &file);
+    assert_eq!(accepted.stdout, "all tools of weather are accepted\n");
+    let pins = folder.path().join("mcp.pins.json");
+    let mut content: Value = serde_json::from_str(&fs::read_to_string(&pins).unwrap()).unwrap();
+    content["servers"]["weather"]["accepted"]["weather"]["description"] = json!("Another text.");
+    fs::write(&pins, content.to_string()).unwrap();
+    let withheld = tools();
+    assert!(withheld.stderr.contains("is withheld until its definition is accepted"), "{}", withheld.stderr);
+    assert!(!withheld.stdout.contains("weather"), "{}", withheld.stdout);
+    let refused = haft_mcp(&["accept", "weather"], &file);
+    refused.assert_failed(2, "needs a terminal, or --yes");
+    assert!(refused.stdout.contains("description: \"Another text.\" -> "), "{}", refused.stdout);
+    let accepted = haft_mcp(&["accept", "weather", "--yes"], &file);
+    assert!(accepted.stdout.ends_with("accepted 1 tools of weather\n"), "{}", accepted.stdout);
+    assert!(tools().stdout.contains("weather"));
+}

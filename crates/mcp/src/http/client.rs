@@ -1,4 +1,5 @@
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -123,15 +124,15 @@ impl Subscriptions {
         }
     }
 
-    /// Returns the latest open request.
-    fn latest(&self) -> Option<EventForwarder> {
+    /// Returns the open requests, the latest first.
+    fn open(&self) -> Vec<EventForwarder> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = map.by_token.values().filter(|forwarder| !forwarder.is_closed());
-        open.max_by_key(|forwarder| match &forwarder.token().0 {
-            NumberOrString::Number(number) => *number,
-            NumberOrString::String(_) => i64::MIN,
-        })
-        .cloned()
+        let mut open: Vec<_> = map.by_token.values().filter(|it| !it.is_closed()).cloned().collect();
+        open.sort_unstable_by_key(|forwarder| match &forwarder.token().0 {
+            NumberOrString::Number(number) => Reverse(*number),
+            NumberOrString::String(_) => Reverse(i64::MIN),
+        });
+        open
     }
 }
 
@@ -164,7 +165,7 @@ impl HttpClient {
 
 /// Handles the message in `event`, if it is about progress, a change of the tool list, or an
 /// elicitation. rmcp receives the message afterwards. `request` is the request that the stream
-/// belongs to. An elicitation on the stream of a session is assigned to the latest request.
+/// belongs to. An elicitation on the stream of a session may belong to any open request.
 fn handle(
     event: &Sse,
     events: &ServerEvents,
@@ -182,7 +183,8 @@ fn handle(
         && let Ok(message) = serde_json::from_str::<Envelope<'_>>(data)
         && message.method.as_deref() == Some("elicitation/create")
     {
-        events.elicitations.record(&message, || request.cloned().or_else(|| subscriptions.latest()));
+        let calls = request.map_or_else(|| subscriptions.open(), |request| vec![request.clone()]);
+        events.elicitations.record(&message, calls);
     }
 }
 

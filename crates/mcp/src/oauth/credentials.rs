@@ -1,8 +1,6 @@
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -10,8 +8,10 @@ use async_trait::async_trait;
 use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 
+use crate::locked_file::LockedFile;
+
 /// The version of the file format.
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 
 /// A file with the OAuth tokens of servers. Only its owner can read it (mode 0600).
 ///
@@ -20,13 +20,12 @@ const VERSION: u32 = 1;
 /// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialFile {
-    path: PathBuf,
+    file: LockedFile,
 }
 
 /// The content of the file.
 #[derive(Default, Serialize, Deserialize)]
 struct Content {
-    version: u32,
     /// The credentials by the URL of the server.
     servers: BTreeMap<String, StoredCredentials>,
 }
@@ -34,12 +33,12 @@ struct Content {
 impl CredentialFile {
     /// Creates a handle to the file at `path`. The first login creates the file and its folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { file: LockedFile::new(path.into()) }
     }
 
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Removes the tokens of the server with the endpoint `url`. Returns `false` if there are none.
@@ -75,56 +74,15 @@ impl CredentialFile {
     }
 
     fn read(&self) -> io::Result<Content> {
-        let text = match fs::read(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
-            Err(error) => return Err(self.error(error.kind(), &error)),
-        };
-        let invalid = |reason: &dyn std::fmt::Display| self.error(io::ErrorKind::InvalidData, reason);
-        // The error of the parser may quote a secret.
-        let content: Content = serde_json::from_slice(&text).map_err(|error| {
-            invalid(&format!("invalid at line {} column {}", error.line(), error.column()))
-        })?;
-        if content.version > VERSION {
-            return Err(invalid(&format!(
-                "format version {} is newer than {VERSION}: update haft",
-                content.version
-            )));
-        }
-        Ok(content)
+        self.file.read(VERSION)
     }
 
     /// Changes the credentials and replaces the file.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, StoredCredentials>)) -> io::Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(|error| self.error(error.kind(), &error))?;
-        // The lock is released when the file is closed.
-        let _lock = self.lock("lock")?;
-        let mut content = self.read()?;
-        content.version = VERSION;
-        change(&mut content.servers);
-        let text = serde_json::to_vec_pretty(&content)?;
-        // A temporary file has the mode 0600.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&text)?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path).map_err(|error| self.error(error.error.kind(), &error.error))?;
-        Ok(())
-    }
-
-    /// Waits for the exclusive lock of the file with `extension`, and returns it.
-    fn lock(&self, extension: &str) -> io::Result<File> {
-        let mut path = self.path.clone().into_os_string();
-        path.push(".");
-        path.push(extension);
-        let file = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path)?;
-        file.lock()?;
-        Ok(file)
-    }
-
-    fn error(&self, kind: io::ErrorKind, reason: &dyn std::fmt::Display) -> io::Error {
-        io::Error::new(kind, format!("{}: {reason}", self.path.display()))
+        self.file.change(VERSION, |content: &mut Content| {
+            change(&mut content.servers);
+            true
+        })
     }
 }
 
@@ -166,6 +124,8 @@ impl CredentialStore for ServerStore {
     }
 
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
-        self.run(|file, _| file.lock("refresh")).await.map(|lock| Some(CredentialRefreshGuard::new(lock)))
+        self.run(|file, _| file.file.lock("refresh"))
+            .await
+            .map(|lock| Some(CredentialRefreshGuard::new(lock)))
     }
 }

@@ -4,7 +4,7 @@ use haft_core::{
     Pipeline, ToolCall,
     call::{ResumedCall, ResumedCalls},
     pipeline::{Batch, CallOutcome},
-    tool::{Principal, Progress, ProgressSink, RunContext},
+    tool::{HostState, Principal, Progress, ProgressSink, RunContext},
     toolset::ToolList,
 };
 use rmcp::{
@@ -31,7 +31,8 @@ pub(super) async fn run_call(
 ) -> Option<CallOutcome> {
     let (sink, reports) = progress_channel(cx.meta.get_progress_token());
     let (cancellation, principal) = (cx.ct.clone(), principal(cx));
-    let run = RunContext { cancellation, principal, progress: sink, ..RunContext::default() };
+    let state = HostState::new().with_value(cx.peer.clone());
+    let run = RunContext { cancellation, principal, progress: sink, state, ..RunContext::default() };
     let resumed: ResumedCalls = resumed.map(|resumed| (call.id.clone(), resumed)).into_iter().collect();
     let batch = Batch { tools, calls: vec![call], resumed, run_context: Arc::new(run), ..Batch::default() };
     let done = CancellationToken::new();

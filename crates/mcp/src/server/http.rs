@@ -14,19 +14,22 @@ use std::{
 use ::http::{HeaderValue, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use haft_core::{Toolset, limits, tool::Principal};
+use haft_core::{limits, tool::Principal};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService,
-    session::local::{LocalSessionManager, SessionConfig},
+use rmcp::{
+    ServerHandler,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService,
+        session::local::{LocalSessionManager, SessionConfig},
+    },
 };
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use self::access::{Access, BearerTokens};
 pub use self::listener::serve_http;
-use super::Server;
+use super::{McpServer, NoHandler, ToolServer};
 
 /// The time without a request after which a session ends.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -159,16 +162,15 @@ impl fmt::Debug for HttpServiceConfig {
 /// serve_http(service, listener, std::future::pending()).await
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct McpService {
-    inner: StreamableHttpService<Server, LocalSessionManager>,
+pub struct McpService<H = NoHandler> {
+    inner: StreamableHttpService<ToolServer<H>, LocalSessionManager>,
     access: Arc<Access>,
     stop: CancellationToken,
 }
 
-impl McpService {
-    /// Creates a service for `tools`.
-    pub fn new(tools: Toolset, config: HttpServiceConfig) -> Self {
+impl<H: ServerHandler> McpService<H> {
+    /// Creates a service for `server`, usually a [`Toolset`](haft_core::Toolset).
+    pub fn new(server: impl Into<McpServer<H>>, config: HttpServiceConfig) -> Self {
         let stop = CancellationToken::new();
         let mut sessions = LocalSessionManager::default();
         let mut session_config = SessionConfig::default();
@@ -180,7 +182,7 @@ impl McpService {
             .enforce_origin_validation()
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(stop.clone());
-        let server = Server::new(tools, CancellationToken::new());
+        let server = ToolServer::new(server.into(), CancellationToken::new());
         let inner = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(sessions), server_config);
         Self { inner, access: Arc::new(Access::new(config.tokens)), stop }
     }
@@ -191,14 +193,22 @@ impl McpService {
     }
 }
 
-impl fmt::Debug for McpService {
+impl<H> Clone for McpService<H> {
+    fn clone(&self) -> Self {
+        let Self { inner, access, stop } = self;
+        Self { inner: inner.clone(), access: Arc::clone(access), stop: stop.clone() }
+    }
+}
+
+impl<H> fmt::Debug for McpService<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpService").finish_non_exhaustive()
     }
 }
 
-impl<B> Service<Request<B>> for McpService
+impl<H, B> Service<Request<B>> for McpService<H>
 where
+    H: ServerHandler,
     B: Body + Send + 'static,
     B::Data: Send + 'static,
     B::Error: Display,

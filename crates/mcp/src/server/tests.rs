@@ -8,6 +8,14 @@ use haft_core::{
     tool::{DynamicTool, Progress},
     tool_fn,
 };
+use rmcp::{
+    Peer, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListPromptsResult,
+        ListToolsResult, PaginatedRequestParams, Prompt, ServerCapabilities, ServerConfig,
+    },
+    service::RequestContext,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{
@@ -19,7 +27,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{ServeError, serve};
+use super::{McpServer, ServeError, serve};
 
 /// A test client without `rmcp`, so that each test controls the JSON-RPC messages.
 struct Client {
@@ -29,16 +37,16 @@ struct Client {
 }
 
 impl Client {
-    fn connect(tools: Toolset) -> Self {
+    fn connect<H: ServerHandler>(server: impl Into<McpServer<H>>) -> Self {
         let (ours, theirs) = duplex(1 << 20);
         let (reader, writer) = split(theirs);
-        let server = tokio::spawn(serve(tools, reader, writer));
+        let server = tokio::spawn(serve(server.into(), reader, writer));
         let (input, output) = split(ours);
         Self { output, input: BufReader::new(input).lines(), server }
     }
 
-    async fn initialized(tools: Toolset) -> Self {
-        let mut client = Self::connect(tools);
+    async fn initialized<H: ServerHandler>(server: impl Into<McpServer<H>>) -> Self {
+        let mut client = Self::connect(server);
         let info = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
         client.send(json!({"id": 0, "method": "initialize", "params": params})).await;
@@ -418,4 +426,117 @@ async fn client_without_elicitation_cannot_approve() {
     let result = client.call("delete", json!({"path": "a.txt"})).await["result"].take();
     assert_eq!(result["isError"], true);
     assert!(result["content"][0]["text"].as_str().unwrap().contains("it needs an approval"), "{result}");
+}
+
+fn numbered_tools(count: usize) -> Toolset {
+    let tool = |number| tool_fn(&format!("tool_{number}"), "", |Nothing {}| async move { "own" });
+    (0..count).fold(Toolset::new(), |tools, number| tools.with_tool(tool(number)))
+}
+
+/// Lists all tools, and returns the names in each page.
+async fn pages(client: &mut Client) -> Vec<Vec<String>> {
+    let mut pages = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+        client.send(json!({"id": 2, "method": "tools/list", "params": params})).await;
+        let mut result = client.receive().await["result"].take();
+        let tools = result["tools"].as_array().unwrap();
+        pages.push(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect());
+        cursor = result["nextCursor"].take();
+        if cursor.is_null() {
+            return pages;
+        }
+    }
+}
+
+/// Behaviour F56: the list is divided into pages, and an unknown cursor is an error.
+#[tokio::test]
+async fn tool_list_has_pages() {
+    let server = McpServer::new(numbered_tools(5)).with_page_size(2);
+    let mut client = Client::initialized(server).await;
+    let names = [vec!["tool_0", "tool_1"], vec!["tool_2", "tool_3"], vec!["tool_4"]];
+    assert_eq!(pages(&mut client).await, names);
+    client.send(json!({"id": 3, "method": "tools/list", "params": {"cursor": "after:gone"}})).await;
+    assert_eq!(client.receive().await["error"]["code"], -32602);
+}
+
+/// Behaviour F56: a client of revision 2026-07-28 gets the time during which it may reuse the list.
+#[tokio::test]
+async fn tool_list_has_a_lifetime() {
+    let server = McpServer::new(numbered_tools(1)).with_list_ttl(Duration::from_secs(5));
+    let mut client = Client::connect(server);
+    client.send(json!({"id": 1, "method": "tools/list", "params": {"_meta": request_meta()}})).await;
+    assert_eq!(client.receive().await["result"]["ttlMs"], 5000);
+}
+
+/// A handler with a prompt and a tool.
+struct Extra;
+
+impl ServerHandler for Extra {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_prompts().build())
+    }
+
+    async fn list_tools(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let is_second = page.and_then(|page| page.cursor).is_some();
+        let (name, cursor) = if is_second { ("second", None) } else { ("first", Some("more")) };
+        let tool = json!({"name": name, "inputSchema": {"type": "object"}});
+        Ok(serde_json::from_value(json!({"tools": [tool], "nextCursor": cursor})).unwrap())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Ok(CallToolResult::success(vec![ContentBlock::text(format!("called {}", request.name))]).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(vec![Prompt::new("greeting", Some("Greets."), None)]))
+    }
+}
+
+/// Behaviour F56: a handler of `rmcp` adds prompts and tools to a served toolset.
+#[tokio::test]
+async fn handler_adds_features() {
+    let server = McpServer::new(numbered_tools(3)).with_page_size(2).with_handler(Extra);
+    let mut client = Client::initialized(server).await;
+    let names = [vec!["tool_0", "tool_1"], vec!["tool_2", "first"], vec!["second"]];
+    assert_eq!(pages(&mut client).await, names);
+    client.send(json!({"id": 3, "method": "prompts/list"})).await;
+    assert_eq!(client.receive().await["result"]["prompts"][0]["name"], "greeting");
+    let mut text =
+        async |name: &str| client.call(name, json!({})).await["result"]["content"][0]["text"].take();
+    assert_eq!(text("tool_1").await, "own");
+    assert_eq!(text("second").await, "called second");
+}
+
+/// A tool can use the connection to the client.
+#[tokio::test]
+async fn tool_can_notify_the_client() {
+    /// Sends a notification.
+    #[haft_core::tool]
+    async fn notify(
+        #[tool(context)] cx: &haft_core::ToolContext,
+    ) -> Result<&'static str, haft_core::ToolError> {
+        let peer = cx.state::<Peer<RoleServer>>()?;
+        let message =
+            json!({"method": "notifications/message", "params": {"level": "info", "data": "hello"}});
+        let message = serde_json::from_value(message).map_err(haft_core::ToolError::failed)?;
+        peer.send_notification(message).await.map_err(haft_core::ToolError::failed)?;
+        Ok("sent")
+    }
+    let mut client = Client::initialized(Toolset::new().with_tool(Notify)).await;
+    assert_eq!(client.call("notify", json!({})).await["params"]["data"], "hello");
+    assert_eq!(client.receive().await["result"]["content"][0]["text"], "sent");
 }

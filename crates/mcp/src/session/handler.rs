@@ -9,7 +9,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use crate::transport::{ReceivedElicitation, ServerEvents};
+use crate::transport::ServerEvents;
 
 /// The handler of the requests of a server.
 pub(crate) struct RequestHandler {
@@ -25,8 +25,8 @@ impl RequestHandler {
     /// Passes an elicitation to the call that it belongs to. Returns the action `cancel` if there
     /// is no such call, or if the server cancels the elicitation.
     async fn elicit(&self, cx: &RequestContext<RoleClient>) -> Result<Value, ErrorData> {
-        let received = self.events.elicitations.remove(&cx.id);
-        let Some(ReceivedElicitation { elicitation, call: Some(call) }) = received else {
+        let Some(received) = self.events.elicitations.remove(&cx.id) else { return Ok(cancel()) };
+        let (elicitation, Some(call)) = received.assign().await else {
             tracing::debug!("cancelled an elicitation, because no call is open");
             return Ok(cancel());
         };

@@ -64,6 +64,11 @@ impl EventForwarder {
         self.sender.is_closed()
     }
 
+    /// Waits until the request has ended.
+    pub(crate) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
     /// Forwards `report` if its progress token belongs to the open request.
     pub(crate) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {

@@ -1,4 +1,5 @@
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     future,
     sync::{Arc, atomic::Ordering},
@@ -261,7 +262,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             // one.
             (Some("notifications/tools/list_changed"), _) => self.events.list_changed.notify_one(),
             (Some("elicitation/create"), _) => {
-                self.events.elicitations.record(envelope, || self.latest_call());
+                self.events.elicitations.record(envelope, self.open_calls());
             }
             _ => {}
         }
@@ -270,9 +271,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             .ok()
     }
 
-    /// Returns the events of the latest open request with a subscriber. A request of a server over
-    /// stdio does not name the call that it belongs to.
-    fn latest_call(&self) -> Option<EventForwarder> {
+    /// Returns the events of the open requests with a subscriber, the latest first. A request of a
+    /// server over stdio does not name the call that it belongs to.
+    fn open_calls(&self) -> Vec<EventForwarder> {
         let number = |id: &RequestId| match id {
             RequestId::Number(number) => *number,
             RequestId::String(_) => i64::MIN,
@@ -281,7 +282,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             let events = request.events.as_ref().filter(|events| !events.is_closed())?;
             Some((number(id), events))
         });
-        open.max_by_key(|(number, _)| *number).map(|(_, events)| events.clone())
+        let mut open: Vec<_> = open.collect();
+        open.sort_unstable_by_key(|(number, _)| Reverse(*number));
+        open.into_iter().map(|(_, events)| events.clone()).collect()
     }
 
     /// Logs `line` if it is the first non-empty line of the server that is not a message. Later

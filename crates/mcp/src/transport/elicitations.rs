@@ -1,10 +1,13 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
+use futures::future;
 use rmcp::model::RequestId;
 use serde_json::{Value, value::RawValue};
+use tokio::time::timeout;
 
 use super::{EventForwarder, envelope::Envelope};
 use crate::elicitation::Elicitation;
@@ -12,6 +15,9 @@ use crate::elicitation::Elicitation;
 /// The maximum number of elicitations that the transport has read, and the client has not handled
 /// yet. Further elicitations are cancelled.
 const MAX_ELICITATIONS: usize = 256;
+/// The maximum time to wait until only one of several calls is open. A person needs longer to
+/// answer.
+const MAX_ASSIGNMENT_DELAY: Duration = Duration::from_secs(1);
 
 /// The elicitations that the transport has read, by request id.
 ///
@@ -21,22 +27,40 @@ const MAX_ELICITATIONS: usize = 256;
 #[derive(Default)]
 pub(crate) struct Elicitations(Mutex<HashMap<RequestId, ReceivedElicitation>>);
 
-/// An elicitation, and the call that it belongs to.
+/// An elicitation, and the calls that it may belong to.
 pub(crate) struct ReceivedElicitation {
     /// The elicitation, or the fault in its parameters.
     pub(crate) elicitation: Result<Elicitation, String>,
-    /// The call. `None` if no call is open.
-    pub(crate) call: Option<EventForwarder>,
+    /// The calls that it may belong to, the latest first.
+    pub(crate) calls: Vec<EventForwarder>,
+}
+
+impl ReceivedElicitation {
+    /// Returns the call that the elicitation belongs to. If there are several, waits until all
+    /// others have ended, and at most for [`MAX_ASSIGNMENT_DELAY`]. Then returns the latest.
+    /// Returns `None` if no call is open.
+    pub(crate) async fn assign(mut self) -> (Result<Elicitation, String>, Option<EventForwarder>) {
+        let unambiguous = async {
+            while self.calls.len() > 1 {
+                let ends = self.calls.iter().map(|call| Box::pin(call.closed()));
+                future::select_all(ends).await;
+                self.calls.retain(|call| !call.is_closed());
+            }
+        };
+        let _ = timeout(MAX_ASSIGNMENT_DELAY, unambiguous).await;
+        let call = self.calls.into_iter().find(|call| !call.is_closed());
+        (self.elicitation, call)
+    }
 }
 
 impl Elicitations {
-    /// Records the elicitation in `message`, which belongs to `call`.
-    pub(crate) fn record(&self, message: &Envelope<'_>, call: impl FnOnce() -> Option<EventForwarder>) {
+    /// Records the elicitation in `message`, which may belong to one of `calls`.
+    pub(crate) fn record(&self, message: &Envelope<'_>, calls: Vec<EventForwarder>) {
         let Some(id) = message.id.clone() else { return };
         let params = message.params.map_or("null", RawValue::get);
         let params = serde_json::from_str::<Value>(params).map_err(|error| error.to_string());
         let elicitation = params.and_then(|params| Elicitation::parse(&params));
-        let received = ReceivedElicitation { elicitation, call: call() };
+        let received = ReceivedElicitation { elicitation, calls };
         let mut elicitations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if elicitations.len() < MAX_ELICITATIONS {
             elicitations.insert(id, received);

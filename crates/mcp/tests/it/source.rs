@@ -12,7 +12,7 @@ use haft_core::{
     tool::{Progress, ProgressSink, RunContext},
     toolset::{ListContext, ToolList},
 };
-use haft_mcp::{McpSource, ServerOptions, StdioServer, ToolFilter};
+use haft_mcp::{McpSource, ServerOptions, StdioServer, ToolFilter, pins::PinFile};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -360,4 +360,25 @@ async fn structured_content_is_unchanged() {
     assert_eq!(echo(json!({"content": []})).await.structured, None);
     let exact = json!({"content": [], "structuredContent": {"b": 1.0, "a": [1, null, "é"]}});
     assert_eq!(echo(exact.clone()).await.structured.as_ref(), exact.get("structuredContent"));
+}
+
+/// Behaviours F55, X1: tools whose definition differs from the accepted one are withheld with a
+/// diagnostic.
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_tool_is_withheld() {
+    let folder = tempfile::tempdir().unwrap();
+    let pins = PinFile::new(folder.path().join("pins.json")).server("faulty");
+    let list = async |mode: &str| {
+        let options = ServerOptions::default().with_pins(pins.clone());
+        let source = McpSource::connect("faulty", server(mode).with_options(options)).await.unwrap();
+        source.tools(&ListContext::default()).await.unwrap()
+    };
+    let accepted = list("legacy").await;
+    assert!(accepted.get("add").is_some() && accepted.diagnostics().is_empty());
+    let changed = list("bad_tools").await;
+    assert_eq!(changed.tools().len(), 0, "{changed:?}");
+    let reasons: Vec<_> = changed.diagnostics().iter().map(ToString::to_string).collect();
+    assert!(reasons.concat().contains("is withheld until its definition is accepted"), "{reasons:?}");
+    pins.accept(&pins.changes().unwrap()).unwrap();
+    assert!(!list("bad_tools").await.tools().is_empty());
 }

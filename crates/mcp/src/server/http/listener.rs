@@ -6,6 +6,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
+use rmcp::ServerHandler;
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -45,8 +46,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// # Cancellation
 ///
 /// Dropping the future closes the listener and all connections.
-pub async fn serve_http(
-    service: McpService,
+pub async fn serve_http<H: ServerHandler>(
+    service: McpService<H>,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
@@ -102,8 +103,8 @@ pub async fn serve_http(
     Ok(())
 }
 
-async fn respond(
-    mut service: McpService,
+async fn respond<H: ServerHandler>(
+    mut service: McpService<H>,
     request: Request<Incoming>,
 ) -> Result<::http::Response<super::ResponseBody>, Infallible> {
     if request.uri().path().trim_end_matches('/') != PATH {

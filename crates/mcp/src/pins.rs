@@ -1,0 +1,231 @@
+//! Pinned tool definitions: a definition that changes after it was accepted is withheld.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use haft_core::text::{is_hidden, truncate_with_ellipsis};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::locked_file::LockedFile;
+
+/// The version of the file format.
+const VERSION: u64 = 1;
+/// The fields of a tool that are pinned. A model reads them, or they describe its effects.
+const PINNED_FIELDS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
+/// The maximum length of a value in the description of a change, in bytes.
+const MAX_VALUE_BYTES: usize = 400;
+
+/// A file with the accepted tool definitions of servers, like a lock file of packages.
+///
+/// The first listing of a server accepts its definitions. Later, a tool with another definition and
+/// a new tool are withheld with a diagnostic, until [`ServerPins::accept`] is called. The order of
+/// keys, and fields such as `_meta`, do not matter. Several processes can use the file.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_mcp::{McpSource, ServerOptions, StdioServer, pins::PinFile};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let pins = PinFile::new("mcp-pins.json").server("files");
+/// let options = ServerOptions::default().with_pins(pins.clone());
+/// let server = StdioServer::new("file-server").with_options(options);
+/// let source = McpSource::connect("files", server).await?;
+/// for change in pins.changes()? {
+///     println!("{change}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinFile {
+    file: LockedFile,
+}
+
+/// The pins of one server in a [`PinFile`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerPins {
+    file: LockedFile,
+    server: String,
+}
+
+/// A definition that differs from the accepted one. Its [`Display`](fmt::Display) form lists the
+/// differences, one per line, with hidden characters escaped.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DefinitionChange {
+    /// The name that the server uses for the tool.
+    pub tool: String,
+    /// The accepted definition. `None` if the tool is new.
+    pub accepted: Option<Map<String, Value>>,
+    /// The definition in the latest listing.
+    pub proposed: Map<String, Value>,
+}
+
+/// The content of the file.
+#[derive(Default, Serialize, Deserialize)]
+struct Content {
+    servers: BTreeMap<String, Pins>,
+}
+
+/// The definitions of the tools of a server, by name.
+#[derive(Default, Serialize, Deserialize)]
+struct Pins {
+    accepted: BTreeMap<String, Map<String, Value>>,
+    /// The definitions in the latest listing that differ from the accepted ones.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    proposed: BTreeMap<String, Map<String, Value>>,
+}
+
+impl PinFile {
+    /// Creates a handle to the file at `path`. The first listing creates the file and its folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { file: LockedFile::new(path.into()) }
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Returns the pins of the server with the key `server`, usually its name.
+    pub fn server(&self, server: impl Into<String>) -> ServerPins {
+        ServerPins { file: self.file.clone(), server: server.into() }
+    }
+}
+
+impl ServerPins {
+    /// Returns the changes in the latest listing that were not accepted, in the order of the names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or if it is invalid.
+    pub fn changes(&self) -> io::Result<Vec<DefinitionChange>> {
+        let mut content: Content = self.file.read(VERSION)?;
+        let pins = content.servers.remove(&self.server).unwrap_or_default();
+        let change = |(tool, proposed): (String, _)| {
+            let accepted = pins.accepted.get(&tool).cloned();
+            DefinitionChange { tool, accepted, proposed }
+        };
+        Ok(pins.proposed.into_iter().map(change).collect())
+    }
+
+    /// Accepts `changes`, which [`changes`](Self::changes) returned. The tools are offered from the
+    /// next start of the server, if their definitions have not changed again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or written, or if it is invalid.
+    pub fn accept(&self, changes: &[DefinitionChange]) -> io::Result<()> {
+        self.file.change(VERSION, |content: &mut Content| {
+            let pins = content.servers.entry(self.server.clone()).or_default();
+            for DefinitionChange { tool, proposed, .. } in changes {
+                pins.accepted.insert(tool.clone(), proposed.clone());
+                if pins.proposed.get(tool) == Some(proposed) {
+                    pins.proposed.remove(tool);
+                }
+            }
+            true
+        })
+    }
+
+    /// Removes the pins of the server. The next listing accepts its definitions.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or written, or if it is invalid.
+    pub fn remove(&self) -> io::Result<()> {
+        self.file.change(VERSION, |content: &mut Content| content.servers.remove(&self.server).is_some())
+    }
+
+    /// Compares `tools`, a complete tool list, with the accepted definitions. Returns the
+    /// differences. Accepts all definitions if the server has no pins.
+    pub(crate) fn check(&self, tools: &[Value]) -> io::Result<Vec<DefinitionChange>> {
+        let tools: BTreeMap<_, _> = tools.iter().filter_map(pinned_definition).collect();
+        let mut changes = Vec::new();
+        self.file.change(VERSION, |content: &mut Content| {
+            let Some(pins) = content.servers.get_mut(&self.server) else {
+                let pins = Pins { accepted: tools, proposed: BTreeMap::new() };
+                content.servers.insert(self.server.clone(), pins);
+                return true;
+            };
+            let changed =
+                tools.into_iter().filter(|(tool, definition)| pins.accepted.get(tool) != Some(definition));
+            let proposed: BTreeMap<_, _> = changed.collect();
+            changes.extend(proposed.iter().map(|(tool, definition)| DefinitionChange {
+                tool: tool.clone(),
+                accepted: pins.accepted.get(tool).cloned(),
+                proposed: definition.clone(),
+            }));
+            let is_new = pins.proposed != proposed;
+            pins.proposed = proposed;
+            is_new
+        })?;
+        Ok(changes)
+    }
+}
+
+/// Returns the name and the pinned fields of `tool`, an entry of a tool list.
+fn pinned_definition(tool: &Value) -> Option<(String, Map<String, Value>)> {
+    let name = tool.get("name").and_then(Value::as_str)?;
+    let field = |key: &str| Some((key.to_owned(), tool.get(key).filter(|value| !value.is_null())?.clone()));
+    Some((name.to_owned(), PINNED_FIELDS.into_iter().filter_map(field).collect()))
+}
+
+impl fmt::Display for DefinitionChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(accepted) = &self.accepted else {
+            write!(f, "{:?} is new", self.tool)?;
+            return write_difference(
+                f,
+                "",
+                &Value::Object(Map::new()),
+                &Value::Object(self.proposed.clone()),
+            );
+        };
+        write!(f, "{:?} has changed", self.tool)?;
+        write_difference(f, "", &Value::Object(accepted.clone()), &Value::Object(self.proposed.clone()))
+    }
+}
+
+/// Writes a line for each difference between `old` and `new` at `path`.
+fn write_difference(f: &mut fmt::Formatter<'_>, path: &str, old: &Value, new: &Value) -> fmt::Result {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return write!(f, "\n  {path}: {} -> {}", visible(old), visible(new));
+    };
+    let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    for key in keys {
+        let path = if path.is_empty() { visible_text(key) } else { format!("{path}/{}", visible_text(key)) };
+        match (old.get(key), new.get(key)) {
+            (Some(old), Some(new)) if old == new => {}
+            (Some(old), Some(new)) => write_difference(f, &path, old, new)?,
+            (Some(old), None) => write!(f, "\n  {path}: {} is removed", visible(old))?,
+            (None, Some(new)) => write!(f, "\n  {path}: {} is added", visible(new))?,
+            (None, None) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the start of the JSON text of `value`, with hidden characters escaped.
+fn visible(value: &Value) -> String {
+    visible_text(&truncate_with_ellipsis(&value.to_string(), MAX_VALUE_BYTES))
+}
+
+fn visible_text(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match is_hidden(letter) {
+            true => visible.extend(letter.escape_unicode()),
+            false => visible.push(letter),
+        }
+    }
+    visible
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use haft_core::Toolset;
+use rmcp::{
+    ServerHandler,
+    model::{Implementation, ServerCapabilities, ServerConfig},
+};
+
+/// An MCP server: the tools of a toolset, and optionally further features.
+///
+/// [`serve_stdio`](crate::serve_stdio), [`serve`](crate::serve) and
+/// [`McpService`](crate::McpService) accept it, or a [`Toolset`].
+///
+/// # State of tools
+///
+/// A tool can read the `rmcp::Peer<RoleServer>` of its call from the
+/// [state](haft_core::ToolContext::state) of its context, for example to send log messages.
+///
+/// # Examples
+///
+/// A server with tools of haft, and with prompts of an `rmcp` handler:
+///
+/// ```no_run
+/// use haft_core::Toolset;
+/// use haft_mcp::{McpServer, serve_stdio};
+/// use rmcp::{
+///     RoleServer, ServerHandler,
+///     model::{
+///         ErrorData, ListPromptsResult, PaginatedRequestParams, Prompt, ServerCapabilities, ServerConfig,
+///     },
+///     service::RequestContext,
+/// };
+///
+/// struct Prompts;
+///
+/// impl ServerHandler for Prompts {
+///     fn get_info(&self) -> ServerConfig {
+///         ServerConfig::new(ServerCapabilities::builder().enable_prompts().build())
+///     }
+///
+///     async fn list_prompts(
+///         &self,
+///         _page: Option<PaginatedRequestParams>,
+///         _cx: RequestContext<RoleServer>,
+///     ) -> Result<ListPromptsResult, ErrorData> {
+///         let greeting = Prompt::new("greeting", Some("Greets the user."), None);
+///         Ok(ListPromptsResult::with_all_items(vec![greeting]))
+///     }
+/// }
+///
+/// # async fn example() -> Result<(), haft_mcp::ServeError> {
+/// serve_stdio(McpServer::new(Toolset::new()).with_handler(Prompts)).await
+/// # }
+/// ```
+pub struct McpServer<H = NoHandler> {
+    pub(super) tools: Toolset,
+    pub(super) handler: Arc<H>,
+    /// The maximum number of tools in a page of the list. `None` if there is a single page.
+    pub(super) page_size: Option<usize>,
+    /// The time during which a client may reuse the list.
+    pub(super) list_ttl: Duration,
+}
+
+/// The handler of an [`McpServer`] with tools only.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct NoHandler;
+
+impl ServerHandler for NoHandler {
+    fn get_info(&self) -> ServerConfig {
+        let implementation = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(ServerCapabilities::default()).with_server_info(implementation)
+    }
+}
+
+impl McpServer {
+    /// Creates a server for `tools`.
+    pub fn new(tools: Toolset) -> Self {
+        Self { tools, handler: Arc::new(NoHandler), page_size: None, list_ttl: Duration::ZERO }
+    }
+}
+
+impl<H: ServerHandler> McpServer<H> {
+    /// Sets the handler of all other requests: prompts, resources, completions, subscriptions. The
+    /// server has its capabilities and its name.
+    ///
+    /// If the handler has the capability `tools`, its tools are listed after those of the toolset.
+    /// Calls to them do not use the pipeline of the toolset.
+    #[must_use]
+    pub fn with_handler<Other: ServerHandler>(self, handler: Other) -> McpServer<Other> {
+        let Self { tools, page_size, list_ttl, .. } = self;
+        McpServer { tools, handler: Arc::new(handler), page_size, list_ttl }
+    }
+
+    /// Sets the maximum number of tools of the toolset in a page of the list, at least 1. Default:
+    /// a single page.
+    #[must_use]
+    pub fn with_page_size(mut self, tools: usize) -> Self {
+        self.page_size = Some(tools.max(1));
+        self
+    }
+
+    /// Sets the time during which a client may reuse the tool list (`ttlMs`, revision 2026-07-28).
+    /// Default: 0.
+    #[must_use]
+    pub fn with_list_ttl(mut self, ttl: Duration) -> Self {
+        self.list_ttl = ttl;
+        self
+    }
+}
+
+impl<H> Clone for McpServer<H> {
+    fn clone(&self) -> Self {
+        let Self { tools, handler, page_size, list_ttl } = self;
+        let (tools, handler) = (tools.clone(), Arc::clone(handler));
+        Self { tools, handler, page_size: *page_size, list_ttl: *list_ttl }
+    }
+}
+
+impl From<Toolset> for McpServer {
+    fn from(tools: Toolset) -> Self {
+        Self::new(tools)
+    }
+}
+
+impl<H> fmt::Debug for McpServer<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer")
+            .field("tools", &self.tools)
+            .field("page_size", &self.page_size)
+            .field("list_ttl", &self.list_ttl)
+            .finish_non_exhaustive()
+    }
+}
