@@ -1,36 +1,50 @@
 //! Questions of MCP servers to the user, asked in the terminal.
 
-use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::{
+    io::{self, BufRead, IsTerminal as _, Write},
+    sync::{Arc, LazyLock},
+};
 
 use haft_core::Schema;
 use haft_mcp::elicitation::{Elicitation, ElicitationKind, ElicitationResponse};
 use serde_json::{Map, Value};
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::{
+    sync::{Mutex, oneshot},
+    task::spawn_blocking,
+};
 
 use crate::{
     spinner::Pause,
     terminal::{self, remove_control_chars},
 };
 
-/// Held while a question is asked, so that two questions do not mix.
-static TERMINAL: Mutex<()> = Mutex::const_new(());
+/// The maximum length of a label, in characters.
+const MAX_LABEL_CHARS: usize = 200;
+/// Serializes the prompts of concurrent calls. A prompt of a call that has ended holds the terminal
+/// until the user enters a line, so that the line is no answer to the next prompt.
+static TERMINAL: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
 /// Asks `question` of the MCP server `server` in the terminal, while `pause` hides the progress
 /// line. Without a terminal, writes a warning and returns `Cancel`.
 pub(crate) async fn ask_user(server: String, question: Elicitation, pause: Pause) -> ElicitationResponse {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         terminal::warn(&format!(
-            "mcp:{server} asks a question, which needs a terminal: {}",
-            question.message
+            "mcp:{server} requests input, which needs a terminal: {}",
+            on_one_line(&question.message)
         ));
         return ElicitationResponse::Cancel;
     }
-    let _turn = TERMINAL.lock().await;
-    let asked = spawn_blocking(move || {
-        pause.during(|| ask(&server, &question, &mut io::stdin().lock(), &mut io::stderr().lock()))
+    let turn = Arc::clone(&TERMINAL).lock_owned().await;
+    let (sender, response) = oneshot::channel();
+    spawn_blocking(move || {
+        let _turn = turn;
+        let asked = pause.during(|| ask(&server, &question, &mut io::stdin().lock(), &mut io::stderr()));
+        // A failure of the terminal leaves no choice to the user.
+        if sender.send(asked.unwrap_or(ElicitationResponse::Cancel)).is_err() {
+            terminal::warn(&format!("mcp:{server} no longer waits for the answer"));
+        }
     });
-    // A task fails only if the question panics, or if reading or writing fails.
-    asked.await.ok().and_then(Result::ok).unwrap_or(ElicitationResponse::Cancel)
+    response.await.unwrap_or(ElicitationResponse::Cancel)
 }
 
 /// Asks `question` and reads the answer from `input`. The end of the input declines the question.
@@ -40,8 +54,11 @@ fn ask(
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> io::Result<ElicitationResponse> {
-    let message = remove_control_chars(&question.message);
-    writeln!(output, "\nmcp:{} asks: {message}", remove_control_chars(server))?;
+    writeln!(output, "\nmcp:{} asks:", on_one_line(server))?;
+    // A line of the server must not look like a line of this program.
+    for line in question.message.lines() {
+        writeln!(output, "  | {}", remove_control_chars(line))?;
+    }
     match &question.kind {
         ElicitationKind::Url { url } => {
             writeln!(
@@ -88,7 +105,7 @@ fn ask_for_properties(
         let is_required = required.is_some_and(|required| required.contains(&Value::from(name.as_str())))
             && property.get("default").is_none();
         loop {
-            write!(output, "{}: ", label(name, property, is_required))?;
+            write!(output, "  {}: ", label(name, property, is_required))?;
             output.flush()?;
             let Some(line) = read_line(input)? else {
                 writeln!(output)?;
@@ -119,16 +136,13 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
 /// Returns the label of a property: its name or title, its description, its values and its default.
 fn label(name: &str, property: &Value, is_required: bool) -> String {
     let text = |key: &str| property.get(key).and_then(Value::as_str);
-    let mut label = format!("  {}", text("title").unwrap_or(name));
+    let mut label = text("title").unwrap_or(name).to_owned();
     if let Some(description) = text("description") {
         label += &format!(", {description}");
     }
-    let values = property.get("enum").and_then(Value::as_array);
-    match (values, text("type")) {
-        (Some(values), _) => {
-            label += &format!(" ({})", values.iter().map(plain).collect::<Vec<_>>().join(", "));
-        }
-        (None, Some(kind)) => label += &format!(" ({kind})"),
+    match (choices(property), text("type")) {
+        (values, _) if !values.is_empty() => label += &format!(" ({})", values.join(", ")),
+        (_, Some(kind)) => label += &format!(" ({kind})"),
         _ => {}
     }
     if let Some(default) = property.get("default") {
@@ -136,7 +150,27 @@ fn label(name: &str, property: &Value, is_required: bool) -> String {
     } else if !is_required {
         label += " [none]";
     }
-    remove_control_chars(&label)
+    on_one_line(&label)
+}
+
+/// Returns the values that `property` permits: of an enumeration, of titled constants, or of the
+/// items of a list. Empty if it permits other values.
+fn choices(property: &Value) -> Vec<String> {
+    let constants = |key: &str| {
+        let options = property.get(key)?.as_array()?.iter();
+        options.map(|option| Some(plain(option.get("const")?))).collect::<Option<Vec<_>>>()
+    };
+    let values = property.get("enum").and_then(Value::as_array);
+    let values = values.map(|values| values.iter().map(plain).collect());
+    let values = values.or_else(|| constants("oneOf")).or_else(|| constants("anyOf"));
+    values.or_else(|| property.get("items").map(choices)).unwrap_or_default()
+}
+
+/// Returns `text` on one line, without hidden characters, and at most [`MAX_LABEL_CHARS`]
+/// characters long.
+fn on_one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    remove_control_chars(&line).chars().take(MAX_LABEL_CHARS).collect()
 }
 
 /// Returns the text of a string, or the JSON of another value.

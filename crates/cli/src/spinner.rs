@@ -4,13 +4,16 @@ use std::{io, time::Duration};
 
 #[cfg(feature = "local")]
 use indicatif::HumanCount;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::terminal;
 
 /// The maximum number of characters of a streamed text in the progress line. Only the end of a
 /// longer text is shown.
 const TAIL_CHARS: usize = 60;
+
+/// The control sequence that clears the current line.
+const CLEAR_LINE: &str = "\r\u{1b}[2K";
 
 /// The time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(100);
@@ -64,9 +67,14 @@ impl Drop for Spinner {
 pub(crate) struct Pause(ProgressBar);
 
 impl Pause {
-    /// Calls `work` while the line is hidden.
+    /// Calls `work` while the line is hidden. Other threads may update the line meanwhile.
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.suspend(work)
+        self.0.set_draw_target(ProgressDrawTarget::hidden());
+        // An error means that standard error is closed.
+        let _ = terminal::write_error(CLEAR_LINE);
+        let result = work();
+        self.0.set_draw_target(ProgressDrawTarget::stderr());
+        result
     }
 }
 

@@ -45,7 +45,7 @@ struct Monitor {
 
 /// An MCP request in flight. Dropping it before the response arrives sends
 /// `notifications/cancelled`.
-pub(crate) struct OpenRequest {
+pub(crate) struct InFlightRequest {
     handle: Option<RequestHandle<RoleClient>>,
     events: Option<mpsc::Receiver<CallEvent>>,
     monitor: Option<Arc<Monitor>>,
@@ -139,19 +139,19 @@ impl Connection {
     }
 
     /// Sends `request`.
-    pub(crate) async fn send(&self, mut request: ClientRequest) -> Result<OpenRequest, RequestError> {
+    pub(crate) async fn send(&self, mut request: ClientRequest) -> Result<InFlightRequest, RequestError> {
         let events = self.monitor.as_ref().map(|_| transport::subscribe(&mut request));
         let handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|_closed| RequestError::NotSent)?;
-        Ok(OpenRequest { handle: Some(handle), events, monitor: self.monitor.clone() })
+        Ok(InFlightRequest { handle: Some(handle), events, monitor: self.monitor.clone() })
     }
 
     /// Removes and returns the suspended call `id`. Returns `None` if the call is unknown, or if
     /// its timeout has elapsed.
-    pub(crate) fn take_suspended(&self, id: &str) -> Option<(OpenRequest, PendingElicitation)> {
+    pub(crate) fn take_suspended(&self, id: &str) -> Option<(InFlightRequest, PendingElicitation)> {
         let monitor = self.monitor.as_ref()?;
         let SuspendedCall { mut request, elicitation, .. } = monitor.suspended.remove(id)?;
         request.monitor = Some(Arc::clone(monitor));
@@ -159,7 +159,7 @@ impl Connection {
     }
 }
 
-impl OpenRequest {
+impl InFlightRequest {
     /// Waits for the response, or for a question of the server. On the transports of this crate,
     /// calls `report` with each progress notification.
     pub(crate) async fn next_step(&mut self, mut report: impl FnMut(Progress)) -> Result<Step, RequestError> {
@@ -251,7 +251,7 @@ async fn response(handle: &mut Option<RequestHandle<RoleClient>>) -> Result<Serv
     response.unwrap_or(Err(ServiceError::TransportClosed))
 }
 
-impl Drop for OpenRequest {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take()
             && let Ok(runtime) = Handle::try_current()

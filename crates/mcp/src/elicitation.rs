@@ -6,12 +6,12 @@ use futures::future::BoxFuture;
 use haft_core::{
     Schema,
     call::{Decision, PendingKind},
-    text::without_hidden_chars,
+    text::{is_hidden, without_hidden_chars},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A question of an MCP server to the user, asked while a call runs (MCP 2026-07-28, client
+/// A request of an MCP server for input from the user, during a call (MCP 2026-07-28, client
 /// features, "Elicitation").
 ///
 /// A [handler](crate::ServerOptions::with_elicitation_handler) receives it. Without a handler, the
@@ -35,8 +35,8 @@ pub enum ElicitationKind {
         /// The schema of the object.
         schema: Map<String, Value>,
     },
-    /// A visit of a web page, for input that the client must not see. Show the whole URL, and open
-    /// it only if the user consents.
+    /// URL mode: a web page for input that must not pass through the client. Show the whole URL,
+    /// and open it only if the user consents.
     Url {
         /// The URL, of the scheme `http` or `https`.
         url: String,
@@ -50,8 +50,8 @@ pub enum ElicitationResponse {
     /// The user has answered.
     Accept {
         /// The object for a [form](ElicitationKind::Form). Missing properties get the default of
-        /// their schema. Ignored for a [URL](ElicitationKind::Url): the user has consented to open
-        /// it.
+        /// their schema. For a [URL](ElicitationKind::Url), `false` declines, and another value
+        /// means that the user has consented to open it.
         content: Value,
     },
     /// The user has refused to answer.
@@ -151,13 +151,19 @@ impl Elicitation {
     }
 
     /// Returns the pending state of a call that waits for the response.
-    pub(crate) fn pending_kind(&self) -> PendingKind {
-        match &self.kind {
+    /// `label` is the label of the source.
+    pub(crate) fn pending_kind(&self, label: &str) -> PendingKind {
+        let Self { message, kind } = self;
+        match kind {
             ElicitationKind::Form { schema } => {
-                PendingKind::Input { message: self.message.clone(), schema: schema.clone() }
+                let message = format!("{label} requests input: {message}");
+                PendingKind::Input { message, schema: without_required_defaults(schema.clone()) }
             }
             ElicitationKind::Url { url } => {
-                PendingKind::input(format!("{}\nOpen {url} in a browser, and then confirm.", self.message))
+                let message =
+                    format!("{label} requests a visit of {url}, and then a confirmation: {message}");
+                let schema = Map::from_iter([("type".to_owned(), Value::from("boolean"))]);
+                PendingKind::Input { message, schema }
             }
         }
     }
@@ -175,6 +181,9 @@ impl Elicitation {
                 schema.validate(&content).map_err(|violations| violations.to_string())?;
                 json!({"action": "accept", "content": content})
             }
+            (ElicitationResponse::Accept { content: Value::Bool(false) }, ElicitationKind::Url { .. }) => {
+                json!({"action": "decline"})
+            }
             (ElicitationResponse::Accept { .. }, ElicitationKind::Url { .. }) => json!({"action": "accept"}),
             (ElicitationResponse::Decline, _) => json!({"action": "decline"}),
             (ElicitationResponse::Cancel, _) => json!({"action": "cancel"}),
@@ -182,12 +191,27 @@ impl Elicitation {
     }
 }
 
-/// Returns `true` if `url` has the scheme `http` or `https`, and a host.
+/// Returns `true` if `url` has the scheme `http` or `https`, a host of ASCII characters, and no
+/// user name, which could look like a host.
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    is_http && !host.is_empty() && !url.chars().any(|c| c.is_whitespace() || c.is_control())
+    let is_plain_host = !host.is_empty() && host.is_ascii() && !host.contains('@');
+    is_http && is_plain_host && !url.chars().any(|letter| letter.is_whitespace() || is_hidden(letter))
+}
+
+/// Returns `schema` without the requirement of properties that have a default.
+fn without_required_defaults(mut schema: Map<String, Value>) -> Map<String, Value> {
+    let properties = schema.get("properties").cloned().unwrap_or_default();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        let has_default = |name: &Value| {
+            let property = name.as_str().and_then(|name| properties.get(name));
+            property.is_some_and(|property| property.get("default").is_some())
+        };
+        required.retain(|name| !has_default(name));
+    }
+    schema
 }
 
 /// Adds the missing properties of `content` that have a default in `schema`.

@@ -4,6 +4,7 @@ mod config;
 mod connection;
 mod connection_handle;
 pub mod elicitation;
+mod escape;
 #[cfg(feature = "http")]
 mod http;
 mod http_server;

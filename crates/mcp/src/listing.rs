@@ -41,13 +41,14 @@ impl Listing {
         previous: Option<&Self>,
         limits: ListLimits,
     ) -> Result<Self, ListError> {
-        let tools_json = timeout(limits.timeout, fetch_pages(connection, limits.max_pages))
-            .await
-            .map_err(|_| ListError::TimedOut(limits.timeout))??;
+        let timed_out = |_| ListError::TimedOut(limits.timeout);
+        let fetching = fetch_pages(connection, limits.max_pages);
+        let tools_json = timeout(limits.timeout, fetching).await.map_err(timed_out)??;
         Ok(match previous {
             Some(previous) if previous.tools_json == tools_json => previous.clone(),
             _ => {
-                let (tools_json, changes) = check_pins(tools_json, limits.pins).await?;
+                let checking = check_pins(tools_json, limits.pins);
+                let (tools_json, changes) = timeout(limits.timeout, checking).await.map_err(timed_out)??;
                 let tools = build_tool_list(&tools_json, handle, &limits.filter, &changes);
                 Self { tools_json, tools }
             }

@@ -2,8 +2,9 @@
 /// or insufficient access token.
 ///
 /// `LoginRequired` is the `source` of a [`ToolError::Failed`](haft_core::ToolError::Failed). The
-/// call was not executed. Perform a [`login`](crate::login) with [`scopes`](Self::scopes), and
-/// repeat the call. The existing source uses the new token.
+/// call was not executed. If the server has credentials, perform a [`login`](crate::login) with
+/// [`scopes`](Self::scopes), and repeat the call: the existing source uses the new token.
+/// Otherwise, the token in the headers of the server is wrong.
 ///
 /// A host limits the number of logins: a server may require another scope each time.
 ///

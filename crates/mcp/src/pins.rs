@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_core::text::{is_hidden, truncate_with_ellipsis};
+use haft_core::text::truncate_with_ellipsis;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::locked_file::LockedFile;
+use crate::{escape::escape_hidden, locked_file::LockedFile};
 
 /// The version of the file format.
 const VERSION: u64 = 1;
@@ -18,12 +18,14 @@ const VERSION: u64 = 1;
 const PINNED_FIELDS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
 /// The maximum length of a value in the description of a change, in bytes.
 const MAX_VALUE_BYTES: usize = 400;
+/// The length of the text before the first difference in an excerpt, in bytes.
+const CONTEXT_BYTES: usize = 60;
 
 /// A file with the accepted tool definitions of servers, like a lock file of packages.
 ///
 /// The first listing of a server accepts its definitions. Later, a tool with another definition and
-/// a new tool are withheld with a diagnostic, until [`ServerPins::accept`] is called. The order of
-/// keys, and fields such as `_meta`, do not matter. Several processes can use the file.
+/// a new tool are withheld with a diagnostic, until [`ServerPins::accept`] is called. Key
+/// order and unpinned fields such as `_meta` are ignored. Several processes can use the file.
 ///
 /// # Examples
 ///
@@ -54,7 +56,8 @@ pub struct ServerPins {
 }
 
 /// A definition that differs from the accepted one. Its [`Display`](fmt::Display) form lists the
-/// differences, one per line, with hidden characters escaped.
+/// differences, one per line, with hidden characters escaped. Long values are shortened, except in
+/// the alternate form (`{:#}`).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DefinitionChange {
@@ -68,7 +71,7 @@ pub struct DefinitionChange {
 
 /// The content of the file.
 #[derive(Default, Serialize, Deserialize)]
-struct Content {
+struct PinContent {
     servers: BTreeMap<String, Pins>,
 }
 
@@ -105,7 +108,7 @@ impl ServerPins {
     ///
     /// Fails if the file cannot be read, or if it is invalid.
     pub fn changes(&self) -> io::Result<Vec<DefinitionChange>> {
-        let mut content: Content = self.file.read(VERSION)?;
+        let mut content: PinContent = self.file.read(VERSION)?;
         let pins = content.servers.remove(&self.server).unwrap_or_default();
         let change = |(tool, proposed): (String, _)| {
             let accepted = pins.accepted.get(&tool).cloned();
@@ -121,7 +124,7 @@ impl ServerPins {
     ///
     /// Fails if the file cannot be read or written, or if it is invalid.
     pub fn accept(&self, changes: &[DefinitionChange]) -> io::Result<()> {
-        self.file.change(VERSION, |content: &mut Content| {
+        self.file.change(VERSION, |content: &mut PinContent| {
             let pins = content.servers.entry(self.server.clone()).or_default();
             for DefinitionChange { tool, proposed, .. } in changes {
                 pins.accepted.insert(tool.clone(), proposed.clone());
@@ -139,33 +142,56 @@ impl ServerPins {
     ///
     /// Fails if the file cannot be read or written, or if it is invalid.
     pub fn remove(&self) -> io::Result<()> {
-        self.file.change(VERSION, |content: &mut Content| content.servers.remove(&self.server).is_some())
+        self.file.change(VERSION, |content: &mut PinContent| content.servers.remove(&self.server).is_some())
     }
 
     /// Compares `tools`, a complete tool list, with the accepted definitions. Returns the
     /// differences. Accepts all definitions if the server has no pins.
     pub(crate) fn check(&self, tools: &[Value]) -> io::Result<Vec<DefinitionChange>> {
-        let tools: BTreeMap<_, _> = tools.iter().filter_map(pinned_definition).collect();
+        let mut definitions = BTreeMap::new();
+        for (name, definition) in tools.iter().filter_map(pinned_definition) {
+            // Of two tools with the same name, the first is offered.
+            definitions.entry(name).or_insert(definition);
+        }
+        // The file is only locked and written if it changes, so that it may be read-only.
+        let mut content: PinContent = self.file.read(VERSION)?;
+        let (changes, is_new) = self.compare(&mut content, definitions.clone());
+        if !is_new {
+            return Ok(changes);
+        }
         let mut changes = Vec::new();
-        self.file.change(VERSION, |content: &mut Content| {
-            let Some(pins) = content.servers.get_mut(&self.server) else {
-                let pins = Pins { accepted: tools, proposed: BTreeMap::new() };
-                content.servers.insert(self.server.clone(), pins);
-                return true;
-            };
-            let changed =
-                tools.into_iter().filter(|(tool, definition)| pins.accepted.get(tool) != Some(definition));
-            let proposed: BTreeMap<_, _> = changed.collect();
-            changes.extend(proposed.iter().map(|(tool, definition)| DefinitionChange {
-                tool: tool.clone(),
-                accepted: pins.accepted.get(tool).cloned(),
-                proposed: definition.clone(),
-            }));
-            let is_new = pins.proposed != proposed;
-            pins.proposed = proposed;
+        self.file.change(VERSION, |content: &mut PinContent| {
+            let is_new;
+            (changes, is_new) = self.compare(content, definitions);
             is_new
         })?;
         Ok(changes)
+    }
+
+    /// Compares `tools` with the accepted definitions in `content`. Returns the differences, and
+    /// `true` if it has changed `content`.
+    fn compare(
+        &self,
+        content: &mut PinContent,
+        tools: BTreeMap<String, Map<String, Value>>,
+    ) -> (Vec<DefinitionChange>, bool) {
+        let Some(pins) = content.servers.get_mut(&self.server) else {
+            let pins = Pins { accepted: tools, proposed: BTreeMap::new() };
+            content.servers.insert(self.server.clone(), pins);
+            return (Vec::new(), true);
+        };
+        let changed =
+            tools.into_iter().filter(|(tool, definition)| pins.accepted.get(tool) != Some(definition));
+        let proposed: BTreeMap<_, _> = changed.collect();
+        let change = |(tool, definition): (&String, &Map<String, Value>)| DefinitionChange {
+            tool: tool.clone(),
+            accepted: pins.accepted.get(tool).cloned(),
+            proposed: definition.clone(),
+        };
+        let changes = proposed.iter().map(change).collect();
+        let is_new = pins.proposed != proposed;
+        pins.proposed = proposed;
+        (changes, is_new)
     }
 }
 
@@ -195,36 +221,37 @@ impl fmt::Display for DefinitionChange {
 /// Writes a line for each difference between `old` and `new` at `path`.
 fn write_difference(f: &mut fmt::Formatter<'_>, path: &str, old: &Value, new: &Value) -> fmt::Result {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
-        return write!(f, "\n  {path}: {} -> {}", visible(old), visible(new));
+        let (old, new) = (old.to_string(), new.to_string());
+        // An excerpt begins shortly before the first difference.
+        let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
+        let start = same.saturating_sub(CONTEXT_BYTES);
+        return write!(f, "\n  {path}: {} -> {}", excerpt(f, &old, start), excerpt(f, &new, start));
     };
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for key in keys {
-        let path = if path.is_empty() { visible_text(key) } else { format!("{path}/{}", visible_text(key)) };
+        let path =
+            if path.is_empty() { escape_hidden(key) } else { format!("{path}/{}", escape_hidden(key)) };
         match (old.get(key), new.get(key)) {
             (Some(old), Some(new)) if old == new => {}
             (Some(old), Some(new)) => write_difference(f, &path, old, new)?,
-            (Some(old), None) => write!(f, "\n  {path}: {} is removed", visible(old))?,
-            (None, Some(new)) => write!(f, "\n  {path}: {} is added", visible(new))?,
+            (Some(old), None) => write!(f, "\n  {path}: {} is removed", excerpt(f, &old.to_string(), 0))?,
+            (None, Some(new)) => write!(f, "\n  {path}: {} is added", excerpt(f, &new.to_string(), 0))?,
             (None, None) => {}
         }
     }
     Ok(())
 }
 
-/// Returns the start of the JSON text of `value`, with hidden characters escaped.
-fn visible(value: &Value) -> String {
-    visible_text(&truncate_with_ellipsis(&value.to_string(), MAX_VALUE_BYTES))
-}
-
-fn visible_text(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match is_hidden(letter) {
-            true => visible.extend(letter.escape_unicode()),
-            false => visible.push(letter),
-        }
+/// Returns the JSON text `json`, with hidden characters escaped. Without the alternate form
+/// (`{:#}`), returns an excerpt that begins at the offset `start`.
+fn excerpt(f: &fmt::Formatter<'_>, json: &str, start: usize) -> String {
+    if f.alternate() || json.len() <= MAX_VALUE_BYTES {
+        return escape_hidden(json);
     }
-    visible
+    let start = (0..=start).rev().find(|start| json.is_char_boundary(*start)).unwrap_or_default();
+    let text = json.get(start..).unwrap_or_default();
+    let ellipsis = if start > 0 { "…" } else { "" };
+    format!("{ellipsis}{}", escape_hidden(&truncate_with_ellipsis(text, MAX_VALUE_BYTES)))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::input::{Question, States};
+use self::input::{Question, RequestStates};
 pub use self::mcp_server::{McpServer, NoHandler};
 use crate::transport::ServerTransport;
 
@@ -60,12 +60,13 @@ pub enum ServeError {
 /// The time for calls in progress to finish after the end of the input. Unfinished calls are then
 /// cancelled.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
-/// The maximum number of questions that a call asks during a session.
+/// The maximum number of elicitations of a call, for clients with sessions.
 const MAX_QUESTIONS: u32 = 10;
 /// The beginning of a cursor. The name of the last tool in the page follows.
-const CURSOR_PREFIX: &str = "after:";
+const CURSOR_PREFIX: &str = "haft-after:";
 
-/// Serves `server`, usually a [`Toolset`], over standard input and output until the input ends.
+/// Serves `server`, usually a [`Toolset`](haft_core::Toolset), over standard input and output until
+/// the input ends.
 ///
 /// Supports protocol revision 2026-07-28, and revisions up to 2025-11-25.
 ///
@@ -153,7 +154,7 @@ pub(crate) struct ToolServer<H> {
     input_closed: CancellationToken,
     /// The states of suspended calls. `None` if the system has no source of randomness. Calls of
     /// clients of revision 2026-07-28 are then not suspended.
-    states: Option<States>,
+    states: Option<RequestStates>,
 }
 
 /// The parameters of a call.
@@ -176,7 +177,7 @@ impl<H: ServerHandler> ToolServer<H> {
     pub(crate) fn new(server: McpServer<H>, input_closed: CancellationToken) -> Self {
         let mut info = server.handler.get_info();
         info.capabilities.tools.get_or_insert_default();
-        Self { server, info, input_closed, states: States::new() }
+        Self { server, info, input_closed, states: RequestStates::new() }
     }
 
     /// Returns the handler if it has tools.
@@ -204,18 +205,27 @@ impl<H: ServerHandler> ToolServer<H> {
         let mut resumed = match (&self.states, request_state) {
             (Some(states), Some(state)) => {
                 let pending = states.open(&state, &call, call::principal(cx).as_ref())?;
-                // Without an answer, the call begins again, and asks again.
-                input::answer(input_responses).map(|answer| input::resume(pending, answer)).transpose()?
+                match input::answer(input_responses) {
+                    Some(answer) => Some(input::resume(pending, answer)?),
+                    // The call has begun already, so only the request for input is repeated.
+                    None => {
+                        let result = Question::new(&call, &pending).and_then(|it| it.into_result(state));
+                        let missing =
+                            || ErrorData::invalid_params("the response to the elicitation is missing", None);
+                        return result.map(CallToolResponse::from).ok_or_else(missing);
+                    }
+                }
             }
             _ => None,
         };
-        for _ in 0..MAX_QUESTIONS {
+        for elicitations in 0..=MAX_QUESTIONS {
             let (tools, call, pipeline) = (tools.clone(), call.clone(), self.server.tools.pipeline());
             let running =
                 call::run_call(pipeline, tools, call.clone(), resumed.take(), cx, &self.input_closed);
             let outcome = catch_panic(running).await?;
             let outcome = outcome.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
             let question = match &outcome {
+                CallOutcome::Pending(_) if elicitations == MAX_QUESTIONS => break,
                 CallOutcome::Pending(pending) if input::supports_forms(cx) => {
                     Question::new(&call, &pending.pending)
                 }
@@ -237,8 +247,16 @@ impl<H: ServerHandler> ToolServer<H> {
                 return result.map(CallToolResponse::from).ok_or_else(no_state);
             }
         }
-        Err(ErrorData::internal_error(format!("the call asks more than {MAX_QUESTIONS} questions"), None))
+        let message = format!("the call requests input more than {MAX_QUESTIONS} times");
+        Err(ErrorData::internal_error(message, None))
     }
+}
+
+/// Returns the definitions of the tools in `list`. They are encoded once for each list.
+fn encoded_tools(list: &ToolList) -> Arc<Vec<rmcp::model::Tool>> {
+    list.memoize(|list| {
+        list.tools().iter().map(|tool| definition::encode_definition(tool.definition())).collect()
+    })
 }
 
 /// Returns `true` if the client uses a revision up to 2025-11-25. The server then sends requests to
@@ -315,7 +333,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         // The listing of a source that has to wait is not compared.
         let list = self.list().now_or_never()?;
         match list.get(name) {
-            Some(tool) => Some(definition::encode_definition(tool.definition())),
+            Some(_) => encoded_tools(&list).iter().find(|tool| tool.name == name).cloned(),
             None => self.handler_with_tools()?.get_tool(name),
         }
     }
@@ -336,10 +354,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
             return handler.list_tools(page, cx).await;
         }
         let list = catch_panic(self.list()).await?;
-        let tools = list.memoize::<Vec<rmcp::model::Tool>>(|list| {
-            list.tools().iter().map(|tool| definition::encode_definition(tool.definition())).collect()
-        });
-        let mut tools = Arc::unwrap_or_clone(tools);
+        let mut tools = Arc::unwrap_or_clone(encoded_tools(&list));
         let mut next_cursor = None;
         if let Some(cursor) = cursor {
             let last = cursor.strip_prefix(CURSOR_PREFIX);
@@ -405,8 +420,10 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         };
         // The pipeline repairs the arguments or rejects them with an error for the model.
         let arguments = field("arguments").unwrap_or(&Value::Null).to_string();
+        let responses = field("inputResponses").cloned().and_then(|it| serde_json::from_value(it).ok());
+        let state = field("requestState").and_then(Value::as_str).map(str::to_owned);
         let params =
-            CallParams { name: name.to_owned(), arguments, input_responses: None, request_state: None };
+            CallParams { name: name.to_owned(), arguments, input_responses: responses, request_state: state };
         let mut response = self.call(params, &cx).await?;
         if let CallToolResponse::Complete(result) = &mut response
             && has_sessions(&cx)

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{connection::OpenRequest, transport::PendingElicitation};
+use crate::{connection::InFlightRequest, transport::PendingElicitation};
 
 /// The maximum number of suspended calls of a connection.
 const MAX_SUSPENDED_CALLS: usize = 256;
@@ -20,33 +20,33 @@ pub(crate) struct SuspendedCalls(Mutex<HashMap<String, SuspendedCall>>);
 
 /// A call whose request is open. Dropping it cancels the elicitation and the request.
 pub(crate) struct SuspendedCall {
-    pub(crate) request: OpenRequest,
+    pub(crate) request: InFlightRequest,
     pub(crate) elicitation: PendingElicitation,
     /// The task that removes the call after the timeout.
     _expiry: AbortOnDropHandle<()>,
 }
 
 impl SuspendedCalls {
-    /// Stores a call for up to `timeout`, or until `closed` is cancelled. Returns its id, which no
-    /// other process uses. Returns
+    /// Stores a call for up to `timeout`, or until `closed` is cancelled. Returns its random id.
+    /// Returns
     /// `None` if too many calls are suspended. The call is then cancelled.
     ///
     /// Must be called in a tokio runtime.
     pub(crate) fn insert(
         self: &Arc<Self>,
-        request: OpenRequest,
+        request: InFlightRequest,
         elicitation: PendingElicitation,
         timeout: Duration,
         closed: CancellationToken,
     ) -> Option<String> {
         let id = format!("{:032x}", fastrand::u128(..));
-        let expiry = tokio::spawn(expire(Arc::downgrade(self), id.clone(), timeout, closed));
-        let call = SuspendedCall { request, elicitation, _expiry: AbortOnDropHandle::new(expiry) };
+        // The task removes the call under the same lock, so not before it is inserted.
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() >= MAX_SUSPENDED_CALLS {
-            drop(calls);
             return None;
         }
+        let expiry = tokio::spawn(expire(Arc::downgrade(self), id.clone(), timeout, closed));
+        let call = SuspendedCall { request, elicitation, _expiry: AbortOnDropHandle::new(expiry) };
         calls.insert(id.clone(), call);
         Some(id)
     }

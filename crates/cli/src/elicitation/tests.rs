@@ -33,7 +33,8 @@ fn properties_are_asked_until_they_are_valid() {
         ElicitationResponse::accept(content),
         expect![[r#"
 
-            mcp:air asks: Which [31mseat?
+            mcp:air asks:
+              | Which [31mseat?
             Ctrl-D declines.
               Seat, row and letter (string):   expected at least 2 characters, received string "" (0 characters)
               Seat, row and letter (string):   expected at least 2 characters, received string "1" (1 character)
@@ -52,10 +53,11 @@ fn end_of_the_input_declines() {
         ElicitationResponse::Decline,
         expect![[r#"
 
-        mcp:air asks: Which [31mseat?
-        Ctrl-D declines.
-          Seat, row and letter (string):   bags (integer): 
-    "#]],
+            mcp:air asks:
+              | Which [31mseat?
+            Ctrl-D declines.
+              Seat, row and letter (string):   bags (integer): 
+        "#]],
     );
 }
 
@@ -68,10 +70,11 @@ fn page_needs_a_confirmation() {
         ElicitationResponse::accept(json!({})),
         expect![[r#"
 
-        mcp:air asks: Which [31mseat?
-        Open this page in a browser, if you trust the server:
-        https://pay.example/1
-        Continue? [y/N] "#]],
+            mcp:air asks:
+              | Which [31mseat?
+            Open this page in a browser, if you trust the server:
+            https://pay.example/1
+            Continue? [y/N] "#]],
     );
     check(
         page(),
@@ -79,9 +82,10 @@ fn page_needs_a_confirmation() {
         ElicitationResponse::Decline,
         expect![[r#"
 
-        mcp:air asks: Which [31mseat?
-        Open this page in a browser, if you trust the server:
-        https://pay.example/1
-        Continue? [y/N] "#]],
+            mcp:air asks:
+              | Which [31mseat?
+            Open this page in a browser, if you trust the server:
+            https://pay.example/1
+            Continue? [y/N] "#]],
     );
 }

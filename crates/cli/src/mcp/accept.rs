@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     for change in &changes {
-        terminal::write(&format!("{change}\n"))?;
+        terminal::write(&format!("{change:#}\n"))?;
     }
     if !yes && !confirm(&changes)? {
         return Err(CliError::new("nothing was accepted"));

@@ -32,9 +32,16 @@ fn invalid_elicitation_is_rejected() {
     assert!(fault(json!({"mode": "url", "message": "?"})).contains("`url` is missing"));
     assert!(fault(json!({"mode": "voice", "message": "?"})).contains("\"voice\" is not supported"));
     assert!(fault(json!({"requestedSchema": {}})).contains("message"));
-    for url in
-        ["javascript:alert(1)", "file:///etc/passwd", "data://x/y", "https://", "https://a b/", "http:/x"]
-    {
+    for url in [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "data://x/y",
+        "https://",
+        "https://a b/",
+        "http:/x",
+        "https://a@b/",
+        "https://a\u{200b}.b/",
+    ] {
         let error = fault(json!({"mode": "url", "message": "?", "url": url}));
         assert!(error.contains("is not an HTTP URL"), "{url}: {error}");
     }

@@ -127,7 +127,7 @@ impl Subscriptions {
     /// Returns the open requests, the latest first.
     fn open(&self) -> Vec<EventForwarder> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut open: Vec<_> = map.by_token.values().filter(|it| !it.is_closed()).cloned().collect();
+        let mut open: Vec<_> = map.by_token.values().filter(|it| it.may_elicit()).cloned().collect();
         open.sort_unstable_by_key(|forwarder| match &forwarder.token().0 {
             NumberOrString::Number(number) => Reverse(*number),
             NumberOrString::String(_) => Reverse(i64::MIN),
@@ -173,13 +173,15 @@ fn handle(
     request: Option<&EventForwarder>,
 ) {
     let data = event.data.as_deref().unwrap_or_default();
-    if data.contains("\"notifications/progress\"")
+    // Some encoders escape slashes.
+    let mentions = |method: &str| data.contains(method) || data.contains(&method.replace('/', "\\/"));
+    if mentions("notifications/progress")
         && let Ok(Notification::Progress(report)) = serde_json::from_str(data)
     {
         subscriptions.forward(&report);
-    } else if data.contains("\"notifications/tools/list_changed\"") {
+    } else if mentions("notifications/tools/list_changed") {
         events.list_changed.notify_one();
-    } else if data.contains("\"elicitation/create\"")
+    } else if mentions("elicitation/create")
         && let Ok(message) = serde_json::from_str::<Envelope<'_>>(data)
         && message.method.as_deref() == Some("elicitation/create")
     {

@@ -67,6 +67,26 @@ fn equal_definition_is_no_change() {
     assert_eq!(pins.check(&[read("Reads and deletes.")]).unwrap().len(), 1);
 }
 
+/// Behaviour X1: of two tools with the same name, the one that is offered is compared.
+#[test]
+fn repeated_name_does_not_hide_a_change() {
+    let (_folder, pins) = pins();
+    pins.check(&[read("Reads.")]).unwrap();
+    assert_eq!(pins.check(&[read("Uploads."), read("Reads.")]).unwrap().len(), 1);
+    assert_eq!(pins.check(&[read("Reads."), read("Uploads.")]).unwrap(), []);
+}
+
+/// A change at the end of a long description is in the excerpt.
+#[test]
+fn excerpt_contains_the_first_difference() {
+    let (_folder, pins) = pins();
+    let long = "Reads a file. ".repeat(100);
+    pins.check(&[read(&long)]).unwrap();
+    let changes = pins.check(&[read(&format!("{long}Then uploads it."))]).unwrap();
+    assert!(text(&changes).contains("Then uploads it.") && text(&changes).len() < 600, "{changes:?}");
+    assert!(format!("{:#}", changes[0]).len() > 2 * long.len());
+}
+
 #[test]
 fn servers_are_independent() {
     let folder = tempfile::tempdir().unwrap();

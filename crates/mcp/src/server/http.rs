@@ -69,7 +69,8 @@ pub struct HttpServiceConfig {
     /// Default: [`limits::HTTP_BODY_BYTES`].
     pub max_body_bytes: usize,
     /// The time without a message after which a session ends, also during a call without progress.
-    /// Revision 2026-07-28 has no sessions. Default: five minutes.
+    /// An elicitation must be answered in this time. Revision 2026-07-28 has no sessions. Default:
+    /// five minutes.
     pub session_timeout: Duration,
     tokens: BearerTokens,
 }

@@ -7,6 +7,7 @@ use haft_core::{
     call::{Decision, Pending, PendingKind, ResumedCall},
     limits,
     schema::canonical_json,
+    text::truncate_with_ellipsis,
     tool::Principal,
 };
 use rmcp::{
@@ -21,10 +22,14 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
+use crate::escape::escape_hidden;
+
 /// The key of the question in the requests of a result with the type `input_required`.
 const INPUT_KEY: &str = "input";
 /// The property of the input, if its schema is not an object schema.
 const VALUE_PROPERTY: &str = "value";
+/// The maximum length of the arguments in a request for an approval, in bytes.
+const MAX_ARGUMENT_BYTES: usize = 8 << 10;
 /// The length of the key that signs the states of suspended calls, in bytes.
 const KEY_BYTES: usize = 32;
 
@@ -41,7 +46,9 @@ impl Question {
     pub(super) fn new(call: &ToolCall, pending: &Pending) -> Option<Self> {
         let (message, schema) = match &pending.kind {
             PendingKind::Approval { arguments } => {
-                let message = format!("Permit the call {}({arguments})?", call.name);
+                let arguments = escape_hidden(&arguments.to_string());
+                let shown = truncate_with_ellipsis(&arguments, MAX_ARGUMENT_BYTES);
+                let message = format!("Permit the call {}({shown})?", call.name);
                 (message, json!({"type": "object", "properties": {}}))
             }
             PendingKind::Input { message, schema } if is_object(schema) => {
@@ -67,7 +74,7 @@ impl Question {
     /// [`limits::ELICITATION_TIMEOUT`], or if it cancels the call.
     pub(super) async fn ask(self, cx: &RequestContext<RoleServer>) -> Result<ElicitResult, ErrorData> {
         let failed = |reason: &dyn Display| {
-            ErrorData::internal_error(format!("the client did not answer a question: {reason}"), None)
+            ErrorData::internal_error(format!("the elicitation failed: {reason}"), None)
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(self.into_params()));
         let options = PeerRequestOptions::no_options();
@@ -117,7 +124,10 @@ pub(super) fn resume(pending: Pending, answer: ElicitResult) -> Result<ResumedCa
         (ElicitationAction::Accept, PendingKind::Approval { .. }) => Decision::approved(),
         (ElicitationAction::Accept, PendingKind::Input { schema, .. }) => {
             let mut content = answer.content.unwrap_or_else(|| json!({}));
-            let value = if is_object(schema) { content } else { content[VALUE_PROPERTY].take() };
+            let value = match is_object(schema) {
+                true => content,
+                false => content.get_mut(VALUE_PROPERTY).map(Value::take).unwrap_or_default(),
+            };
             Decision::Input { value }
         }
         (ElicitationAction::Cancel, _) => Decision::denied("the user did not answer"),
@@ -143,9 +153,9 @@ pub(super) fn supports_forms(cx: &RequestContext<RoleServer>) -> bool {
 /// A client can read a state, but not change it. A state is valid for one caller, tool and set of
 /// arguments, in this process.
 #[derive(Clone)]
-pub(super) struct States(RequestStateCodec);
+pub(super) struct RequestStates(RequestStateCodec);
 
-impl States {
+impl RequestStates {
     /// Creates a random key. Returns `None` if the system has no source of randomness.
     pub(super) fn new() -> Option<Self> {
         let mut key = [0; KEY_BYTES];

@@ -11,6 +11,14 @@ use rmcp::{
 /// [`serve_stdio`](crate::serve_stdio), [`serve`](crate::serve) and
 /// [`McpService`](crate::McpService) accept it, or a [`Toolset`].
 ///
+/// # Suspended calls
+///
+/// A call that needs an approval or input sends an elicitation to a client with this capability. A
+/// client of revision 2026-07-28 keeps the state of the call: the request for input, and the
+/// [continuation](haft_core::call::Pending::continuation) of the tool. The state is signed, so that
+/// the client cannot change it, but the client can read it. It is valid for 30 minutes, and may be
+/// used repeatedly.
+///
 /// # State of tools
 ///
 /// A tool can read the `rmcp::Peer<RoleServer>` of its call from the
@@ -81,8 +89,10 @@ impl McpServer {
 }
 
 impl<H: ServerHandler> McpServer<H> {
-    /// Sets the handler of all other requests: prompts, resources, completions, subscriptions. The
-    /// server has its capabilities and its name.
+    /// Sets the handler of prompts, resources, completions, subscriptions, tasks and custom
+    /// requests. The server advertises the capabilities and the name of `handler`. It handles
+    /// `initialize`,
+    /// `server/discover` and `ping` itself.
     ///
     /// If the handler has the capability `tools`, its tools are listed after those of the toolset.
     /// Calls to them do not use the pipeline of the toolset.

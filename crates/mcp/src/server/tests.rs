@@ -419,6 +419,39 @@ async fn changed_request_state_is_rejected() {
     assert_eq!(result["content"][0]["text"], "deleted a.txt");
 }
 
+/// Asks for a seat.
+#[haft_core::tool]
+fn seat(#[tool(context)] cx: &haft_core::ToolContext) -> haft_core::call::ToolResponse {
+    use haft_core::call::{Decision, Pending, PendingKind, ToolResponse};
+    match cx.decision() {
+        Some(Decision::Input { value }) => format!("seat {value}").into(),
+        _ => ToolResponse::Pending(Pending::new(PendingKind::input("Which seat?"))),
+    }
+}
+
+/// Behaviour F54: an invalid or missing answer neither runs the tool again nor ends the server.
+#[tokio::test]
+async fn invalid_answer_is_handled() {
+    let mut client = Client::connect(Toolset::new().with_tool(Seat));
+    let mut meta = request_meta();
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+    let mut call = async |answer: Value, state: &Value| {
+        let params = json!({"name": "seat", "arguments": {}, "_meta": meta, "requestState": state,
+            "inputResponses": answer});
+        client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
+        client.receive().await
+    };
+    let state = call(Value::Null, &Value::Null).await["result"]["requestState"].take();
+    for answer in [json!({"other": {}}), json!({"input": {"action": "Accept"}}), json!({})] {
+        let repeated = call(answer, &state).await["result"].take();
+        assert_eq!((&repeated["resultType"], &repeated["requestState"]), (&json!("input_required"), &state));
+    }
+    let wrong = call(json!({"input": {"action": "accept", "content": "12A"}}), &state).await;
+    assert_eq!(wrong["result"]["content"][0]["text"], "seat null", "{wrong}");
+    let right = call(json!({"input": {"action": "accept", "content": {"value": "12A"}}}), &state).await;
+    assert_eq!(right["result"]["content"][0]["text"], "seat \"12A\"", "{right}");
+}
+
 /// Behaviour F54: a client without elicitation gets a denial for a call that needs an approval.
 #[tokio::test]
 async fn client_without_elicitation_cannot_approve() {
@@ -457,7 +490,7 @@ async fn tool_list_has_pages() {
     let mut client = Client::initialized(server).await;
     let names = [vec!["tool_0", "tool_1"], vec!["tool_2", "tool_3"], vec!["tool_4"]];
     assert_eq!(pages(&mut client).await, names);
-    client.send(json!({"id": 3, "method": "tools/list", "params": {"cursor": "after:gone"}})).await;
+    client.send(json!({"id": 3, "method": "tools/list", "params": {"cursor": "haft-after:gone"}})).await;
     assert_eq!(client.receive().await["error"]["code"], -32602);
 }
 

@@ -25,7 +25,10 @@ impl RequestHandler {
     /// Passes an elicitation to the call that it belongs to. Returns the action `cancel` if there
     /// is no such call, or if the server cancels the elicitation.
     async fn elicit(&self, cx: &RequestContext<RoleClient>) -> Result<Value, ErrorData> {
-        let Some(received) = self.events.elicitations.remove(&cx.id) else { return Ok(cancel()) };
+        let Some(received) = self.events.elicitations.remove(&cx.id) else {
+            tracing::warn!(id = %cx.id, "cancelled an elicitation that the transport did not read");
+            return Ok(cancel());
+        };
         let (elicitation, Some(call)) = received.assign().await else {
             tracing::debug!("cancelled an elicitation, because no call is open");
             return Ok(cancel());

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::McpTool;
 use crate::{
-    connection::{OpenRequest, RequestError, Step},
+    connection::{InFlightRequest, RequestError, Step},
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     input_round::InputRound,
     result,
@@ -61,7 +61,11 @@ impl<'a> Call<'a> {
     /// Performs or resumes the call. Suspends it if the server asks a question, and the source has
     /// no handler.
     pub(super) async fn run(mut self) -> Result<ToolResponse, ToolError> {
-        let continuation = self.cx.continuation().and_then(|saved| Continuation::deserialize(saved).ok());
+        let saved = self.cx.continuation().filter(|saved| !saved.is_null());
+        let continuation = saved.map(Continuation::deserialize).transpose().map_err(|error| {
+            // The call has begun, so it is not sent again.
+            ToolError::Unconfirmed(format!("the saved state of the call is invalid: {error}"))
+        })?;
         let mut exchange = match continuation {
             None => self.send(None).await?,
             Some(Continuation::OpenRequest { id }) => self.resume(&id).await?,
@@ -114,13 +118,13 @@ impl<'a> Call<'a> {
     }
 
     /// Waits for the result of `open`. Passes questions of the server to the handler.
-    async fn exchange(&self, mut open: OpenRequest) -> Result<Exchange, Failure> {
+    async fn exchange(&self, mut open: InFlightRequest) -> Result<Exchange, Failure> {
         loop {
             let result = match open.next_step(|progress| self.cx.report_progress(progress)).await {
                 Ok(Step::Response(result)) => Some(result),
                 Ok(Step::Elicitation(question)) => match open.elicitation_handler() {
                     Some(handler) => respond(&handler, question, &mut open).await?,
-                    None => return suspend(open, question),
+                    None => return suspend(open, question, self.tool.handle.label()),
                 },
                 Err(RequestError::Rejected(error)) => {
                     return match InputRound::from_error(&error, self.rounds) {
@@ -150,7 +154,8 @@ impl<'a> Call<'a> {
         }
         while let Some(question) = round.next_elicitation().cloned() {
             let Some(handler) = self.tool.handle.wait_for_connection().await?.elicitation_handler() else {
-                return suspended(&question, &Continuation::InputRequired(round));
+                let label = self.tool.handle.label();
+                return suspended(&question, &Continuation::InputRequired(round), label);
             };
             let response = handler.respond(question).await;
             round.respond(response).map_err(invalid_input)?;
@@ -198,7 +203,7 @@ fn invalid_input(reason: String) -> ToolError {
 async fn respond(
     handler: &ElicitationHandler,
     mut question: PendingElicitation,
-    open: &mut OpenRequest,
+    open: &mut InFlightRequest,
 ) -> Result<Option<Value>, Failure> {
     let response = tokio::select! {
         response = handler.respond(question.elicitation.clone()) => response,
@@ -212,19 +217,23 @@ async fn respond(
 }
 
 /// Suspends the call of `open` until `question` has a response.
-fn suspend(open: OpenRequest, question: PendingElicitation) -> Result<Exchange, Failure> {
+fn suspend(open: InFlightRequest, question: PendingElicitation, label: &str) -> Result<Exchange, Failure> {
     let elicitation = question.elicitation.clone();
     let Some(id) = open.suspend(question) else {
         let message = "too many calls of the server wait for input".to_owned();
         return Err(Failure::Input(ToolError::Failed { message, source: None }));
     };
-    suspended(&elicitation, &Continuation::OpenRequest { id }).map_err(Failure::Input)
+    suspended(&elicitation, &Continuation::OpenRequest { id }, label).map_err(Failure::Input)
 }
 
 /// Creates the pending state of a call that waits for the response to `question`.
-fn suspended(question: &Elicitation, continuation: &Continuation) -> Result<Exchange, ToolError> {
+fn suspended(
+    question: &Elicitation,
+    continuation: &Continuation,
+    label: &str,
+) -> Result<Exchange, ToolError> {
     let continuation = serde_json::to_value(continuation)
         .map_err(|error| ToolError::Fatal(format!("the call cannot be suspended: {error}")))?;
-    let pending = Pending::new(question.pending_kind()).with_continuation(continuation);
+    let pending = Pending::new(question.pending_kind(label)).with_continuation(continuation);
     Ok(Exchange::Suspended(Box::new(pending.with_denial_handling())))
 }

@@ -1,5 +1,10 @@
 //! Events of an open request: progress, and requests of the server that belong to it.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use haft_core::tool::Progress;
 use rmcp::model::{
     ClientRequest, GetExtensions as _, GetMeta as _, ProgressNotificationParam, ProgressToken,
@@ -46,12 +51,18 @@ struct EventSender(mpsc::Sender<CallEvent>);
 pub(crate) struct EventForwarder {
     token: ProgressToken,
     sender: mpsc::Sender<CallEvent>,
+    /// `true` if the request is a call, which an elicitation may belong to.
+    is_call: bool,
+    /// `true` while an elicitation of the request has no response.
+    is_eliciting: Arc<AtomicBool>,
 }
 
 impl EventForwarder {
     pub(crate) fn from_request(request: &ClientRequest) -> Option<Self> {
         let EventSender(sender) = request.extensions().get()?;
-        Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
+        let token = request.get_meta().get_progress_token()?;
+        let is_call = matches!(request, ClientRequest::CallToolRequest(_));
+        Some(Self { token, sender: sender.clone(), is_call, is_eliciting: Arc::default() })
     }
 
     #[cfg(feature = "http")]
@@ -62,6 +73,11 @@ impl EventForwarder {
     /// Returns `true` if the request has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
+    }
+
+    /// Returns `true` if an elicitation may belong to this request.
+    pub(crate) fn may_elicit(&self) -> bool {
+        self.is_call && !self.is_closed() && !self.is_eliciting.load(Ordering::Relaxed)
     }
 
     /// Waits until the request has ended.
@@ -86,7 +102,10 @@ impl EventForwarder {
     pub(crate) async fn elicit(&self, elicitation: Elicitation) -> Option<Value> {
         let (response, received) = oneshot::channel();
         let event = CallEvent::Elicitation(PendingElicitation { elicitation, response });
-        self.sender.send(event).await.ok()?;
-        received.await.ok()
+        self.is_eliciting.store(true, Ordering::Relaxed);
+        let sent = self.sender.send(event).await;
+        let response = if sent.is_ok() { received.await.ok() } else { None };
+        self.is_eliciting.store(false, Ordering::Relaxed);
+        response
     }
 }

@@ -279,7 +279,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             RequestId::String(_) => i64::MIN,
         };
         let open = self.open_requests.iter().filter_map(|(id, request)| {
-            let events = request.events.as_ref().filter(|events| !events.is_closed())?;
+            let events = request.events.as_ref().filter(|events| events.may_elicit())?;
             Some((number(id), events))
         });
         let mut open: Vec<_> = open.collect();

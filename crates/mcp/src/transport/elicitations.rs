@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::VecDeque,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -13,8 +13,10 @@ use super::{EventForwarder, envelope::Envelope};
 use crate::elicitation::Elicitation;
 
 /// The maximum number of elicitations that the transport has read, and the client has not handled
-/// yet. Further elicitations are cancelled.
-const MAX_ELICITATIONS: usize = 256;
+/// yet. The oldest one is then dropped, and is cancelled.
+const MAX_ELICITATIONS: usize = 64;
+/// The maximum length of the parameters of an elicitation, in bytes.
+const MAX_PARAMS_BYTES: usize = 256 << 10;
 /// The maximum time to wait until only one of several calls is open. A person needs longer to
 /// answer.
 const MAX_ASSIGNMENT_DELAY: Duration = Duration::from_secs(1);
@@ -25,7 +27,7 @@ const MAX_ASSIGNMENT_DELAY: Duration = Duration::from_secs(1);
 /// [handler](crate::session) of the client receives the same request from rmcp afterwards, and
 /// takes the elicitation from this map.
 #[derive(Default)]
-pub(crate) struct Elicitations(Mutex<HashMap<RequestId, ReceivedElicitation>>);
+pub(crate) struct Elicitations(Mutex<VecDeque<(RequestId, ReceivedElicitation)>>);
 
 /// An elicitation, and the calls that it may belong to.
 pub(crate) struct ReceivedElicitation {
@@ -44,11 +46,11 @@ impl ReceivedElicitation {
             while self.calls.len() > 1 {
                 let ends = self.calls.iter().map(|call| Box::pin(call.closed()));
                 future::select_all(ends).await;
-                self.calls.retain(|call| !call.is_closed());
+                self.calls.retain(EventForwarder::may_elicit);
             }
         };
         let _ = timeout(MAX_ASSIGNMENT_DELAY, unambiguous).await;
-        let call = self.calls.into_iter().find(|call| !call.is_closed());
+        let call = self.calls.into_iter().find(EventForwarder::may_elicit);
         (self.elicitation, call)
     }
 }
@@ -58,16 +60,23 @@ impl Elicitations {
     pub(crate) fn record(&self, message: &Envelope<'_>, calls: Vec<EventForwarder>) {
         let Some(id) = message.id.clone() else { return };
         let params = message.params.map_or("null", RawValue::get);
-        let params = serde_json::from_str::<Value>(params).map_err(|error| error.to_string());
-        let elicitation = params.and_then(|params| Elicitation::parse(&params));
+        let elicitation = if params.len() > MAX_PARAMS_BYTES {
+            Err(format!("the parameters exceed {MAX_PARAMS_BYTES} bytes"))
+        } else {
+            let params = serde_json::from_str::<Value>(params).map_err(|error| error.to_string());
+            params.and_then(|params| Elicitation::parse(&params))
+        };
         let received = ReceivedElicitation { elicitation, calls };
         let mut elicitations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if elicitations.len() < MAX_ELICITATIONS {
-            elicitations.insert(id, received);
+        if elicitations.len() >= MAX_ELICITATIONS {
+            elicitations.pop_front();
         }
+        elicitations.push_back((id, received));
     }
 
     pub(crate) fn remove(&self, id: &RequestId) -> Option<ReceivedElicitation> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+        let mut elicitations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = elicitations.iter().position(|(known, _)| known == id)?;
+        elicitations.remove(index).map(|(_, received)| received)
     }
 }

@@ -268,7 +268,8 @@ async fn elicitation_without_a_handler_suspends_the_call() {
         let (pending, other) = join(suspend(&tools, &call), tools.call("plain", json!({}))).await;
         assert_eq!(other.model_text(), "plain");
         let PendingKind::Input { message, schema } = &pending.kind else { panic!("{pending:?}") };
-        assert_eq!((&**message, &schema["required"]), ("Which seat?", &json!(["seat"])), "{server}");
+        let expected = "mcp:asking requests input: Which seat?";
+        assert_eq!((&**message, &schema["required"]), (expected, &json!(["seat"])), "{server}");
         assert!(pending.clone().resume(Decision::Input { value: json!({"seat": 1}) }).is_err());
         let seat = Decision::Input { value: json!({"seat": "12A"}) };
         let result = resume(&tools, &call, pending, seat).await.into_result();
@@ -277,6 +278,16 @@ async fn elicitation_without_a_handler_suspends_the_call() {
         let pending = suspend(&tools, &call).await;
         let result = resume(&tools, &call, pending, Decision::denied("no")).await.into_result();
         assert_eq!(result.model_text(), "decline null", "{server}");
+
+        // Two calls wait at the same time, and their answers are independent.
+        let other = ToolCall::new("call_3", "book", "{}");
+        let (first, second) = join(suspend(&tools, &call), suspend(&tools, &other)).await;
+        let seat = |seat: &str| Decision::Input { value: json!({"seat": seat}) };
+        let answers =
+            join(resume(&tools, &other, second, seat("2C")), resume(&tools, &call, first, seat("1A")));
+        let (second, first) = timeout(Duration::from_secs(5), answers).await.unwrap();
+        let texts = [first, second].map(|it| it.into_result().model_text().into_owned());
+        assert!(texts.concat().contains("1A") && texts.concat().contains("2C"), "{server}: {texts:?}");
 
         // The second question of a call suspends it again.
         let call = ToolCall::new("call_2", "two", "{}");

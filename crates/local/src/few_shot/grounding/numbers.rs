@@ -21,7 +21,7 @@ const NUMBER_WORDS: [&str; 11] = [
 /// Words for the number before or after a known number.
 const NEIGHBOUR_WORDS: [&str; 7] = ["after", "before", "earlier", "following", "later", "next", "previous"];
 /// Phrases that imply a number.
-const IMPLIED_NUMBERS: [(&str, f64); 1] = [("fair coin", 0.5)];
+const IMPLIED_NUMBERS: [(&str, f64); 1] = [(" fair coin", 0.5)];
 /// Conversions between units: percent, minutes, hours, thousandths.
 const FACTORS: [f64; 5] = [1.0, 60.0, 100.0, 1000.0, 3600.0];
 
