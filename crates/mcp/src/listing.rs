@@ -156,7 +156,7 @@ fn build_tool_list(
     let mut diagnostics = Vec::new();
     let is_selected =
         |tool: &&Value| tool.get("name").and_then(Value::as_str).is_none_or(|name| filter.selects(name));
-    for (index, tool) in json.iter().filter(is_selected).enumerate() {
+    for (index, tool) in json.iter().filter(is_selected).filter(|tool| is_for_models(tool)).enumerate() {
         let name = tool.get("name").and_then(Value::as_str);
         let change = changes.iter().find(|change| Some(&*change.tool) == name);
         let definition = match change {
@@ -177,6 +177,13 @@ fn build_tool_list(
         }
     }
     ToolList::collect(tools, diagnostics)
+}
+
+/// Returns `false` if `tool` is for the user interface of an app only (MCP Apps extension,
+/// `_meta.ui.visibility`). The default is both.
+fn is_for_models(tool: &Value) -> bool {
+    let visibility = tool.pointer("/_meta/ui/visibility").and_then(Value::as_array);
+    visibility.is_none_or(|visibility| visibility.iter().any(|audience| audience == "model"))
 }
 
 /// Parses `tool`, an entry of a tool list. Returns the name that the server uses for the tool, and

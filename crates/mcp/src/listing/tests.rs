@@ -1,7 +1,7 @@
 use haft_core::tool::Annotations;
 use serde_json::{Value, json};
 
-use super::parse_definition;
+use super::{is_for_models, parse_definition};
 
 fn rejection(tool: &Value) -> String {
     parse_definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
@@ -94,4 +94,13 @@ fn hidden_characters_are_removed() {
     assert_eq!(schema["properties"]["x"]["description"], "A number.");
     assert_eq!(schema["properties"]["mode"], json!({"enum": ["a\u{200b}"], "description": "[31mred"}));
     assert_eq!(schema["properties"]["description"], json!({"type": "string"}));
+}
+
+#[test]
+fn tool_for_an_app_only_is_not_offered() {
+    let is_offered = |ui| is_for_models(&json!({"name": "x", "_meta": {"ui": ui}}));
+    assert!(is_for_models(&json!({"name": "x"})));
+    assert!(is_offered(json!({"visibility": ["app", "model"]})));
+    assert!(!is_offered(json!({"visibility": ["app"]})));
+    assert!(!is_offered(json!({"visibility": []})));
 }
