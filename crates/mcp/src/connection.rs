@@ -170,10 +170,10 @@ impl InFlightRequest {
                 biased;
                 event = next_event(&mut self.events) => match event {
                     CallEvent::Progress(progress) => {
-                        report(progress);
+                        report(*progress);
                         idle.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
                     }
-                    CallEvent::Elicitation(elicitation) => return Ok(Step::Elicitation(elicitation)),
+                    CallEvent::Elicitation(elicitation) => return Ok(Step::Elicitation(*elicitation)),
                 },
                 response = response(&mut self.handle) => {
                     return self.convert_response(response).map(Step::Response);

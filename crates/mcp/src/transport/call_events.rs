@@ -18,10 +18,11 @@ use crate::elicitation::Elicitation;
 /// full.
 const EVENT_CAPACITY: usize = 16;
 
-/// An event between a request and its response.
+/// An event between a request and its response. The variants are boxed, because the queue of each
+/// request has space for several events.
 pub(crate) enum CallEvent {
-    Progress(Progress),
-    Elicitation(PendingElicitation),
+    Progress(Box<Progress>),
+    Elicitation(Box<PendingElicitation>),
 }
 
 /// An elicitation that the server waits for. Dropping it sends the action `cancel`.
@@ -89,11 +90,8 @@ impl EventForwarder {
     pub(crate) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {
             let ProgressNotificationParam { progress, total, message, .. } = report;
-            let _ = self.sender.try_send(CallEvent::Progress(Progress {
-                progress: *progress,
-                total: *total,
-                message: message.clone(),
-            }));
+            let report = Progress { progress: *progress, total: *total, message: message.clone() };
+            let _ = self.sender.try_send(CallEvent::Progress(Box::new(report)));
         }
     }
 
@@ -101,7 +99,7 @@ impl EventForwarder {
     /// `None` if the caller drops the elicitation, or if the request ends.
     pub(crate) async fn elicit(&self, elicitation: Elicitation) -> Option<Value> {
         let (response, received) = oneshot::channel();
-        let event = CallEvent::Elicitation(PendingElicitation { elicitation, response });
+        let event = CallEvent::Elicitation(Box::new(PendingElicitation { elicitation, response }));
         self.is_eliciting.store(true, Ordering::Relaxed);
         let sent = self.sender.send(event).await;
         let response = if sent.is_ok() { received.await.ok() } else { None };
