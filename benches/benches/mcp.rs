@@ -89,10 +89,12 @@ async fn serve(tools: Toolset) -> Result<(), Failure> {
 }
 
 async fn measure() -> Result<(), Failure> {
+    // The client of `rmcp` uses the TLS provider of the process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let program = env::current_exe()?.to_string_lossy().into_owned();
-    measure_calls_in_flight(&program).await?;
+    let memory = measure_calls_in_flight(&program).await?;
     let (_server, url) = start_http_server(&program).await?;
-    let mut is_exceeded = false;
+    let mut is_exceeded = memory > MAX_MEMORY_MIB;
     for name in ["stdio", "HTTP"] {
         let (haft, bare) = match name {
             "stdio" => (ServerConfig::from(stdio_server(&program)), bare_stdio_client(&program).await?),
@@ -118,15 +120,15 @@ async fn measure() -> Result<(), Failure> {
             times.1 * 1e6
         );
     }
-    if is_exceeded { Err("a ratio exceeds its goal".into()) } else { Ok(()) }
+    if is_exceeded { Err("a goal is not reached".into()) } else { Ok(()) }
 }
 
 fn stdio_server(program: &str) -> StdioServer {
     StdioServer::new(program).with_args([SERVE_STDIO])
 }
 
-/// Sends all calls over one connection, and checks their results.
-async fn measure_calls_in_flight(program: &str) -> Result<(), Failure> {
+/// Sends all calls over one connection, and checks their results. Returns the peak memory in MiB.
+async fn measure_calls_in_flight(program: &str) -> Result<f64, Failure> {
     let tools = Toolset::new().with_source(McpSource::connect("bench", stdio_server(program)).await?);
     let begun = Instant::now();
     let calls = (0..CALLS_IN_FLIGHT).map(|n| {
@@ -143,10 +145,7 @@ async fn measure_calls_in_flight(program: &str) -> Result<(), Failure> {
     println!("  results   {right} are right");
     println!("  time      {:.2} s", took.as_secs_f64());
     println!("  memory    {memory:.0} MiB at most; the goal is {MAX_MEMORY_MIB:.0} MiB");
-    if right < CALLS_IN_FLIGHT {
-        return Err("results are missing".into());
-    }
-    if memory > MAX_MEMORY_MIB { Err("the memory limit is exceeded".into()) } else { Ok(()) }
+    if right < CALLS_IN_FLIGHT { Err("results are missing".into()) } else { Ok(memory) }
 }
 
 /// Returns the processor time of this process per call, in seconds.
