@@ -5,12 +5,12 @@
 use std::{
     env,
     error::Error,
-    fs,
     process::{ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream};
+use haft_benches::peak_memory;
 use haft_core::{Toolset, tool};
 use haft_mcp::{HttpServer, HttpServiceConfig, McpService, McpSource, ServerConfig, StdioServer, serve_http};
 use rmcp::{
@@ -206,12 +206,4 @@ async fn start_http_server(program: &str) -> Result<(Child, String), Failure> {
 fn processor_time() -> f64 {
     let Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     tv_sec as f64 + tv_nsec as f64 / 1e9
-}
-
-/// Returns the peak memory of this process in MiB. `None` if the system does not report it.
-fn peak_memory() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes / 1024.0)
 }

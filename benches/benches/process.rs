@@ -7,7 +7,7 @@
 mod by_hand;
 
 use std::{
-    env, fs,
+    env,
     io::{BufRead as _, BufReader, Read as _},
     net::TcpListener,
     process::{Child, Command, ExitCode, Stdio},
@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use haft_benches::mock;
+use haft_benches::{mock, peak_memory};
 use haft_core::{Toolset, tool};
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
@@ -175,14 +175,6 @@ fn build_loop(name: &str, base_url: &str) -> Result<Run, Failure> {
             })
         }
     })
-}
-
-/// Returns the peak memory of this process in MiB. `None` if the system does not report it.
-fn peak_memory() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes / 1024.0)
 }
 
 /// A child process that runs this program with other arguments. It is killed on drop.

@@ -6,14 +6,16 @@
 use std::{
     env,
     error::Error,
-    fs,
     io::{BufRead as _, BufReader},
     process::{Child, Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use haft_benches::mock::{self, CALL_STEPS, LATENCY};
+use haft_benches::{
+    mock::{self, CALL_STEPS, LATENCY},
+    peak_memory,
+};
 use haft_core::{
     RunOutput, Toolset,
     agent::{AgentError, StopReason},
@@ -142,14 +144,6 @@ fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
             && step.result.model_text() == value.to_string()
     });
     right.count() as u64
-}
-
-/// Returns the peak memory of this process in MiB. `None` if the system does not report it.
-fn peak_memory() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes / 1024.0)
 }
 
 /// Raises the limit on open files of this process, because each concurrent run needs a connection.

@@ -10,6 +10,7 @@
 mod case;
 mod counts;
 mod instructions;
+mod memory;
 pub mod mock;
 mod model_server;
 mod table;
@@ -18,6 +19,7 @@ mod time;
 use std::{env, process::ExitCode};
 
 pub use case::{Case, Work, asynchronous};
+pub use memory::peak_memory;
 pub use model_server::{ModelServer, REPLIES_PER_RUN};
 
 /// The parsed command line of a bench.
