@@ -131,13 +131,13 @@ impl ExampleReply<'_> {
         question: &OpenQuestion,
         need: &str,
     ) -> Result<Option<(String, ScoredTool)>, ModelError> {
-        let Some(clause) = question.added_clause(need) else { return Ok(None) };
+        let Some((clause, extended)) = question.added_clause(need) else { return Ok(None) };
         let Some(choice) = self.choose_tool(need)? else { return Ok(None) };
         let has_one_tool = callable_tools(self.writer.request).len() == 1;
         if !has_one_tool && !self.is_best_tool(clause, &choice.0)? {
             return Ok(None);
         }
-        Ok(question.with_clause(need, clause).map(|extended| (extended, choice)))
+        Ok(Some((extended, choice)))
     }
 
     /// Generates the call for a question that continues an earlier question; see [`follow_up`].

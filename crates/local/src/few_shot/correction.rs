@@ -68,7 +68,7 @@ pub(super) enum Correction {
     Schema(Schema),
 }
 
-/// A call whose arguments are being corrected.
+/// A call under correction.
 #[derive(Clone, Copy)]
 struct CallInProgress<'a> {
     /// The name of the tool.

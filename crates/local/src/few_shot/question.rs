@@ -317,22 +317,18 @@ impl OpenQuestion {
     }
 
     /// Returns the clause after `need`, a quotation from the question, if it
-    /// [adds](adds_to_request) to the request `need` and is the last clause of its sentence.
-    pub(super) fn added_clause(&self, need: &str) -> Option<&str> {
+    /// [adds](adds_to_request) to the request `need` and is the last clause of its sentence. Also
+    /// returns the text from `need` to the end of the clause.
+    pub(super) fn added_clause(&self, need: &str) -> Option<(&str, String)> {
         let (_, rest) = self.text.split_once(need)?;
-        let clause = [", and ", " and "].iter().find_map(|separator| rest.strip_prefix(separator))?;
+        let (separator, clause) = [", and ", " and "]
+            .into_iter()
+            .find_map(|separator| Some((separator, rest.strip_prefix(separator)?)))?;
         let clause = clause.get(..first_of(clause, &SENTENCE_ENDS).unwrap_or(clause.len()))?;
         let clause = without_sentence_end(clause);
         let has_parts = first_of(clause, SEPARATORS.iter().chain(&PART_SEPARATORS)).is_some();
-        (!has_parts && adds_to_request(clause)).then_some(clause)
-    }
-
-    /// Returns `need`, a quotation from the question, and the text after it up to the end of
-    /// `clause`, the [added clause](Self::added_clause).
-    pub(super) fn with_clause(&self, need: &str, clause: &str) -> Option<String> {
-        let (_, rest) = self.text.split_once(need)?;
-        let (between, _) = rest.split_once(clause)?;
-        Some(format!("{need}{between}{clause}"))
+        let adds = !has_parts && adds_to_request(clause);
+        adds.then(|| (clause, format!("{need}{separator}{clause}")))
     }
 
     /// Returns `true` if `need` is a statement with an argument of a planned call, and with no

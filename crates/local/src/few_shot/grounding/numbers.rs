@@ -20,8 +20,6 @@ const NUMBER_WORDS: [&str; 11] = [
 ];
 /// Words for the number before or after a known number.
 const NEIGHBOUR_WORDS: [&str; 7] = ["after", "before", "earlier", "following", "later", "next", "previous"];
-/// Phrases that imply a number.
-const IMPLIED_NUMBERS: [(&str, f64); 1] = [(" fair coin", 0.5)];
 /// Conversions between units: percent, minutes, hours, thousandths.
 const FACTORS: [f64; 5] = [1.0, 60.0, 100.0, 1000.0, 3600.0];
 
@@ -46,9 +44,6 @@ impl KnownNumbers {
         // "July 20" is the day 20 of the month 7.
         let days = TextValues::days_of_months(text);
         numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));
-        let lower = text.to_lowercase();
-        let implied = IMPLIED_NUMBERS.iter().filter(|(phrase, _)| lower.contains(phrase));
-        numbers.extend(implied.map(|(_, number)| *number));
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
         Self {
             numbers,

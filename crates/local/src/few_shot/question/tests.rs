@@ -465,14 +465,18 @@ fn the_rest_of_a_planned_item_is_no_item() {
 
 #[test]
 fn clause_about_the_same_object_adds_to_the_request() {
-    let added = |text: &str, need: &str| OpenQuestion::new(text).added_clause(need).map(str::to_owned);
+    let added =
+        |text: &str, need: &str| OpenQuestion::new(text).added_clause(need).map(|(_, extended)| extended);
     let light = "Turn on the light in the bedroom";
     assert_eq!(
         added("Turn on the light in the bedroom and dim it to 30 percent.", light).as_deref(),
-        Some("dim it to 30 percent")
+        Some("Turn on the light in the bedroom and dim it to 30 percent")
     );
     let shop = "Find shoes under 80 dollars and show the best rated ones first. Thanks!";
-    assert_eq!(added(shop, "Find shoes under 80 dollars").as_deref(), Some("show the best rated ones first"));
+    assert_eq!(
+        added(shop, "Find shoes under 80 dollars").as_deref(),
+        Some("Find shoes under 80 dollars and show the best rated ones first")
+    );
     for other in [
         "Turn on the light in the bedroom and turn it off at ten.",
         "Turn on the light in the bedroom and then dim it.",
