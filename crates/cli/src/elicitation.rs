@@ -1,11 +1,11 @@
-//! Questions of MCP servers to the user, asked in the terminal.
+//! Elicitations of MCP servers, as prompts in the terminal.
 
 use std::{
     io::{self, BufRead, IsTerminal as _, Write},
     sync::{Arc, LazyLock},
 };
 
-use haft_core::Schema;
+use haft_core::{Schema, schema::Property};
 use haft_mcp::elicitation::{Elicitation, ElicitationKind, ElicitationResponse};
 use serde_json::{Map, Value};
 use tokio::{
@@ -15,22 +15,27 @@ use tokio::{
 
 use crate::{
     spinner::Pause,
-    terminal::{self, remove_control_chars},
+    terminal::{self, is_yes, remove_control_chars},
 };
 
 /// The maximum length of a label, in characters.
 const MAX_LABEL_CHARS: usize = 200;
 /// Serializes the prompts of concurrent calls. A prompt of a call that has ended holds the terminal
-/// until the user enters a line, so that the line is no answer to the next prompt.
+/// until the user enters a line, so that the next prompt does not receive this line.
 static TERMINAL: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
-/// Asks `question` of the MCP server `server` in the terminal, while `pause` hides the progress
-/// line. Without a terminal, writes a warning and returns `Cancel`.
-pub(crate) async fn ask_user(server: String, question: Elicitation, pause: Pause) -> ElicitationResponse {
+/// Displays `elicitation` of the MCP server `server` in the terminal, while `pause` hides the
+/// progress line, and reads the response. Without a terminal, writes a warning and returns
+/// `Cancel`.
+pub(crate) async fn prompt_user(
+    server: String,
+    elicitation: Elicitation,
+    pause: Pause,
+) -> ElicitationResponse {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         terminal::warn(&format!(
             "mcp:{server} requests input, which needs a terminal: {}",
-            on_one_line(&question.message)
+            on_one_line(&elicitation.message)
         ));
         return ElicitationResponse::Cancel;
     }
@@ -38,28 +43,30 @@ pub(crate) async fn ask_user(server: String, question: Elicitation, pause: Pause
     let (sender, response) = oneshot::channel();
     spawn_blocking(move || {
         let _turn = turn;
-        let asked = pause.during(|| ask(&server, &question, &mut io::stdin().lock(), &mut io::stderr()));
-        // A failure of the terminal leaves no choice to the user.
-        if sender.send(asked.unwrap_or(ElicitationResponse::Cancel)).is_err() {
-            terminal::warn(&format!("mcp:{server} no longer waits for the answer"));
+        let response =
+            pause.during(|| prompt(&server, &elicitation, &mut io::stdin().lock(), &mut io::stderr()));
+        // An error means that the terminal is closed.
+        if sender.send(response.unwrap_or(ElicitationResponse::Cancel)).is_err() {
+            terminal::warn(&format!("mcp:{server} no longer waits for the response"));
         }
     });
     response.await.unwrap_or(ElicitationResponse::Cancel)
 }
 
-/// Asks `question` and reads the answer from `input`. The end of the input declines the question.
-fn ask(
+/// Writes `elicitation` to `output`, and reads the response from `input`. The end of the input
+/// declines.
+fn prompt(
     server: &str,
-    question: &Elicitation,
+    elicitation: &Elicitation,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> io::Result<ElicitationResponse> {
-    writeln!(output, "\nmcp:{} asks:", on_one_line(server))?;
+    writeln!(output, "\nmcp:{} requests input:", on_one_line(server))?;
     // A line of the server must not look like a line of this program.
-    for line in question.message.lines() {
+    for line in elicitation.message.lines() {
         writeln!(output, "  | {}", remove_control_chars(line))?;
     }
-    match &question.kind {
+    match &elicitation.kind {
         ElicitationKind::Url { url } => {
             writeln!(
                 output,
@@ -68,42 +75,36 @@ fn ask(
             )?;
             confirm(input, output)
         }
-        ElicitationKind::Form { schema } => {
-            let properties = schema.get("properties").and_then(Value::as_object);
-            match properties.filter(|properties| !properties.is_empty()) {
-                Some(properties) => ask_for_properties(properties, schema, input, output),
-                None => confirm(input, output),
-            }
-        }
+        ElicitationKind::Form { schema } => match schema.properties().next() {
+            Some(_) => read_properties(schema, input, output),
+            None => confirm(input, output),
+        },
         _ => Ok(ElicitationResponse::Decline),
     }
 }
 
-/// Asks for a confirmation.
+/// Reads a confirmation.
 fn confirm(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<ElicitationResponse> {
     write!(output, "Continue? [y/N] ")?;
     output.flush()?;
     let line = read_line(input)?.unwrap_or_default();
-    Ok(match line.to_lowercase().as_str() {
-        "y" | "yes" => ElicitationResponse::accept(Value::Object(Map::new())),
-        _ => ElicitationResponse::Decline,
+    Ok(match is_yes(&line) {
+        true => ElicitationResponse::accept(Value::Object(Map::new())),
+        false => ElicitationResponse::Decline,
     })
 }
 
-/// Asks for the value of each property. An empty line leaves out an optional property, or accepts
-/// its default.
-fn ask_for_properties(
-    properties: &Map<String, Value>,
-    schema: &Map<String, Value>,
+/// Reads the value of each property of `schema`. An empty line omits an optional property, or
+/// accepts its default.
+fn read_properties(
+    schema: &Schema,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> io::Result<ElicitationResponse> {
-    let required = schema.get("required").and_then(Value::as_array);
     writeln!(output, "Ctrl-D declines.")?;
     let mut content = Map::new();
-    for (name, property) in properties {
-        let is_required = required.is_some_and(|required| required.contains(&Value::from(name.as_str())))
-            && property.get("default").is_none();
+    for Property { name, schema: property, is_required, .. } in schema.properties() {
+        let is_required = is_required && property.get("default").is_none();
         loop {
             write!(output, "  {}: ", label(name, property, is_required))?;
             output.flush()?;
@@ -116,7 +117,7 @@ fn ask_for_properties(
             }
             match parse(&line, property) {
                 Ok(value) => {
-                    content.insert(name.clone(), value);
+                    content.insert(name.to_owned(), value);
                     break;
                 }
                 Err(fault) => writeln!(output, "  {fault}")?,

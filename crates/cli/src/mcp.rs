@@ -225,10 +225,7 @@ async fn test(file: &ConfigFile, names: &[String]) -> Result<ExitCode, CliError>
     }
     let known: Vec<_> = config.server_names().map(str::to_owned).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
-        return Err(CliError::usage(format!(
-            "no server {unknown:?}: the configured servers are {}",
-            known.join(", ")
-        )));
+        return Err(unknown_server(&config, unknown));
     }
     let selected = |name: &String| names.is_empty() || names.contains(name);
     let spinner = Spinner::new();
@@ -251,6 +248,12 @@ async fn test(file: &ConfigFile, names: &[String]) -> Result<ExitCode, CliError>
         terminal::write(&format!("{}\n", remove_control_chars(&line)))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Creates the error for a name that is not in `config`.
+fn unknown_server(config: &McpConfig, name: &str) -> CliError {
+    let known = config.server_names().collect::<Vec<_>>().join(", ");
+    CliError::usage(format!("no server {name:?}: the configured servers are {known}"))
 }
 
 /// Waits for `source`. Returns a summary of its tools, or the reason of the failure.

@@ -43,6 +43,11 @@ pub(crate) fn write_error(text: &str) -> io::Result<()> {
     anstream::stderr().lock().write_all(text.as_bytes())
 }
 
+/// Returns `true` if `line`, the reply to a prompt, is a confirmation.
+pub(crate) fn is_yes(line: &str) -> bool {
+    matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
 /// Writes `text` to standard error as a warning.
 pub(crate) fn warn(text: &str) {
     const WARNING_STYLE: Style = anstyle::AnsiColor::Yellow.on_default().bold();

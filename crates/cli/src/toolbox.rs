@@ -48,13 +48,13 @@ impl ToolOptions {
     }
 
     /// Opens the toolbox like [`open_toolbox`](Self::open_toolbox), and shows the progress in
-    /// `spinner`. Questions of the servers are asked in the terminal.
+    /// `spinner`. Elicitations of the servers are prompts in the terminal.
     pub(crate) async fn open_interactive_toolbox(&self, spinner: &Spinner) -> Result<Toolbox, CliError> {
         self.open(spinner, Some(spinner.pause())).await
     }
 
-    /// Opens the toolbox. Questions of the servers are asked in the terminal if there is `pause`,
-    /// and suspend their calls if there is none.
+    /// Opens the toolbox. Elicitations of the servers are prompts in the terminal if there is
+    /// `pause`, and suspend their calls if there is none.
     async fn open(&self, spinner: &Spinner, pause: Option<Pause>) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
         let default_path = || mcp::default_path().filter(|path| path.exists());
@@ -73,8 +73,8 @@ impl ToolOptions {
             config = config.with_pins(&pins);
         }
         if let Some(pause) = pause {
-            config = config.with_elicitation_handler(move |server, question| {
-                elicitation::ask_user(server.to_owned(), question, pause.clone())
+            config = config.with_elicitation_handler(move |server, elicitation| {
+                elicitation::prompt_user(server.to_owned(), elicitation, pause.clone())
             });
         }
         let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();

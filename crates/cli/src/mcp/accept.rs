@@ -6,11 +6,11 @@ use std::{
 use clap::Args;
 use haft_mcp::pins::DefinitionChange;
 
-use super::{FileOption, config_file::pin_file, test_source};
+use super::{FileOption, config_file::pin_file, test_source, unknown_server};
 use crate::{
     error::CliError,
     spinner::Spinner,
-    terminal::{self, remove_control_chars},
+    terminal::{self, is_yes, remove_control_chars},
 };
 
 /// Accept changed and new tools of a server. They are withheld until then.
@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     file: FileOption,
     /// The name of the server.
     name: String,
-    /// Accept without a question.
+    /// Accept without a confirmation.
     #[arg(long)]
     yes: bool,
 }
@@ -32,8 +32,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let config = file.config()?.with_pins(&pins);
     let names: Vec<_> = config.server_names().map(str::to_owned).collect();
     let Some((_, source)) = names.iter().zip(config.start()).find(|(known, _)| **known == name) else {
-        let known = names.join(", ");
-        return Err(CliError::usage(format!("no server {name:?}: the configured servers are {known}")));
+        return Err(unknown_server(&config, &name));
     };
     let spinner = Spinner::new();
     spinner.set_message("starting the MCP server");
@@ -57,7 +56,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks for a confirmation in the terminal.
+/// Reads a confirmation from the terminal.
 fn confirm(changes: &[DefinitionChange]) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::usage("accepting tools needs a terminal, or --yes"));
@@ -65,5 +64,5 @@ fn confirm(changes: &[DefinitionChange]) -> Result<bool, CliError> {
     terminal::write_error(&format!("accept {} tools? [y/N] ", changes.len()))?;
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(is_yes(&line))
 }

@@ -3,7 +3,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use haft_mcp::{CredentialFile, HttpServer, LoginOptions, McpConfig, ServerConfig};
 
-use super::{FileOption, credentials};
+use super::{FileOption, credentials, unknown_server};
 use crate::{
     error::CliError,
     terminal::{self, remove_control_chars},
@@ -83,13 +83,7 @@ fn http_server<'a>(config: &'a McpConfig, name: &str) -> Result<&'a HttpServer, 
         Some(_) => {
             Err(CliError::usage(format!("{name} has a command: only a server with a URL has a login")))
         }
-        None => {
-            let known: Vec<_> = config.server_names().collect();
-            Err(CliError::usage(format!(
-                "no server {name:?}: the configured servers are {}",
-                known.join(", ")
-            )))
-        }
+        None => Err(unknown_server(config, name)),
     }
 }
 
