@@ -14,12 +14,12 @@ use crate::process::{announce, cargo_command, command_in_root, run as run_comman
 use crate::workspace::Workspace;
 
 /// The suite of revision 2025-11-25.
-const FIRST_SUITE: &str = "@modelcontextprotocol/conformance@0.1.16";
+const SUITE_0_1: &str = "@modelcontextprotocol/conformance@0.1.16";
 /// The suite that also has revision 2026-07-28, and the required scenarios of both.
-const SECOND_SUITE: &str = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
+const SUITE_0_2: &str = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
 /// The major version of Node that the suites need.
 const NODE_VERSION: u32 = 22;
-/// The revisions whose required scenarios are run.
+/// The revisions to test, with all their required scenarios.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 /// The script of a suite in its folder.
 const SCRIPT: &str = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
@@ -30,9 +30,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let folder = Workspace::load()?.target_directory.join("judges");
     let node = install_node(&folder)?;
-    let (first, second) = (folder.join("mcp-conformance-1"), folder.join("mcp-conformance-2"));
-    install_npm_packages(&first, &[FIRST_SUITE])?;
-    install_npm_packages(&second, &[SECOND_SUITE])?;
+    let (first, second) = (folder.join("mcp-conformance-0.1"), folder.join("mcp-conformance-0.2"));
+    install_npm_packages(&first, &[SUITE_0_1])?;
+    install_npm_packages(&second, &[SUITE_0_2])?;
     // The same features as the tests, so that dependencies are not compiled again.
     run_command(&mut cargo_command(&["test", "--locked", "--workspace", "--no-run"]))?;
     let server = Server::start()?;
@@ -67,9 +67,9 @@ fn install_node(folder: &Path) -> Result<PathBuf, Failure> {
     let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let package = format!("node-{os}-{arch}");
-    let place = folder.join("node");
-    install_npm_packages(&place, &[&format!("{package}@{NODE_VERSION}")])?;
-    Ok(place.join("node_modules").join(package).join("bin").join("node"))
+    let node = folder.join("node");
+    install_npm_packages(&node, &[&format!("{package}@{NODE_VERSION}")])?;
+    Ok(node.join("node_modules").join(package).join("bin").join("node"))
 }
 
 /// Runs a suite. If a required scenario fails, prints the output of the suite and returns an error.

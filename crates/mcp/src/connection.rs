@@ -36,7 +36,8 @@ pub(crate) struct Connection {
     monitor: Option<Arc<Monitor>>,
 }
 
-/// The part of a connection over a transport of this crate that a user-supplied transport lacks.
+/// The options, the server events and the suspended calls of a connection. Only a connection over a
+/// transport of this crate has a monitor.
 struct Monitor {
     events: Arc<ServerEvents>,
     options: ServerOptions,
@@ -55,7 +56,7 @@ pub(crate) struct InFlightRequest {
 pub(crate) enum Step {
     /// The result of the request, as JSON. The request has ended.
     Response(Value),
-    /// The server asks a question, and waits for the response.
+    /// An `elicitation/create` request of the server, without a response.
     Elicitation(PendingElicitation),
 }
 
@@ -124,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Sends `request` and returns its result as JSON. Questions of the server are cancelled.
+    /// Sends `request` and returns its result as JSON. Elicitations are cancelled.
     ///
     /// # Cancellation
     ///
@@ -160,8 +161,8 @@ impl Connection {
 }
 
 impl InFlightRequest {
-    /// Waits for the response, or for a question of the server. On the transports of this crate,
-    /// calls `report` with each progress notification.
+    /// Waits for the response, or for an elicitation. On the transports of this crate, calls
+    /// `report` with each progress notification.
     pub(crate) async fn next_step(&mut self, mut report: impl FnMut(Progress)) -> Result<Step, RequestError> {
         let idle_timeout = self.monitor.as_ref().map(|monitor| monitor.options.idle_timeout);
         let mut idle = pin!(sleep(idle_timeout.unwrap_or_default()));
@@ -198,11 +199,6 @@ impl InFlightRequest {
         let monitor = self.monitor.take()?;
         let (timeout, closed) = (monitor.options.elicitation_timeout, monitor.events.closed.clone());
         monitor.suspended.insert(self, elicitation, timeout, closed)
-    }
-
-    /// Returns the handler of elicitations, if there is one.
-    pub(crate) fn elicitation_handler(&self) -> Option<ElicitationHandler> {
-        self.monitor.as_ref()?.options.elicitation_handler.clone()
     }
 
     fn convert_response(&self, response: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {

@@ -1,4 +1,4 @@
-//! Elicitation: questions of a server to the user, while a call runs.
+//! Elicitation: a server requests input from the user during a call.
 
 use std::{fmt, sync::Arc};
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Elicitation {
-    /// The question. It comes from the server, so show the user which server asks.
+    /// The text for the user. It comes from the server, so also display the name of the server.
     pub message: String,
     /// The expected input.
     pub kind: ElicitationKind,
@@ -33,7 +33,7 @@ pub enum ElicitationKind {
     /// An object that is valid for a JSON Schema with properties of primitive types.
     Form {
         /// The schema of the object.
-        schema: Map<String, Value>,
+        schema: Schema,
     },
     /// URL mode: a web page for input that must not pass through the client. Show the whole URL,
     /// and open it only if the user consents.
@@ -47,16 +47,16 @@ pub enum ElicitationKind {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitationResponse {
-    /// The user has answered.
+    /// The user has accepted.
     Accept {
         /// The object for a [form](ElicitationKind::Form). Missing properties get the default of
         /// their schema. For a [URL](ElicitationKind::Url), `false` declines, and another value
         /// means that the user has consented to open it.
         content: Value,
     },
-    /// The user has refused to answer.
+    /// The user has refused.
     Decline,
-    /// The user has made no choice, for example because the question was closed.
+    /// The user has made no choice, for example because the dialog was closed.
     Cancel,
 }
 
@@ -117,7 +117,7 @@ impl fmt::Debug for ElicitationHandler {
 struct ElicitationParams {
     mode: Option<String>,
     message: String,
-    requested_schema: Option<Map<String, Value>>,
+    requested_schema: Option<Value>,
     url: Option<String>,
 }
 
@@ -134,8 +134,8 @@ impl Elicitation {
         let kind = match mode.as_deref() {
             None | Some("form") => {
                 let schema = requested_schema.ok_or("`requestedSchema` is missing")?;
-                Schema::new(Value::Object(schema.clone()))
-                    .map_err(|error| format!("`requestedSchema` is invalid: {error}"))?;
+                let schema =
+                    Schema::new(schema).map_err(|error| format!("`requestedSchema` is invalid: {error}"))?;
                 ElicitationKind::Form { schema }
             }
             Some("url") => {
@@ -150,14 +150,14 @@ impl Elicitation {
         Ok(Self { message: without_hidden_chars(&message).into_owned(), kind })
     }
 
-    /// Returns the pending state of a call that waits for the response.
-    /// `label` is the label of the source.
+    /// Returns the kind of pending state of a call that waits for the response. `label` is the
+    /// label of the source.
     pub(crate) fn pending_kind(&self, label: &str) -> PendingKind {
         let Self { message, kind } = self;
         match kind {
             ElicitationKind::Form { schema } => {
                 let message = format!("{label} requests input: {message}");
-                PendingKind::Input { message, schema: without_required_defaults(schema.clone()) }
+                PendingKind::Input { message, schema: without_required_defaults(schema) }
             }
             ElicitationKind::Url { url } => {
                 let message =
@@ -177,7 +177,6 @@ impl Elicitation {
         Ok(match (response, &self.kind) {
             (ElicitationResponse::Accept { mut content }, ElicitationKind::Form { schema }) => {
                 add_defaults(&mut content, schema);
-                let schema = Schema::new(Value::Object(schema.clone())).map_err(|error| error.to_string())?;
                 schema.validate(&content).map_err(|violations| violations.to_string())?;
                 json!({"action": "accept", "content": content})
             }
@@ -202,30 +201,29 @@ fn is_http_url(url: &str) -> bool {
 }
 
 /// Returns `schema` without the requirement of properties that have a default.
-fn without_required_defaults(mut schema: Map<String, Value>) -> Map<String, Value> {
-    let properties = schema.get("properties").cloned().unwrap_or_default();
-    if let Some(Value::Array(required)) = schema.get_mut("required") {
+fn without_required_defaults(schema: &Schema) -> Map<String, Value> {
+    let mut object = schema.as_value().as_object().cloned().unwrap_or_default();
+    if let Some(Value::Array(required)) = object.get_mut("required") {
         let has_default = |name: &Value| {
-            let property = name.as_str().and_then(|name| properties.get(name));
-            property.is_some_and(|property| property.get("default").is_some())
+            let mut properties = schema.properties().filter(|property| *name == property.name);
+            properties.any(|property| property.schema.get("default").is_some())
         };
         required.retain(|name| !has_default(name));
     }
-    schema
+    object
 }
 
 /// Adds the missing properties of `content` that have a default in `schema`.
-fn add_defaults(content: &mut Value, schema: &Map<String, Value>) {
+fn add_defaults(content: &mut Value, schema: &Schema) {
     if content.is_null() {
         *content = json!({});
     }
-    let (Value::Object(content), Some(Value::Object(properties))) = (content, schema.get("properties"))
-    else {
-        return;
-    };
-    for (name, property) in properties {
-        if let Some(default) = property.get("default").filter(|_| !content.contains_key(name)) {
-            content.insert(name.clone(), default.clone());
+    let Value::Object(content) = content else { return };
+    for property in schema.properties() {
+        if let Some(default) = property.schema.get("default")
+            && !content.contains_key(property.name)
+        {
+            content.insert(property.name.to_owned(), default.clone());
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Rounds of input: a server responds to a call with questions, and the call is sent again with the
-//! responses (MCP 2026-07-28, "Multi Round-Trip Requests").
+//! Rounds of input: a server responds to a call with requests for input, and the call is sent again
+//! with the responses (MCP 2026-07-28, "Multi Round-Trip Requests").
 
 use std::collections::BTreeMap;
 
+use haft_core::ToolError;
 use rmcp::model::{CallToolRequestParams, ErrorData};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,10 +15,11 @@ const MAX_ROUNDS: u32 = 10;
 /// The code of the error `URLElicitationRequiredError` (MCP 2025-11-25, "Elicitation").
 const URL_ELICITATION_REQUIRED: i32 = -32042;
 
-/// The questions of a server, and the responses to them. It is saved with a suspended call.
+/// The elicitations in a response to a call, and their responses. It is saved with a suspended
+/// call.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct InputRound {
-    /// The questions without a response, by key.
+    /// The elicitations without a response, by key.
     open: BTreeMap<String, Elicitation>,
     /// The responses, by key.
     responses: BTreeMap<String, Value>,
@@ -25,7 +27,7 @@ pub(crate) struct InputRound {
     state: Option<String>,
     /// The number of this round. The first round has the number 1.
     number: u32,
-    /// `true` if the questions are from an error of revision 2025-11-25. The call is then sent
+    /// `true` if the elicitations are from an error of revision 2025-11-25. The call is then sent
     /// again without the responses.
     is_error: bool,
 }
@@ -102,28 +104,30 @@ impl InputRound {
         self.number
     }
 
-    /// Returns `true` if the server asks nothing, and only expects the call again.
+    /// Returns `true` if the result has a state and no requests.
     pub(crate) fn has_no_requests(&self) -> bool {
         self.open.is_empty() && self.responses.is_empty()
     }
 
-    /// Returns the next question without a response.
+    /// Returns the next elicitation without a response.
     pub(crate) fn next_elicitation(&self) -> Option<&Elicitation> {
         self.open.values().next()
     }
 
-    /// Records `response` to the [next question](Self::next_elicitation).
+    /// Records `response` to the [next elicitation](Self::next_elicitation).
     ///
     /// # Errors
     ///
-    /// Returns a description of the fault if the response is invalid for the question, or if it
-    /// refuses a visit that the server requires.
-    pub(crate) fn respond(&mut self, response: ElicitationResponse) -> Result<(), String> {
+    /// Fails if the content of the response is invalid, or if the user does not open a page that
+    /// the server requires.
+    pub(crate) fn respond(&mut self, response: ElicitationResponse) -> Result<(), ToolError> {
         let Some((key, elicitation)) = self.open.pop_first() else { return Ok(()) };
-        if self.is_error && !matches!(response, ElicitationResponse::Accept { .. }) {
-            return Err(format!("the user did not open the page: {}", elicitation.message));
+        let result = elicitation.encode(response).map_err(invalid_content)?;
+        if self.is_error && result["action"] != "accept" {
+            let message = elicitation.message;
+            return Err(ToolError::Denied(format!("the user did not open the page: {message}")));
         }
-        self.responses.insert(key, elicitation.encode(response)?);
+        self.responses.insert(key, result);
         Ok(())
     }
 
@@ -134,6 +138,11 @@ impl InputRound {
         }
         params.request_state.clone_from(&self.state);
     }
+}
+
+/// Creates the error for the content of a response that violates the schema of its elicitation.
+pub(crate) fn invalid_content(reason: String) -> ToolError {
+    ToolError::Failed { message: format!("invalid content for the elicitation: {reason}"), source: None }
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ const CONTEXT_BYTES: usize = 60;
 /// A file with the accepted tool definitions of servers, like a lock file of packages.
 ///
 /// The first listing of a server accepts its definitions. Later, a tool with another definition and
-/// a new tool are withheld with a diagnostic, until [`ServerPins::accept`] is called. Key
-/// order and unpinned fields such as `_meta` are ignored. Several processes can use the file.
+/// a new tool are withheld with a diagnostic, until [`ServerPins::accept`] is called. Key order and
+/// unpinned fields such as `_meta` are ignored. Several processes can use the file.
 ///
 /// # Examples
 ///
@@ -84,6 +84,17 @@ struct Pins {
     proposed: BTreeMap<String, Map<String, Value>>,
 }
 
+impl Pins {
+    fn changes(&self) -> Vec<DefinitionChange> {
+        let change = |(tool, proposed): (&String, &Map<String, Value>)| DefinitionChange {
+            tool: tool.clone(),
+            accepted: self.accepted.get(tool).cloned(),
+            proposed: proposed.clone(),
+        };
+        self.proposed.iter().map(change).collect()
+    }
+}
+
 impl PinFile {
     /// Creates a handle to the file at `path`. The first listing creates the file and its folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -102,19 +113,14 @@ impl PinFile {
 }
 
 impl ServerPins {
-    /// Returns the changes in the latest listing that were not accepted, in the order of the names.
+    /// Returns the changes in the latest listing that were not accepted, sorted by name.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be read, or if it is invalid.
     pub fn changes(&self) -> io::Result<Vec<DefinitionChange>> {
-        let mut content: PinContent = self.file.read(VERSION)?;
-        let pins = content.servers.remove(&self.server).unwrap_or_default();
-        let change = |(tool, proposed): (String, _)| {
-            let accepted = pins.accepted.get(&tool).cloned();
-            DefinitionChange { tool, accepted, proposed }
-        };
-        Ok(pins.proposed.into_iter().map(change).collect())
+        let content: PinContent = self.file.read(VERSION)?;
+        Ok(content.servers.get(&self.server).map(Pins::changes).unwrap_or_default())
     }
 
     /// Accepts `changes`, which [`changes`](Self::changes) returned. The tools are offered from the
@@ -183,15 +189,9 @@ impl ServerPins {
         let changed =
             tools.into_iter().filter(|(tool, definition)| pins.accepted.get(tool) != Some(definition));
         let proposed: BTreeMap<_, _> = changed.collect();
-        let change = |(tool, definition): (&String, &Map<String, Value>)| DefinitionChange {
-            tool: tool.clone(),
-            accepted: pins.accepted.get(tool).cloned(),
-            proposed: definition.clone(),
-        };
-        let changes = proposed.iter().map(change).collect();
         let is_new = pins.proposed != proposed;
         pins.proposed = proposed;
-        (changes, is_new)
+        (pins.changes(), is_new)
     }
 }
 
@@ -204,36 +204,33 @@ fn pinned_definition(tool: &Value) -> Option<(String, Map<String, Value>)> {
 
 impl fmt::Display for DefinitionChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(accepted) = &self.accepted else {
-            write!(f, "{:?} is new", self.tool)?;
-            return write_difference(
-                f,
-                "",
-                &Value::Object(Map::new()),
-                &Value::Object(self.proposed.clone()),
-            );
-        };
-        write!(f, "{:?} has changed", self.tool)?;
-        write_difference(f, "", &Value::Object(accepted.clone()), &Value::Object(self.proposed.clone()))
+        let state = if self.accepted.is_some() { "has changed" } else { "is new" };
+        write!(f, "{:?} {state}", self.tool)?;
+        write_differences(f, "", self.accepted.as_ref().unwrap_or(&Map::new()), &self.proposed)
     }
 }
 
-/// Writes a line for each difference between `old` and `new` at `path`.
-fn write_difference(f: &mut fmt::Formatter<'_>, path: &str, old: &Value, new: &Value) -> fmt::Result {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else {
-        let (old, new) = (old.to_string(), new.to_string());
-        // An excerpt begins shortly before the first difference.
-        let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
-        let start = same.saturating_sub(CONTEXT_BYTES);
-        return write!(f, "\n  {path}: {} -> {}", excerpt(f, &old, start), excerpt(f, &new, start));
-    };
+/// Writes a line for each difference between the objects `old` and `new` at `path`.
+fn write_differences(
+    f: &mut fmt::Formatter<'_>,
+    path: &str,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> fmt::Result {
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for key in keys {
-        let path =
-            if path.is_empty() { escape_hidden(key) } else { format!("{path}/{}", escape_hidden(key)) };
+        let name = escape_hidden(key);
+        let path = if path.is_empty() { name } else { format!("{path}/{name}") };
         match (old.get(key), new.get(key)) {
             (Some(old), Some(new)) if old == new => {}
-            (Some(old), Some(new)) => write_difference(f, &path, old, new)?,
+            (Some(Value::Object(old)), Some(Value::Object(new))) => write_differences(f, &path, old, new)?,
+            (Some(old), Some(new)) => {
+                let (old, new) = (old.to_string(), new.to_string());
+                // An excerpt begins shortly before the first difference.
+                let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
+                let start = same.saturating_sub(CONTEXT_BYTES);
+                write!(f, "\n  {path}: {} -> {}", excerpt(f, &old, start), excerpt(f, &new, start))?;
+            }
             (Some(old), None) => write!(f, "\n  {path}: {} is removed", excerpt(f, &old.to_string(), 0))?,
             (None, Some(new)) => write!(f, "\n  {path}: {} is added", excerpt(f, &new.to_string(), 0))?,
             (None, None) => {}

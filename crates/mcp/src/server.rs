@@ -38,7 +38,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::input::{Question, RequestStates};
+use self::input::{ElicitationForm, RequestStates};
 pub use self::mcp_server::{McpServer, NoHandler};
 use crate::transport::ServerTransport;
 
@@ -61,7 +61,7 @@ pub enum ServeError {
 /// cancelled.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The maximum number of elicitations of a call, for clients with sessions.
-const MAX_QUESTIONS: u32 = 10;
+const MAX_ELICITATIONS: u32 = 10;
 /// The beginning of a cursor. The name of the last tool in the page follows.
 const CURSOR_PREFIX: &str = "haft-after:";
 
@@ -205,11 +205,12 @@ impl<H: ServerHandler> ToolServer<H> {
         let mut resumed = match (&self.states, request_state) {
             (Some(states), Some(state)) => {
                 let pending = states.open(&state, &call, call::principal(cx).as_ref())?;
-                match input::answer(input_responses) {
-                    Some(answer) => Some(input::resume(pending, answer)?),
+                match input::response(input_responses) {
+                    Some(response) => Some(input::resume(pending, response)?),
                     // The call has begun already, so only the request for input is repeated.
                     None => {
-                        let result = Question::new(&call, &pending).and_then(|it| it.into_result(state));
+                        let result =
+                            ElicitationForm::new(&call, &pending).and_then(|it| it.into_result(state));
                         let missing =
                             || ErrorData::invalid_params("the response to the elicitation is missing", None);
                         return result.map(CallToolResponse::from).ok_or_else(missing);
@@ -218,36 +219,36 @@ impl<H: ServerHandler> ToolServer<H> {
             }
             _ => None,
         };
-        for elicitations in 0..=MAX_QUESTIONS {
+        for elicitations in 0..=MAX_ELICITATIONS {
             let (tools, call, pipeline) = (tools.clone(), call.clone(), self.server.tools.pipeline());
             let running =
                 call::run_call(pipeline, tools, call.clone(), resumed.take(), cx, &self.input_closed);
             let outcome = catch_panic(running).await?;
             let outcome = outcome.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
-            let question = match &outcome {
-                CallOutcome::Pending(_) if elicitations == MAX_QUESTIONS => break,
+            let form = match &outcome {
+                CallOutcome::Pending(_) if elicitations == MAX_ELICITATIONS => break,
                 CallOutcome::Pending(pending) if input::supports_forms(cx) => {
-                    Question::new(&call, &pending.pending)
+                    ElicitationForm::new(&call, &pending.pending)
                 }
                 _ => None,
             };
-            let (question, pending) = match (question, outcome) {
-                (Some(question), CallOutcome::Pending(pending)) => (question, pending.pending),
+            let (form, pending) = match (form, outcome) {
+                (Some(form), CallOutcome::Pending(pending)) => (form, pending.pending),
                 (_, outcome) => {
                     return Ok(result::encode_result(&definition, outcome.into_result()).into());
                 }
             };
             if has_sessions(cx) {
-                resumed = Some(input::resume(pending, question.ask(cx).await?)?);
+                resumed = Some(input::resume(pending, form.send(cx).await?)?);
             } else {
                 let states = self.states.as_ref();
                 let state = states.and_then(|it| it.seal(&pending, &call, call::principal(cx).as_ref()));
-                let result = state.and_then(|state| question.into_result(state));
+                let result = state.and_then(|state| form.into_result(state));
                 let no_state = || ErrorData::internal_error("the call cannot be suspended", None);
                 return result.map(CallToolResponse::from).ok_or_else(no_state);
             }
         }
-        let message = format!("the call requests input more than {MAX_QUESTIONS} times");
+        let message = format!("the call requests input more than {MAX_ELICITATIONS} times");
         Err(ErrorData::internal_error(message, None))
     }
 }

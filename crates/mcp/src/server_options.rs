@@ -126,7 +126,7 @@ impl ServerOptions {
         self
     }
 
-    /// Withholds tools whose definition has changed since it was accepted. See
+    /// Withholds tools with a definition that was not accepted. See
     /// [`PinFile`](crate::pins::PinFile).
     #[must_use]
     pub fn with_pins(mut self, pins: ServerPins) -> Self {
@@ -134,13 +134,13 @@ impl ServerOptions {
         self
     }
 
-    /// Sets the function that responds to [elicitations](Elicitation), the questions of the server
-    /// to the user.
+    /// Sets the function that responds to [elicitations](Elicitation).
     ///
     /// Without a handler, an elicitation suspends the call with
     /// [`PendingKind::Input`](haft_core::call::PendingKind::Input). A
     /// [`Decision::Input`](haft_core::call::Decision::Input) accepts it, and a denial declines it.
-    /// For a [URL](crate::elicitation::ElicitationKind::Url), any input accepts.
+    /// For a [URL](crate::elicitation::ElicitationKind::Url), the input `true` accepts, and `false`
+    /// declines.
     ///
     /// # Cancellation
     ///
@@ -156,8 +156,8 @@ impl ServerOptions {
     /// };
     /// use serde_json::json;
     ///
-    /// let options = ServerOptions::default().with_elicitation_handler(|question| async move {
-    ///     match question.kind {
+    /// let options = ServerOptions::default().with_elicitation_handler(|elicitation| async move {
+    ///     match elicitation.kind {
     ///         ElicitationKind::Form { .. } => ElicitationResponse::accept(json!({"seat": "12A"})),
     ///         _ => ElicitationResponse::Decline,
     ///     }

@@ -18,7 +18,7 @@ const MAX_SUSPENDED_CALLS: usize = 256;
 #[derive(Default)]
 pub(crate) struct SuspendedCalls(Mutex<HashMap<String, SuspendedCall>>);
 
-/// A call whose request is open. Dropping it cancels the elicitation and the request.
+/// A suspended call with its open request. Dropping it cancels the elicitation and the request.
 pub(crate) struct SuspendedCall {
     pub(crate) request: InFlightRequest,
     pub(crate) elicitation: PendingElicitation,

@@ -8,7 +8,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use self::call::Call;
+use self::call::McpCall;
 use crate::{
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
@@ -74,7 +74,7 @@ impl McpTool {
         Self { definition, original_name, handle }
     }
 
-    /// Creates the request of a call. `round` has the responses to the questions of the server.
+    /// Creates the request of a call. `round` has the responses to elicitations.
     fn build_request(&self, arguments: &Value, round: Option<&InputRound>) -> ClientRequest {
         let mut params = CallToolRequestParams::new(self.original_name.clone());
         if let Value::Object(arguments) = arguments {
@@ -118,7 +118,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        Call::new(self, &arguments, cx).run().await
+        McpCall::new(self, &arguments, cx).run().await
     }
 }
 

@@ -78,26 +78,20 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Accepts a question. The client completes the content with the defaults of the schema.
-async fn accept(question: Elicitation) -> ElicitationResponse {
-    let content = match &question.kind {
-        ElicitationKind::Form { schema } => required_content(&Value::Object(schema.clone())),
-        _ => Value::Null,
+/// Accepts an elicitation, with a value for each required property without a default. The client
+/// adds the defaults of the schema.
+async fn accept(elicitation: Elicitation) -> ElicitationResponse {
+    let ElicitationKind::Form { schema } = &elicitation.kind else {
+        return ElicitationResponse::accept(Value::Null);
     };
-    ElicitationResponse::accept(content)
-}
-
-/// Returns a value for each required property of `schema` without a default.
-fn required_content(schema: &Value) -> Value {
-    let is_required = |name: &str| schema["required"].as_array().is_some_and(|it| it.contains(&json!(name)));
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    let missing = properties.filter(|(name, it)| is_required(name) && it.get("default").is_none());
+    let missing = schema.properties().filter(|it| it.is_required && it.schema.get("default").is_none());
     let value = |schema: &Value| match schema["type"].as_str() {
         Some("number" | "integer") => json!(1),
         Some("boolean") => json!(true),
         _ => schema["enum"].get(0).cloned().unwrap_or_else(|| json!("a")),
     };
-    missing.map(|(name, schema)| (name.clone(), value(schema))).collect()
+    let content: Value = missing.map(|it| (it.name.to_owned(), value(it.schema))).collect();
+    ElicitationResponse::accept(content)
 }
 
 /// Logs the failure of a call. The suite decides if it is expected.

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, env};
 
 use serde_json::{Map, Value};
 
-/// The prefix of a variable that is asked for when an editor starts the server.
+/// The prefix of a variable that an editor prompts for when it starts the server.
 const INPUT_PREFIX: &str = "input:";
 /// The prefix of an environment variable. It may be omitted.
 const ENV_PREFIX: &str = "env:";
@@ -14,7 +14,7 @@ pub(super) struct Variables<'a> {
     inputs: BTreeMap<String, Input>,
 }
 
-/// A value that an editor asks for when it starts the server.
+/// A value that an editor prompts for when it starts the server.
 struct Input {
     description: Option<String>,
     default: Option<String>,

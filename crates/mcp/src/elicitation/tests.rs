@@ -10,7 +10,7 @@ fn parse(params: Value) -> Result<Elicitation, String> {
 fn mode_is_optional_before_2025_11_25() {
     let form = json!({"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}});
     let ElicitationKind::Form { schema } = parse(form).unwrap().kind else { panic!("a form") };
-    assert_eq!(schema["type"], "object");
+    assert_eq!(schema.as_value()["type"], "object");
 }
 
 #[test]

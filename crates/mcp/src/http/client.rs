@@ -18,7 +18,6 @@ use rmcp::{
         StreamableHttpResponseLimits,
     },
 };
-use serde::Deserialize;
 use sse_stream::Sse;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
@@ -124,7 +123,7 @@ impl Subscriptions {
         }
     }
 
-    /// Returns the open requests, the latest first.
+    /// Returns the open calls, the latest first.
     fn open(&self) -> Vec<EventForwarder> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut open: Vec<_> = map.by_token.values().filter(|it| it.may_elicit()).cloned().collect();
@@ -134,14 +133,6 @@ impl Subscriptions {
         });
         open
     }
-}
-
-/// A notification that this client handles itself.
-#[derive(Deserialize)]
-#[serde(tag = "method", content = "params")]
-enum Notification {
-    #[serde(rename = "notifications/progress")]
-    Progress(ProgressNotificationParam),
 }
 
 impl HttpClient {
@@ -172,21 +163,21 @@ fn handle(
     subscriptions: &Subscriptions,
     request: Option<&EventForwarder>,
 ) {
-    let data = event.data.as_deref().unwrap_or_default();
-    // Some encoders escape slashes.
-    let mentions = |method: &str| data.contains(method) || data.contains(&method.replace('/', "\\/"));
-    if mentions("notifications/progress")
-        && let Ok(Notification::Progress(report)) = serde_json::from_str(data)
-    {
-        subscriptions.forward(&report);
-    } else if mentions("notifications/tools/list_changed") {
-        events.list_changed.notify_one();
-    } else if mentions("elicitation/create")
-        && let Ok(message) = serde_json::from_str::<Envelope<'_>>(data)
-        && message.method.as_deref() == Some("elicitation/create")
-    {
-        let calls = request.map_or_else(|| subscriptions.open(), |request| vec![request.clone()]);
-        events.elicitations.record(&message, calls);
+    // A response has no method.
+    let data = event.data.as_deref().filter(|data| data.contains("\"method\"")).unwrap_or_default();
+    let Ok(message) = serde_json::from_str::<Envelope<'_>>(data) else { return };
+    match (message.method.as_deref(), message.params) {
+        (Some("notifications/progress"), Some(params)) => {
+            if let Ok(report) = serde_json::from_str(params.get()) {
+                subscriptions.forward(&report);
+            }
+        }
+        (Some("notifications/tools/list_changed"), _) => events.list_changed.notify_one(),
+        (Some("elicitation/create"), _) => {
+            let calls = request.map_or_else(|| subscriptions.open(), |request| vec![request.clone()]);
+            events.elicitations.record(&message, calls);
+        }
+        _ => {}
     }
 }
 

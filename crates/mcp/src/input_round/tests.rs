@@ -1,3 +1,4 @@
+use haft_core::ToolError;
 use rmcp::model::{CallToolRequestParams, ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
@@ -57,7 +58,13 @@ fn required_visit_is_not_answered_but_the_call_is_repeated() {
     let visit = json!({"mode": "url", "elicitationId": "1", "url": "https://a.example", "message": "Log in"});
     let mut round = InputRound::from_error(&error(json!({"elicitations": [visit]})), 0).unwrap();
     let refused = round.respond(ElicitationResponse::Decline).unwrap_err();
-    assert!(refused.contains("did not open the page"), "{refused}");
+    assert!(
+        matches!(&refused, ToolError::Denied(text) if text.contains("did not open the page")),
+        "{refused}"
+    );
+    let mut round = InputRound::from_error(&error(json!({"elicitations": [visit]})), 0).unwrap();
+    let refused = round.respond(ElicitationResponse::accept(false)).unwrap_err();
+    assert!(matches!(refused, ToolError::Denied(_)), "{refused}");
 
     let mut round = InputRound::from_error(&error(json!({"elicitations": [visit]})), 0).unwrap();
     round.respond(ElicitationResponse::accept(json!({}))).unwrap();

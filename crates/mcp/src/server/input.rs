@@ -1,4 +1,4 @@
-//! Input for suspended calls: the client asks its user with an elicitation.
+//! Elicitations for suspended calls of a served toolset.
 
 use std::fmt::Display;
 
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::escape::escape_hidden;
 
-/// The key of the question in the requests of a result with the type `input_required`.
+/// The key of the elicitation in the requests of a result with the type `input_required`.
 const INPUT_KEY: &str = "input";
 /// The property of the input, if its schema is not an object schema.
 const VALUE_PROPERTY: &str = "value";
@@ -33,16 +33,16 @@ const MAX_ARGUMENT_BYTES: usize = 8 << 10;
 /// The length of the key that signs the states of suspended calls, in bytes.
 const KEY_BYTES: usize = 32;
 
-/// A question to the user of the client.
-pub(super) struct Question {
+/// An elicitation in form mode, for the user of the client.
+pub(super) struct ElicitationForm {
     message: String,
     schema: ElicitationSchema,
 }
 
-impl Question {
-    /// Returns the question for the decision about `call`. Returns `None` if an elicitation cannot
-    /// express it: if the call waits for something else, or if the input is not an object with
-    /// properties of primitive types, and not of a primitive type.
+impl ElicitationForm {
+    /// Creates the form for the decision about `call`. Returns `None` if a form cannot express it:
+    /// if the call waits for something other than an approval or input, or if the input is neither
+    /// of a primitive type nor an object with properties of primitive types.
     pub(super) fn new(call: &ToolCall, pending: &Pending) -> Option<Self> {
         let (message, schema) = match &pending.kind {
             PendingKind::Approval { arguments } => {
@@ -66,36 +66,36 @@ impl Question {
         Some(Self { message, schema: serde_json::from_value(schema).ok()? })
     }
 
-    /// Sends the question to the client of a session, and waits for the answer.
+    /// Sends the form to the client of a session, and waits for the response.
     ///
     /// # Errors
     ///
-    /// Fails if the client rejects the question, if it does not answer within
+    /// Fails if the client rejects the request, if it does not respond within
     /// [`limits::ELICITATION_TIMEOUT`], or if it cancels the call.
-    pub(super) async fn ask(self, cx: &RequestContext<RoleServer>) -> Result<ElicitResult, ErrorData> {
+    pub(super) async fn send(self, cx: &RequestContext<RoleServer>) -> Result<ElicitResult, ErrorData> {
         let failed = |reason: &dyn Display| {
             ErrorData::internal_error(format!("the elicitation failed: {reason}"), None)
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(self.into_params()));
         let options = PeerRequestOptions::no_options();
-        let mut asked =
+        let mut sent =
             cx.peer.send_cancellable_request(request, options).await.map_err(|error| failed(&error))?;
-        let answer = tokio::select! {
-            answer = timeout(limits::ELICITATION_TIMEOUT, &mut asked.rx) => answer.ok(),
+        let response = tokio::select! {
+            response = timeout(limits::ELICITATION_TIMEOUT, &mut sent.rx) => response.ok(),
             () = cx.ct.cancelled() => None,
         };
-        let Some(answer) = answer else {
-            let _ = asked.cancel(Some("the call ended".to_owned())).await;
+        let Some(response) = response else {
+            let _ = sent.cancel(Some("the call ended".to_owned())).await;
             return Err(failed(&"the call was cancelled, or the time is over"));
         };
-        match answer.unwrap_or(Err(ServiceError::TransportClosed)) {
-            Ok(ClientResult::ElicitResult(answer)) => Ok(answer),
+        match response.unwrap_or(Err(ServiceError::TransportClosed)) {
+            Ok(ClientResult::ElicitResult(result)) => Ok(result),
             Ok(_) => Err(failed(&"invalid response")),
             Err(error) => Err(failed(&error)),
         }
     }
 
-    /// Returns the result that requests the answer. The client sends the call again, with `state`.
+    /// Returns the result that requests the input. The client sends the call again, with `state`.
     pub(super) fn into_result(self, state: String) -> Option<InputRequiredResult> {
         let request = json!({"method": "elicitation/create", "params": self.into_params()});
         let request: InputRequest = serde_json::from_value(request).ok()?;
@@ -109,28 +109,29 @@ impl Question {
     }
 }
 
-/// Returns the answer in `responses`, the responses of a client to [`Question::into_result`].
-pub(super) fn answer(responses: Option<InputResponses>) -> Option<ElicitResult> {
+/// Returns the response in `responses`, the responses of a client to
+/// [`ElicitationForm::into_result`].
+pub(super) fn response(responses: Option<InputResponses>) -> Option<ElicitResult> {
     serde_json::from_value(responses?.remove(INPUT_KEY)?).ok()
 }
 
-/// Combines `pending` with `answer`.
+/// Combines `pending` with `result`, the response to its form.
 ///
 /// # Errors
 ///
 /// Fails if the input is invalid for the schema of `pending`.
-pub(super) fn resume(pending: Pending, answer: ElicitResult) -> Result<ResumedCall, ErrorData> {
-    let decision = match (answer.action, &pending.kind) {
+pub(super) fn resume(pending: Pending, result: ElicitResult) -> Result<ResumedCall, ErrorData> {
+    let decision = match (result.action, &pending.kind) {
         (ElicitationAction::Accept, PendingKind::Approval { .. }) => Decision::approved(),
         (ElicitationAction::Accept, PendingKind::Input { schema, .. }) => {
-            let mut content = answer.content.unwrap_or_else(|| json!({}));
+            let mut content = result.content.unwrap_or_else(|| json!({}));
             let value = match is_object(schema) {
                 true => content,
                 false => content.get_mut(VALUE_PROPERTY).map(Value::take).unwrap_or_default(),
             };
             Decision::Input { value }
         }
-        (ElicitationAction::Cancel, _) => Decision::denied("the user did not answer"),
+        (ElicitationAction::Cancel, _) => Decision::denied("the user made no choice"),
         _ => Decision::denied("the user declined"),
     };
     pending.resume(decision).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
@@ -148,7 +149,7 @@ pub(super) fn supports_forms(cx: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The signed states of suspended calls. The client keeps the state of a call, and returns it with
-/// the answer (MCP 2026-07-28, "Multi Round-Trip Requests").
+/// the response (MCP 2026-07-28, "Multi Round-Trip Requests").
 ///
 /// A client can read a state, but not change it. A state is valid for one caller, tool and set of
 /// arguments, in this process.

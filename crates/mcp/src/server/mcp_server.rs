@@ -91,8 +91,7 @@ impl McpServer {
 impl<H: ServerHandler> McpServer<H> {
     /// Sets the handler of prompts, resources, completions, subscriptions, tasks and custom
     /// requests. The server advertises the capabilities and the name of `handler`. It handles
-    /// `initialize`,
-    /// `server/discover` and `ping` itself.
+    /// `initialize`, `server/discover` and `ping` itself.
     ///
     /// If the handler has the capability `tools`, its tools are listed after those of the toolset.
     /// Calls to them do not use the pipeline of the toolset.

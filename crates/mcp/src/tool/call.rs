@@ -1,4 +1,4 @@
-//! A call to a tool of a server, with the questions that the server asks until it returns a result.
+//! A call to a tool of a server, with the elicitations before its result.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::McpTool;
 use crate::{
     connection::{InFlightRequest, RequestError, Step},
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
-    input_round::InputRound,
+    input_round::{InputRound, invalid_content},
     result,
     transport::PendingElicitation,
 };
@@ -22,11 +22,11 @@ use crate::{
 /// The maximum number of attempts to send a call. Another attempt is made only if the previous one
 /// failed before the call was written to the connection.
 const MAX_SEND_ATTEMPTS: usize = 3;
-/// The delay before a call is sent again, for each round without questions.
+/// The delay before a call is sent again, for each round without requests.
 const ROUND_DELAY: Duration = Duration::from_millis(20);
 
 /// A call in progress.
-pub(super) struct Call<'a> {
+pub(super) struct McpCall<'a> {
     tool: &'a McpTool,
     arguments: &'a Value,
     cx: &'a ToolContext,
@@ -53,13 +53,13 @@ enum Exchange {
     Suspended(Box<Pending>),
 }
 
-impl<'a> Call<'a> {
+impl<'a> McpCall<'a> {
     pub(super) fn new(tool: &'a McpTool, arguments: &'a Value, cx: &'a ToolContext) -> Self {
         Self { tool, arguments, cx, rounds: 0 }
     }
 
-    /// Performs or resumes the call. Suspends it if the server asks a question, and the source has
-    /// no handler.
+    /// Performs or resumes the call. Suspends it if the server sends an elicitation, and the source
+    /// has no handler.
     pub(super) async fn run(mut self) -> Result<ToolResponse, ToolError> {
         let saved = self.cx.continuation().filter(|saved| !saved.is_null());
         let continuation = saved.map(Continuation::deserialize).transpose().map_err(|error| {
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
             Some(Continuation::OpenRequest { id }) => self.resume(&id).await?,
             Some(Continuation::InputRequired(mut round)) => {
                 self.rounds = round.number();
-                round.respond(self.decision()).map_err(invalid_input)?;
+                round.respond(self.decision())?;
                 Exchange::InputRequired(round)
             }
         };
@@ -84,47 +84,56 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends the call and waits for the end of the exchange. `round` has the responses to the
-    /// questions of the server.
+    /// Sends the call and waits for the end of the exchange. `round` has the responses to
+    /// elicitations.
     async fn send(&self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
             let connection = self.tool.handle.wait_for_connection().await?;
             let request = self.tool.build_request(self.arguments, round);
             let exchange = match connection.send(request).await {
-                Ok(open) => self.exchange(open).await,
-                Err(error) => Err(Failure::Request(error)),
+                Ok(open) => self.exchange(open, connection.elicitation_handler()).await,
+                Err(error) => Err(ExchangeError::Request(error)),
             };
             match exchange {
-                Err(Failure::Request(RequestError::NotSent)) => connection.wait_until_closed().await,
-                exchange => return exchange.map_err(|failure| self.to_tool_error(failure)),
+                Err(ExchangeError::Request(RequestError::NotSent)) => connection.wait_until_closed().await,
+                exchange => return exchange.map_err(|error| self.to_tool_error(error)),
             }
         }
         Err(self.tool.to_tool_error(RequestError::NotSent))
     }
 
-    /// Sends the response to the question of the open request `id`, and waits for the end of the
-    /// exchange.
+    /// Sends the response to the elicitation of the suspended call `id`, and waits for the end of
+    /// the exchange.
     async fn resume(&self, id: &str) -> Result<Exchange, ToolError> {
         let connection = self.tool.handle.wait_for_connection().await?;
-        let Some((open, question)) = connection.take_suspended(id) else {
+        let Some((open, pending)) = connection.take_suspended(id) else {
             let label = self.tool.handle.label();
             let reason = format!("{label} no longer waits for the input: the call was cancelled");
             return Err(ToolError::Unconfirmed(reason));
         };
-        let response = question.elicitation.encode(self.decision()).map_err(invalid_input)?;
-        // The server may have cancelled the question. It then returns a result, or an error.
-        let _ = question.response.send(response);
-        self.exchange(open).await.map_err(|failure| self.to_tool_error(failure))
+        let response = pending.elicitation.encode(self.decision()).map_err(invalid_content)?;
+        // The server may have cancelled the elicitation. It then returns a result, or an error.
+        let _ = pending.response.send(response);
+        let exchange = self.exchange(open, connection.elicitation_handler()).await;
+        exchange.map_err(|error| self.to_tool_error(error))
     }
 
-    /// Waits for the result of `open`. Passes questions of the server to the handler.
-    async fn exchange(&self, mut open: InFlightRequest) -> Result<Exchange, Failure> {
-        loop {
-            let result = match open.next_step(|progress| self.cx.report_progress(progress)).await {
-                Ok(Step::Response(result)) => Some(result),
-                Ok(Step::Elicitation(question)) => match open.elicitation_handler() {
-                    Some(handler) => respond(&handler, question, &mut open).await?,
-                    None => return suspend(open, question, self.tool.handle.label()),
+    /// Waits for the result of `open`. Passes elicitations to `handler`, or suspends the call.
+    async fn exchange(
+        &self,
+        mut open: InFlightRequest,
+        handler: Option<ElicitationHandler>,
+    ) -> Result<Exchange, ExchangeError> {
+        let result = loop {
+            match open.next_step(|progress| self.cx.report_progress(progress)).await {
+                Ok(Step::Response(result)) => break result,
+                Ok(Step::Elicitation(elicitation)) => match &handler {
+                    Some(handler) => {
+                        if let Some(result) = respond(handler, elicitation, &mut open).await? {
+                            break result;
+                        }
+                    }
+                    None => return suspend(open, elicitation, self.tool.handle.label()),
                 },
                 Err(RequestError::Rejected(error)) => {
                     return match InputRound::from_error(&error, self.rounds) {
@@ -133,107 +142,100 @@ impl<'a> Call<'a> {
                     };
                 }
                 Err(error) => return Err(error.into()),
-            };
-            if let Some(result) = result {
-                return match result.get("resultType").and_then(Value::as_str) {
-                    Some("input_required") => InputRound::parse(&result, self.rounds)
-                        .map(Exchange::InputRequired)
-                        .map_err(|reason| Failure::Input(self.invalid_request(&reason))),
-                    _ => Ok(Exchange::Result(result)),
-                };
             }
+        };
+        match result.get("resultType").and_then(Value::as_str) {
+            Some("input_required") => InputRound::parse(&result, self.rounds)
+                .map(Exchange::InputRequired)
+                .map_err(|reason| RequestError::InvalidResponse(reason).into()),
+            _ => Ok(Exchange::Result(result)),
         }
     }
 
-    /// Passes the questions of `round` to the handler, and sends the call with the responses.
+    /// Passes the elicitations of `round` to the handler, and sends the call with the responses.
     /// Suspends the call if there is no handler.
     async fn send_with_input(&mut self, mut round: InputRound) -> Result<Exchange, ToolError> {
         self.rounds = round.number();
         if round.has_no_requests() {
             sleep(ROUND_DELAY * self.rounds).await;
         }
-        while let Some(question) = round.next_elicitation().cloned() {
+        while let Some(elicitation) = round.next_elicitation().cloned() {
             let Some(handler) = self.tool.handle.wait_for_connection().await?.elicitation_handler() else {
                 let label = self.tool.handle.label();
-                return suspended(&question, &Continuation::InputRequired(round), label);
+                return suspended(&elicitation, &Continuation::InputRequired(round), label);
             };
-            let response = handler.respond(question).await;
-            round.respond(response).map_err(invalid_input)?;
+            let response = handler.respond(elicitation).await;
+            round.respond(response)?;
         }
         self.send(Some(&round)).await
     }
 
-    /// Returns the response of the person who has decided about the suspended call.
+    /// Returns the response to the elicitation of the resumed call.
     fn decision(&self) -> ElicitationResponse {
         self.cx.decision().map_or(ElicitationResponse::Cancel, ElicitationResponse::from_decision)
     }
 
-    fn invalid_request(&self, reason: &str) -> ToolError {
-        let message = format!("invalid response from {}: {reason}", self.tool.handle.label());
-        ToolError::Failed { message, source: None }
-    }
-
-    fn to_tool_error(&self, failure: Failure) -> ToolError {
-        match failure {
-            Failure::Request(error) => self.tool.to_tool_error(error),
-            Failure::Input(error) => error,
+    fn to_tool_error(&self, error: ExchangeError) -> ToolError {
+        match error {
+            ExchangeError::Request(error) => self.tool.to_tool_error(error),
+            ExchangeError::Input(error) => error,
         }
     }
 }
 
 /// The error of an exchange.
-enum Failure {
+enum ExchangeError {
     Request(RequestError),
     /// The server requests invalid input, or the input is invalid.
     Input(ToolError),
 }
 
-impl From<RequestError> for Failure {
+impl From<RequestError> for ExchangeError {
     fn from(error: RequestError) -> Self {
         Self::Request(error)
     }
 }
 
-fn invalid_input(reason: String) -> ToolError {
-    ToolError::Failed { message: format!("invalid input for the server: {reason}"), source: None }
-}
-
-/// Passes `question` to `handler`, and sends its response. The future of the handler is dropped if
-/// the server cancels the question, or if the result of `open` arrives. Returns this result.
+/// Passes `pending` to `handler`, and sends its response. The future of the handler is dropped if
+/// the server cancels the elicitation, or if the result of `open` arrives. Returns this result.
 async fn respond(
     handler: &ElicitationHandler,
-    mut question: PendingElicitation,
+    mut pending: PendingElicitation,
     open: &mut InFlightRequest,
-) -> Result<Option<Value>, Failure> {
+) -> Result<Option<Value>, ExchangeError> {
     let response = tokio::select! {
-        response = handler.respond(question.elicitation.clone()) => response,
-        () = question.response.closed() => return Ok(None),
+        response = handler.respond(pending.elicitation.clone()) => response,
+        () = pending.response.closed() => return Ok(None),
         result = open.response() => return Ok(Some(result?)),
     };
-    let response = question.elicitation.encode(response);
-    let response = response.map_err(|reason| Failure::Input(invalid_input(reason)))?;
-    let _ = question.response.send(response);
+    let response = pending.elicitation.encode(response);
+    let response = response.map_err(|reason| ExchangeError::Input(invalid_content(reason)))?;
+    let _ = pending.response.send(response);
     Ok(None)
 }
 
-/// Suspends the call of `open` until `question` has a response.
-fn suspend(open: InFlightRequest, question: PendingElicitation, label: &str) -> Result<Exchange, Failure> {
-    let elicitation = question.elicitation.clone();
-    let Some(id) = open.suspend(question) else {
+/// Suspends the call of `open` until `pending` has a response.
+fn suspend(
+    open: InFlightRequest,
+    pending: PendingElicitation,
+    label: &str,
+) -> Result<Exchange, ExchangeError> {
+    let elicitation = pending.elicitation.clone();
+    let Some(id) = open.suspend(pending) else {
         let message = "too many calls of the server wait for input".to_owned();
-        return Err(Failure::Input(ToolError::Failed { message, source: None }));
+        return Err(ExchangeError::Input(ToolError::Failed { message, source: None }));
     };
-    suspended(&elicitation, &Continuation::OpenRequest { id }, label).map_err(Failure::Input)
+    suspended(&elicitation, &Continuation::OpenRequest { id }, label).map_err(ExchangeError::Input)
 }
 
-/// Creates the pending state of a call that waits for the response to `question`.
+/// Creates the pending state of a call that waits for the response to `elicitation`.
 fn suspended(
-    question: &Elicitation,
+    elicitation: &Elicitation,
     continuation: &Continuation,
     label: &str,
 ) -> Result<Exchange, ToolError> {
     let continuation = serde_json::to_value(continuation)
         .map_err(|error| ToolError::Fatal(format!("the call cannot be suspended: {error}")))?;
-    let pending = Pending::new(question.pending_kind(label)).with_continuation(continuation);
+    let pending = Pending::new(elicitation.pending_kind(label)).with_continuation(continuation);
     Ok(Exchange::Suspended(Box::new(pending.with_denial_handling())))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
 use haft_core::tool::Progress;
@@ -54,16 +54,19 @@ pub(crate) struct EventForwarder {
     sender: mpsc::Sender<CallEvent>,
     /// `true` if the request is a call, which an elicitation may belong to.
     is_call: bool,
-    /// `true` while an elicitation of the request has no response.
-    is_eliciting: Arc<AtomicBool>,
+    /// The number of elicitations of the request without a response.
+    elicitations: Arc<AtomicUsize>,
 }
+
+/// A request that an elicitation was assigned to.
+pub(crate) struct ElicitingRequest(EventForwarder);
 
 impl EventForwarder {
     pub(crate) fn from_request(request: &ClientRequest) -> Option<Self> {
         let EventSender(sender) = request.extensions().get()?;
         let token = request.get_meta().get_progress_token()?;
         let is_call = matches!(request, ClientRequest::CallToolRequest(_));
-        Some(Self { token, sender: sender.clone(), is_call, is_eliciting: Arc::default() })
+        Some(Self { token, sender: sender.clone(), is_call, elicitations: Arc::default() })
     }
 
     #[cfg(feature = "http")]
@@ -76,9 +79,26 @@ impl EventForwarder {
         self.sender.is_closed()
     }
 
-    /// Returns `true` if an elicitation may belong to this request.
+    /// Returns `true` if an elicitation may belong to this request: it is an open call.
     pub(crate) fn may_elicit(&self) -> bool {
-        self.is_call && !self.is_closed() && !self.is_eliciting.load(Ordering::Relaxed)
+        self.is_call && !self.is_closed()
+    }
+
+    /// Returns `true` if an elicitation of this request has no response.
+    pub(crate) fn is_eliciting(&self) -> bool {
+        self.elicitations.load(Ordering::Relaxed) > 0
+    }
+
+    /// Assigns an elicitation to this request, if it has no other one.
+    pub(crate) fn assign_first(&self) -> Option<ElicitingRequest> {
+        let assigned = self.elicitations.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        assigned.is_ok().then(|| ElicitingRequest(self.clone()))
+    }
+
+    /// Assigns an elicitation to this request.
+    pub(crate) fn assign(&self) -> ElicitingRequest {
+        self.elicitations.fetch_add(1, Ordering::Relaxed);
+        ElicitingRequest(self.clone())
     }
 
     /// Waits until the request has ended.
@@ -94,16 +114,21 @@ impl EventForwarder {
             let _ = self.sender.try_send(CallEvent::Progress(Box::new(report)));
         }
     }
+}
 
+impl ElicitingRequest {
     /// Passes `elicitation` to the caller of the request, and waits for the `ElicitResult`. Returns
     /// `None` if the caller drops the elicitation, or if the request ends.
-    pub(crate) async fn elicit(&self, elicitation: Elicitation) -> Option<Value> {
+    pub(crate) async fn elicit(self, elicitation: Elicitation) -> Option<Value> {
         let (response, received) = oneshot::channel();
         let event = CallEvent::Elicitation(Box::new(PendingElicitation { elicitation, response }));
-        self.is_eliciting.store(true, Ordering::Relaxed);
-        let sent = self.sender.send(event).await;
-        let response = if sent.is_ok() { received.await.ok() } else { None };
-        self.is_eliciting.store(false, Ordering::Relaxed);
-        response
+        self.0.sender.send(event).await.ok()?;
+        received.await.ok()
+    }
+}
+
+impl Drop for ElicitingRequest {
+    fn drop(&mut self) {
+        self.0.elicitations.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -9,7 +9,7 @@ use rmcp::model::RequestId;
 use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
-use super::{EventForwarder, envelope::Envelope};
+use super::{ElicitingRequest, EventForwarder, envelope::Envelope};
 use crate::elicitation::Elicitation;
 
 /// The maximum number of elicitations that the transport has read, and the client has not handled
@@ -23,9 +23,9 @@ const MAX_ASSIGNMENT_DELAY: Duration = Duration::from_secs(1);
 
 /// The elicitations that the transport has read, by request id.
 ///
-/// The transport knows which call an elicitation belongs to, and the unchanged schema. The
-/// [handler](crate::session) of the client receives the same request from rmcp afterwards, and
-/// takes the elicitation from this map.
+/// The transport knows which call an elicitation belongs to, and the unchanged schema.
+/// rmcp passes the same request to [`RequestHandler`](crate::session) afterwards, which takes the
+/// elicitation from here.
 #[derive(Default)]
 pub(crate) struct Elicitations(Mutex<VecDeque<(RequestId, ReceivedElicitation)>>);
 
@@ -38,19 +38,23 @@ pub(crate) struct ReceivedElicitation {
 }
 
 impl ReceivedElicitation {
-    /// Returns the call that the elicitation belongs to. If there are several, waits until all
-    /// others have ended, and at most for [`MAX_ASSIGNMENT_DELAY`]. Then returns the latest.
-    /// Returns `None` if no call is open.
-    pub(crate) async fn assign(mut self) -> (Result<Elicitation, String>, Option<EventForwarder>) {
+    /// Assigns the elicitation to a call. A call without another elicitation is preferred. If there
+    /// are several, waits until all but one have ended, and at most for [`MAX_ASSIGNMENT_DELAY`].
+    /// Then chooses the latest. Returns no call if none is open.
+    pub(crate) async fn assign(mut self) -> (Result<Elicitation, String>, Option<ElicitingRequest>) {
         let unambiguous = async {
-            while self.calls.len() > 1 {
-                let ends = self.calls.iter().map(|call| Box::pin(call.closed()));
-                future::select_all(ends).await;
+            loop {
                 self.calls.retain(EventForwarder::may_elicit);
+                if self.calls.iter().filter(|call| !call.is_eliciting()).count() <= 1 {
+                    return;
+                }
+                future::select_all(self.calls.iter().map(|call| Box::pin(call.closed()))).await;
             }
         };
         let _ = timeout(MAX_ASSIGNMENT_DELAY, unambiguous).await;
-        let call = self.calls.into_iter().find(EventForwarder::may_elicit);
+        self.calls.retain(EventForwarder::may_elicit);
+        let first = self.calls.iter().find_map(EventForwarder::assign_first);
+        let call = first.or_else(|| self.calls.first().map(EventForwarder::assign));
         (self.elicitation, call)
     }
 }

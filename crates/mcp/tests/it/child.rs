@@ -39,8 +39,8 @@ fn child() {
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
-        Some(("asks", version)) => crate::elicitation::child(version),
-        _ if mode == "own_asks" => crate::elicitation::own_child(),
+        Some(("elicits", version)) => crate::elicitation::child(version),
+        _ if mode == "own_elicits" => crate::elicitation::own_child(),
         _ if mode == "toolset" => crate::serving::child(),
         _ => serve(&mode),
     }

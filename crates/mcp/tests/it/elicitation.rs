@@ -1,4 +1,11 @@
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::join;
 use haft_core::{
@@ -32,13 +39,13 @@ use tokio::{net::TcpListener, task::JoinSet, time::timeout};
 
 use crate::server;
 
-/// A server of another implementation, whose tools ask questions.
+/// A server of another implementation. Its tools request input.
 #[derive(Clone)]
-pub(crate) struct Asking {
+pub(crate) struct ElicitingServer {
     version: ProtocolVersion,
 }
 
-impl Asking {
+impl ElicitingServer {
     fn new(version: &str) -> Self {
         let is_modern = version == "2026-07-28";
         Self {
@@ -47,11 +54,12 @@ impl Asking {
     }
 }
 
-/// Serves [`Asking`] over standard input and output. Runs in the child process.
+/// Serves [`ElicitingServer`] over standard input and output. Runs in the child process.
 pub(crate) fn child(version: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let service = Asking::new(version).serve((tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
+        let service =
+            ElicitingServer::new(version).serve((tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
         service.waiting().await.unwrap();
     });
 }
@@ -71,7 +79,7 @@ fn text(text: impl Into<String>) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text.into())]).into()
 }
 
-impl ServerHandler for Asking {
+impl ServerHandler for ElicitingServer {
     fn get_info(&self) -> RmcpServerConfig {
         RmcpServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }
@@ -85,12 +93,12 @@ impl ServerHandler for Asking {
         _page: Option<PaginatedRequestParams>,
         _cx: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let names = ["book", "visit", "script", "two", "forever", "plain"];
+        let names = ["book", "visit", "script", "two", "both", "withdrawn", "forever", "plain"];
         let tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
         Ok(serde_json::from_value(json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"})).unwrap())
     }
 
-    /// Asks the question of the tool, and returns the response as text.
+    /// Requests the input of the tool, and returns the response as text.
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -102,17 +110,34 @@ impl ServerHandler for Asking {
             "book" => vec![form()],
             "visit" => vec![page("https://pay.example/1")],
             "script" => vec![page("javascript:alert(1)")],
-            "two" => vec![form(), page("https://pay.example/2")],
+            "two" | "both" => vec![form(), page("https://pay.example/2")],
+            "withdrawn" => vec![form()],
             "forever" => vec![],
             _ => return Ok(text("plain")),
         };
+        let send = async |question| {
+            let request = ServerRequest::ElicitRequest(ElicitRequest::new(question));
+            cx.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await.unwrap()
+        };
         if self.version == ProtocolVersion::V_2025_11_25 {
+            if &*request.name == "withdrawn" {
+                // The client has 100 ms to start its handler.
+                let first = send(form()).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                first.cancel(None).await.unwrap();
+            }
+            if &*request.name == "both" {
+                let (first, second) = (send(form()).await, send(page("https://pay.example/2")).await);
+                let (first, second) = join(first.await_response(), second.await_response()).await;
+                let answers = [first, second].map(|answer| match answer {
+                    Ok(ClientResult::ElicitResult(answer)) => describe(&answer),
+                    other => format!("{other:?}"),
+                });
+                return Ok(text(answers.join("; ")));
+            }
             let mut answers = Vec::new();
             for question in questions {
-                let request = ServerRequest::ElicitRequest(ElicitRequest::new(question));
-                let options = PeerRequestOptions::no_options();
-                let asked = cx.peer.send_cancellable_request(request, options).await.unwrap();
-                answers.push(match asked.await_response().await {
+                answers.push(match send(question).await.await_response().await {
                     Ok(ClientResult::ElicitResult(answer)) => describe(&answer),
                     other => format!("{other:?}"),
                 });
@@ -140,14 +165,14 @@ fn describe(answer: &ElicitResult) -> String {
 }
 
 /// A server over HTTP that ends when it is dropped.
-struct WebAsking {
+struct ElicitingWebServer {
     url: String,
     _tasks: JoinSet<()>,
 }
 
-impl WebAsking {
+impl ElicitingWebServer {
     async fn start(version: &str) -> Self {
-        let asking = Asking::new(version);
+        let asking = ElicitingServer::new(version);
         let service = StreamableHttpService::new(
             move || Ok(asking.clone()),
             Arc::new(LocalSessionManager::default()),
@@ -177,14 +202,14 @@ const VERSIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 /// options of the servers.
 async fn with_each_server(options: impl Fn() -> ServerOptions, check: impl AsyncFn(Toolset, String)) {
     for version in VERSIONS {
-        let web = WebAsking::start(version).await;
-        let stdio: StdioServer = server(&format!("asks={version}"));
+        let web = ElicitingWebServer::start(version).await;
+        let stdio: StdioServer = server(&format!("elicits={version}"));
         let servers = [
             ("stdio", ServerConfig::from(stdio.with_options(options()))),
             ("http", ServerConfig::from(HttpServer::new(&web.url).with_options(options()))),
         ];
         for (transport, config) in servers {
-            let source = McpSource::connect("asking", config).await.unwrap();
+            let source = McpSource::connect("booking", config).await.unwrap();
             let check = check(Toolset::new().with_source(source), format!("{version} over {transport}"));
             timeout(Duration::from_secs(20), check).await.unwrap();
         }
@@ -201,8 +226,9 @@ async fn handle(question: Elicitation) -> ElicitationResponse {
     }
 }
 
-/// Behaviour F54: a handler responds to the questions of a server of each revision. Missing
-/// properties get their defaults, and a question with another URL than HTTP is not asked.
+/// Behaviour F54: a handler responds to the elicitations of a server of each revision. Missing
+/// properties get their defaults, and a URL with another scheme than HTTP is rejected. A call may
+/// have several elicitations at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn handler_responds_to_elicitations() {
     let options = || ServerOptions::default().with_elicitation_handler(handle);
@@ -216,6 +242,7 @@ async fn handler_responds_to_elicitations() {
         );
         assert_eq!(call("visit").await, "accept null", "{server}");
         assert!(call("two").await.ends_with("; accept null"), "{server}");
+        assert!(call("both").await.ends_with("; accept null"), "{server}");
         let script = call("script").await;
         assert!(script.contains("is not an HTTP URL"), "{server}: {script}");
         assert_eq!(call("plain").await, "plain");
@@ -230,7 +257,7 @@ async fn refused_elicitation_reaches_the_server() {
     for (response, expected) in [
         (ElicitationResponse::Decline, "decline null"),
         (ElicitationResponse::Cancel, "cancel null"),
-        (ElicitationResponse::accept(json!({"seat": 12})), "invalid input for the server"),
+        (ElicitationResponse::accept(json!({"seat": 12})), "invalid content for the elicitation"),
     ] {
         let options = || {
             let response = response.clone();
@@ -259,8 +286,8 @@ async fn resume(tools: &Toolset, call: &ToolCall, pending: Pending, decision: De
     tools.run_with(call, &cx).await
 }
 
-/// Behaviour F54: without a handler, a question suspends the call. The answer resumes it, and a
-/// denial declines the question.
+/// Behaviour F54: without a handler, an elicitation suspends the call. The input resumes it, and a
+/// denial declines.
 #[tokio::test(flavor = "multi_thread")]
 async fn elicitation_without_a_handler_suspends_the_call() {
     with_each_server(ServerOptions::default, async |tools, server| {
@@ -268,7 +295,7 @@ async fn elicitation_without_a_handler_suspends_the_call() {
         let (pending, other) = join(suspend(&tools, &call), tools.call("plain", json!({}))).await;
         assert_eq!(other.model_text(), "plain");
         let PendingKind::Input { message, schema } = &pending.kind else { panic!("{pending:?}") };
-        let expected = "mcp:asking requests input: Which seat?";
+        let expected = "mcp:booking requests input: Which seat?";
         assert_eq!((&**message, &schema["required"]), (expected, &json!(["seat"])), "{server}");
         assert!(pending.clone().resume(Decision::Input { value: json!({"seat": 1}) }).is_err());
         let seat = Decision::Input { value: json!({"seat": "12A"}) };
@@ -289,7 +316,7 @@ async fn elicitation_without_a_handler_suspends_the_call() {
         let texts = [first, second].map(|it| it.into_result().model_text().into_owned());
         assert!(texts.concat().contains("1A") && texts.concat().contains("2C"), "{server}: {texts:?}");
 
-        // The second question of a call suspends it again.
+        // The second elicitation of a call suspends it again.
         let call = ToolCall::new("call_2", "two", "{}");
         let pending = suspend(&tools, &call).await;
         let seat = Decision::Input { value: json!({"seat": "1B"}) };
@@ -305,13 +332,33 @@ async fn elicitation_without_a_handler_suspends_the_call() {
     .await;
 }
 
+/// Behaviour F54: an elicitation that the server cancels drops the future of the handler. The call
+/// may have another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelled_elicitation_drops_the_handler() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let options = ServerOptions::default().with_elicitation_handler(move |elicitation| {
+        let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if is_first {
+                std::future::pending::<()>().await;
+            }
+            handle(elicitation).await
+        }
+    });
+    let stdio = server("elicits=2025-11-25").with_options(options);
+    let tools = Toolset::new().with_source(McpSource::connect("booking", stdio).await.unwrap());
+    let result = timeout(Duration::from_secs(10), tools.call("withdrawn", json!({}))).await.unwrap();
+    assert!(result.model_text().contains("12A"), "{result:?}");
+}
+
 /// Behaviour F54: a suspended call that waits too long is cancelled, and its later resumption
 /// fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn suspended_call_is_cancelled_after_the_timeout() {
     let options = ServerOptions::default().with_elicitation_timeout(Duration::from_millis(50));
-    let stdio = server("asks=2025-11-25").with_options(options);
-    let tools = Toolset::new().with_source(McpSource::connect("asking", stdio).await.unwrap());
+    let stdio = server("elicits=2025-11-25").with_options(options);
+    let tools = Toolset::new().with_source(McpSource::connect("booking", stdio).await.unwrap());
     let call = ToolCall::new("call_1", "book", "{}");
     let pending = suspend(&tools, &call).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -324,8 +371,8 @@ async fn suspended_call_is_cancelled_after_the_timeout() {
 /// Behaviour P10: a server that requests input again and again fails the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn rounds_of_input_are_limited() {
-    let stdio = server("asks=2026-07-28");
-    let tools = Toolset::new().with_source(McpSource::connect("asking", stdio).await.unwrap());
+    let stdio = server("elicits=2026-07-28");
+    let tools = Toolset::new().with_source(McpSource::connect("booking", stdio).await.unwrap());
     let result = timeout(Duration::from_secs(20), tools.call("forever", json!({}))).await.unwrap();
     assert!(result.model_text().contains("requests input more than 10 times"), "{result:?}");
 }
@@ -357,9 +404,9 @@ pub(crate) fn own_child() {
     runtime.block_on(haft_mcp::serve_stdio(own_tools())).unwrap();
 }
 
-/// Behaviours F54, F56: a served tool asks the user of the client for input and for approvals.
+/// Behaviours F54, F56: a served tool requests input and approvals from the user of the client.
 #[tokio::test(flavor = "multi_thread")]
-async fn served_tool_asks_the_client() {
+async fn served_tool_elicits_input() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let service = McpService::new(own_tools(), HttpServiceConfig::default());
@@ -378,7 +425,7 @@ async fn served_tool_asks_the_client() {
             let config = if is_http {
                 ServerConfig::from(HttpServer::new(&url).with_options(options))
             } else {
-                ServerConfig::from(server("own_asks").with_options(options))
+                ServerConfig::from(server("own_elicits").with_options(options))
             };
             let tools = Toolset::new().with_source(McpSource::connect("own", config).await.unwrap());
             let booked = tools.call("book", json!({})).await;

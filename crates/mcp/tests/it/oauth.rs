@@ -8,7 +8,10 @@ use std::{
 };
 
 use base64::Engine as _;
-use haft_core::{Tool as _, ToolContext, ToolError, ToolSource as _, Toolset, toolset::ListContext};
+use haft_core::{
+    Tool as _, ToolContext, ToolError, ToolSource as _, Toolset,
+    toolset::{ListContext, ToolList},
+};
 use haft_mcp::{CredentialFile, HttpServer, LoginError, LoginOptions, LoginRequired, McpSource, login};
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -238,6 +241,13 @@ fn credential_file() -> (TempDir, PathBuf, CredentialFile) {
     (folder, path.clone(), CredentialFile::new(path))
 }
 
+async fn tools_of(server: &ProtectedServer, credentials: &CredentialFile) -> (McpSource, ToolList) {
+    let config = server.config().with_credentials(credentials.clone());
+    let source = McpSource::connect("protected", config).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    (source, list)
+}
+
 async fn token_of(server: &ProtectedServer, credentials: &CredentialFile) -> String {
     let config = server.config().with_credentials(credentials.clone());
     let tools = Toolset::new().with_source(McpSource::connect("protected", config).await.unwrap());
@@ -286,9 +296,7 @@ async fn insufficient_scope_is_requested_by_another_login() {
     let server = ProtectedServer::start(Faults::default()).await;
     let (_folder, _path, credentials) = credential_file();
     server.login(&credentials).await.unwrap();
-    let config = server.config().with_credentials(credentials.clone());
-    let source = McpSource::connect("protected", config).await.unwrap();
-    let list = source.tools(&ListContext::default()).await.unwrap();
+    let (_source, list) = tools_of(&server, &credentials).await;
     let write = list.get("write").unwrap();
     let call = async || write.call(json!({}), &ToolContext::default()).await;
     let Err(ToolError::Failed { source: Some(error), message }) = call().await else { panic!("a failure") };
@@ -308,9 +316,7 @@ async fn lost_authorization_requires_a_login() {
     let server = ProtectedServer::start(Faults::default()).await;
     let (_folder, _path, credentials) = credential_file();
     server.login(&credentials).await.unwrap();
-    let config = server.config().with_credentials(credentials.clone());
-    let source = McpSource::connect("protected", config).await.unwrap();
-    let list = source.tools(&ListContext::default()).await.unwrap();
+    let (_source, list) = tools_of(&server, &credentials).await;
     let token = list.get("token").unwrap();
     assert!(credentials.remove(&server.config().url).unwrap());
     let Err(ToolError::Failed { source: Some(error), .. }) =
