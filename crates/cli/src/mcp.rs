@@ -2,6 +2,8 @@
 
 mod accept;
 mod config_file;
+mod endpoint;
+mod gateway;
 mod login;
 mod serve;
 
@@ -57,6 +59,7 @@ enum Action {
         name: String,
     },
     Accept(accept::Arguments),
+    Gateway(gateway::Arguments),
     Login(login::LoginArguments),
     Logout(login::LogoutArguments),
     Serve(serve::Arguments),
@@ -130,6 +133,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         Action::Accept(arguments) => interrupt::cancel_on_interrupt(accept::run(arguments)).await,
+        Action::Gateway(arguments) => gateway::run(arguments).await,
         Action::Login(arguments) => interrupt::cancel_on_interrupt(login::login(arguments)).await,
         Action::Logout(arguments) => login::logout(arguments),
         Action::Serve(arguments) => serve::run(arguments).await,

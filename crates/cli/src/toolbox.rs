@@ -1,6 +1,9 @@
 //! The tools of the `haft` commands: the built-in tools and the tools of MCP servers.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use futures::future::join_all;
@@ -8,7 +11,7 @@ use haft_core::{
     Toolset,
     toolset::{Diagnostic, ListContext, SourceError, ToolList},
 };
-use haft_mcp::{McpConfig, McpSource};
+use haft_mcp::{McpConfig, McpConfigError, McpSource};
 use haft_tools::{BuiltinConfig, builtin};
 
 use crate::{
@@ -59,32 +62,48 @@ impl ToolOptions {
         let mut tools = builtin(&BuiltinConfig::default());
         let default_path = || mcp::default_path().filter(|path| path.exists());
         let path = self.mcp.clone().or_else(default_path).filter(|_| !self.no_mcp);
-        let Some(path) = &path else {
-            return Ok(Toolbox { tools, started_servers: 0, server_errors: Vec::new() });
-        };
-        let config_error = |error| {
-            CliError::from_error(&error).with_remedy(Some("correct the file, or name another one with --mcp"))
-        };
-        let mut config = McpConfig::from_path(path).map_err(config_error)?;
-        if let Some(credentials) = mcp::credentials() {
-            config = config.with_credentials(&credentials);
-        }
-        if let Some(pins) = mcp::pins_in_use(path) {
-            config = config.with_pins(&pins);
-        }
+        let Some(path) = &path else { return Ok(Toolbox::new(tools, 0, Vec::new())) };
+        let mut config = read_config(path)?;
         if let Some(pause) = pause {
             config = config.with_elicitation_handler(move |server, elicitation| {
                 elicitation::prompt_user(server.to_owned(), elicitation, pause.clone())
             });
         }
-        let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();
-        let server_errors = wait_until_ready(&servers, spinner).await;
+        let (servers, server_errors) = start_servers(&config, spinner).await;
         let started_servers = servers.len() - server_errors.len();
         for server in servers {
             tools = tools.with_source(server);
         }
-        Ok(Toolbox { tools, started_servers, server_errors })
+        Ok(Toolbox::new(tools, started_servers, server_errors))
     }
+}
+
+/// Reads the `mcp.json` at `path`, and adds the stored credentials and the pinned definitions.
+pub(crate) fn read_config(path: &Path) -> Result<McpConfig, CliError> {
+    let mut config = McpConfig::from_path(path).map_err(|error| config_error(&error))?;
+    if let Some(credentials) = mcp::credentials() {
+        config = config.with_credentials(&credentials);
+    }
+    if let Some(pins) = mcp::pins_in_use(path) {
+        config = config.with_pins(&pins);
+    }
+    Ok(config)
+}
+
+/// Returns the error for an invalid `mcp.json`.
+pub(crate) fn config_error(error: &McpConfigError) -> CliError {
+    CliError::from_error(error).with_remedy(Some("correct the file, or name another one with --mcp"))
+}
+
+/// Starts the servers in `config`. Returns their sources, and the errors of the servers that failed
+/// to start.
+pub(crate) async fn start_servers(
+    config: &McpConfig,
+    spinner: &Spinner,
+) -> (Vec<Arc<McpSource>>, Vec<SourceError>) {
+    let servers: Vec<_> = config.start().into_iter().map(Arc::new).collect();
+    let errors = wait_until_ready(&servers, spinner).await;
+    (servers, errors)
 }
 
 /// Waits until each MCP server is ready or has failed. Returns the errors of the failed servers.
@@ -98,6 +117,12 @@ async fn wait_until_ready(servers: &[Arc<McpSource>], spinner: &Spinner) -> Vec<
 }
 
 impl Toolbox {
+    /// Creates a toolbox with `tools`, of which `started_servers` MCP servers are a part.
+    /// `server_errors` are the errors of the other servers.
+    pub(crate) fn new(tools: Toolset, started_servers: usize, server_errors: Vec<SourceError>) -> Self {
+        Self { tools, started_servers, server_errors }
+    }
+
     /// Lists the tools, and writes a warning for each diagnostic of the list, such as a tool with
     /// an invalid schema. It writes no warning for MCP servers that failed to start:
     /// `require_any_server` and `require_all_servers` report them.

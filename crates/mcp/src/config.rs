@@ -1,5 +1,6 @@
 mod entry;
 mod expand;
+mod gateway;
 mod variables;
 
 use std::{
@@ -17,6 +18,7 @@ use crate::CredentialFile;
 use crate::{
     HttpServer, McpSource, ServerOptions, StdioServer,
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
+    gateway::GatewayConfig,
     pins::PinFile,
 };
 
@@ -51,6 +53,18 @@ use crate::{
 ///
 /// Other keys are ignored. Approvals such as `autoApprove` are also ignored, because the server's
 /// file must not lower the policy of the program.
+///
+/// # Gateway
+///
+/// The root may have an object `gateway` with the rules of a [gateway](crate::gateway):
+///
+/// | key | meaning |
+/// |---|---|
+/// | `prefix` | `false` offers the tools without the name of their server |
+/// | `renameTools` | new names of tools by their names with the prefix |
+/// | `includeTools`, `excludeTools` | the tools that are offered and hidden, by the new names |
+/// | `approveTools` | the tools that need an approval |
+/// | `clients` | by id: `token`, `scopes`, `includeTools` and `excludeTools` of a client |
 ///
 /// # Variables
 ///
@@ -92,6 +106,9 @@ use crate::{
 pub struct McpConfig {
     path: Option<PathBuf>,
     servers: Vec<Entry>,
+    /// The rules in the object `gateway`, or the description of the fault in it. `None` if the file
+    /// has no such object.
+    gateway: Option<Result<GatewayConfig, String>>,
 }
 
 /// The name of a server and its configuration, or the description of the fault in its entry.
@@ -161,6 +178,9 @@ pub enum McpConfigProblem {
         "the root must be an object with \"mcpServers\" or \"servers\", an object of servers by name; {0}"
     )]
     InvalidRoot(String),
+    /// The object `gateway` is invalid. The message contains no tokens.
+    #[error("the object \"gateway\" is invalid: {0}")]
+    InvalidGateway(String),
 }
 
 impl McpConfig {
@@ -175,8 +195,8 @@ impl McpConfig {
         let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
         let text =
             fs::read_to_string(path).map_err(|error| with_path(McpConfigProblem::Unreadable(error)))?;
-        let servers = parse(&text, &environment_variable).map_err(with_path)?;
-        Ok(Self { path: Some(path.to_owned()), servers })
+        let config = parse(&text, &environment_variable).map_err(with_path)?;
+        Ok(Self { path: Some(path.to_owned()), ..config })
     }
 
     /// Parses `text`, the content of an `mcp.json` file. Variables are looked up in the environment
@@ -202,8 +222,7 @@ impl McpConfig {
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, McpConfigError> {
-        let servers = parse(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })?;
-        Ok(Self { path: None, servers })
+        parse(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })
     }
 
     /// Sends the access tokens in `credentials` to the HTTP servers without a header
@@ -280,6 +299,23 @@ impl McpConfig {
             .filter_map(|(name, server)| Some((name.as_str(), server.as_ref().err()?.as_str())))
     }
 
+    /// Returns the rules of the gateway in the object `gateway` of the file. Returns the default if
+    /// the file has no such object.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object has an unknown key or an invalid value, or if a variable in it is
+    /// undefined.
+    pub fn gateway(&self) -> Result<GatewayConfig, McpConfigError> {
+        let invalid = |fault: &String| McpConfigError {
+            path: self.path.clone(),
+            problem: McpConfigProblem::InvalidGateway(fault.clone()),
+        };
+        self.gateway
+            .as_ref()
+            .map_or(Ok(GatewayConfig::default()), |rules| rules.clone().map_err(|it| invalid(&it)))
+    }
+
     /// Starts all servers in the background and returns one source per server, in file order. See
     /// [`McpSource::start`].
     ///
@@ -298,7 +334,7 @@ impl McpConfig {
     }
 }
 
-fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Entry>, McpConfigProblem> {
+fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<McpConfig, McpConfigProblem> {
     let root: Value = serde_json::from_str(text)
         .or_else(|error| parse_with_comments(text).ok_or(error))
         .map_err(McpConfigProblem::InvalidJson)?;
@@ -308,7 +344,10 @@ fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Entr
     let servers = find_servers(&root)?;
     let variables = Variables::new(lookup, &root);
     let enabled = servers.iter().filter(|(_, entry)| !entry::is_disabled(entry));
-    Ok(enabled.map(|(name, entry)| (name.clone(), entry::parse_entry(entry, &variables))).collect())
+    let servers =
+        enabled.map(|(name, entry)| (name.clone(), entry::parse_entry(entry, &variables))).collect();
+    let gateway = root.get(gateway::KEY).map(|rules| gateway::parse_gateway(rules, &variables));
+    Ok(McpConfig { path: None, servers, gateway })
 }
 
 /// Parses `text` as JSON with comments and trailing commas. Returns `None` if it is invalid.

@@ -5,6 +5,7 @@ mod connection;
 mod connection_handle;
 pub mod elicitation;
 mod escape;
+pub mod gateway;
 #[cfg(feature = "http")]
 mod http;
 mod http_server;

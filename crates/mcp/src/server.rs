@@ -5,17 +5,14 @@ mod definition;
 #[cfg(feature = "http-server")]
 pub(crate) mod http;
 mod input;
+mod list_contexts;
 mod mcp_server;
 mod result;
 
 use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use haft_core::{
-    ToolCall,
-    pipeline::CallOutcome,
-    toolset::{ListContext, ToolList},
-};
+use haft_core::{ToolCall, pipeline::CallOutcome, tool::Principal, toolset::ToolList};
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -38,8 +35,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::input::{ElicitationForm, RequestStates};
 pub use self::mcp_server::{McpServer, NoHandler};
+use self::{
+    input::{ElicitationForm, RequestStates},
+    list_contexts::ListContexts,
+};
 use crate::transport::ServerTransport;
 
 /// An error from [`serve`] or [`serve_stdio`].
@@ -155,6 +155,7 @@ pub(crate) struct ToolServer<H> {
     /// The states of suspended calls. `None` if the system has no source of randomness. Calls of
     /// clients of revision 2026-07-28 are then not suspended.
     states: Option<RequestStates>,
+    list_contexts: Arc<ListContexts>,
 }
 
 /// The parameters of a call.
@@ -167,9 +168,9 @@ struct CallParams {
 
 impl<H> Clone for ToolServer<H> {
     fn clone(&self) -> Self {
-        let Self { server, info, input_closed, states } = self;
-        let (server, info) = (server.clone(), info.clone());
-        Self { server, info, input_closed: input_closed.clone(), states: states.clone() }
+        let Self { server, info, input_closed, states, list_contexts } = self;
+        let (server, info, input_closed) = (server.clone(), info.clone(), input_closed.clone());
+        Self { server, info, input_closed, states: states.clone(), list_contexts: Arc::clone(list_contexts) }
     }
 }
 
@@ -177,7 +178,7 @@ impl<H: ServerHandler> ToolServer<H> {
     pub(crate) fn new(server: McpServer<H>, input_closed: CancellationToken) -> Self {
         let mut info = server.handler.get_info();
         info.capabilities.tools.get_or_insert_default();
-        Self { server, info, input_closed, states: RequestStates::new() }
+        Self { server, info, input_closed, states: RequestStates::new(), list_contexts: Arc::default() }
     }
 
     /// Returns the handler if it has tools.
@@ -186,8 +187,14 @@ impl<H: ServerHandler> ToolServer<H> {
         handler.get_info().capabilities.tools.is_some().then_some(handler)
     }
 
-    async fn list(&self) -> ToolList {
-        self.server.tools.list(&ListContext::default()).await
+    /// Returns the principal of the HTTP request `cx`, or of the server.
+    fn principal(&self, cx: &RequestContext<RoleServer>) -> Option<Principal> {
+        call::http_principal(cx).or_else(|| self.server.principal.clone())
+    }
+
+    /// Returns the tools of `principal`.
+    async fn list(&self, principal: Option<&Principal>) -> ToolList {
+        self.server.tools.list(&self.list_contexts.get(principal)).await
     }
 
     async fn call(
@@ -196,15 +203,20 @@ impl<H: ServerHandler> ToolServer<H> {
         cx: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let CallParams { name, arguments, input_responses, request_state } = params;
-        let tools = catch_panic(self.list()).await?;
-        let Some(tool) = tools.get(&name) else {
-            return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
+        let principal = self.principal(cx);
+        let tools = catch_panic(self.list(principal.as_ref())).await?;
+        let call = ToolCall::new(cx.id.to_string(), name, arguments);
+        let Some(tool) = tools.get(&call.name) else {
+            let error = ErrorData::invalid_params(format!("unknown tool: {}", call.name), None);
+            // The pipeline records the call.
+            let batch = call::batch(tools, call, None, principal);
+            catch_panic(call::run_batch(self.server.tools.pipeline(), batch, cx, &self.input_closed)).await?;
+            return Err(error);
         };
         let definition = tool.definition().clone();
-        let call = ToolCall::new(cx.id.to_string(), name, arguments);
         let mut resumed = match (&self.states, request_state) {
             (Some(states), Some(state)) => {
-                let pending = states.open(&state, &call, call::principal(cx).as_ref())?;
+                let pending = states.open(&state, &call, principal.as_ref())?;
                 match input::response(input_responses) {
                     Some(response) => Some(input::resume(pending, response)?),
                     // The call has begun already, so only the request for input is repeated.
@@ -220,9 +232,8 @@ impl<H: ServerHandler> ToolServer<H> {
             _ => None,
         };
         for elicitations in 0..=MAX_ELICITATIONS {
-            let (tools, call, pipeline) = (tools.clone(), call.clone(), self.server.tools.pipeline());
-            let running =
-                call::run_call(pipeline, tools, call.clone(), resumed.take(), cx, &self.input_closed);
+            let batch = call::batch(tools.clone(), call.clone(), resumed.take(), principal.clone());
+            let running = call::run_batch(self.server.tools.pipeline(), batch, cx, &self.input_closed);
             let outcome = catch_panic(running).await?;
             let outcome = outcome.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
             let form = match &outcome {
@@ -242,7 +253,7 @@ impl<H: ServerHandler> ToolServer<H> {
                 resumed = Some(input::resume(pending, form.send(cx).await?)?);
             } else {
                 let states = self.states.as_ref();
-                let state = states.and_then(|it| it.seal(&pending, &call, call::principal(cx).as_ref()));
+                let state = states.and_then(|it| it.seal(&pending, &call, principal.as_ref()));
                 let result = state.and_then(|state| form.into_result(state));
                 let no_state = || ErrorData::internal_error("the call cannot be suspended", None);
                 return result.map(CallToolResponse::from).ok_or_else(no_state);
@@ -332,7 +343,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
     /// its schema with the headers of a request.
     fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
         // The listing of a source that has to wait is not compared.
-        let list = self.list().now_or_never()?;
+        let list = self.list(self.server.principal.as_ref()).now_or_never()?;
         match list.get(name) {
             Some(_) => encoded_tools(&list).iter().find(|tool| tool.name == name).cloned(),
             None => self.handler_with_tools()?.get_tool(name),
@@ -354,7 +365,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         {
             return handler.list_tools(page, cx).await;
         }
-        let list = catch_panic(self.list()).await?;
+        let list = catch_panic(self.list(self.principal(&cx).as_ref())).await?;
         let mut tools = Arc::unwrap_or_clone(encoded_tools(&list));
         let mut next_cursor = None;
         if let Some(cursor) = cursor {
@@ -390,7 +401,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if let Some(handler) = self.handler_with_tools()
-            && catch_panic(self.list()).await?.get(&request.name).is_none()
+            && catch_panic(self.list(self.principal(&cx).as_ref())).await?.get(&request.name).is_none()
         {
             return handler.call_tool(request, cx).await;
         }

@@ -73,11 +73,14 @@ pub struct McpSource {
     task_end_reason: Cow<'static, str>,
 }
 
+/// The beginning of the label of a source.
+const LABEL_PREFIX: &str = "mcp:";
+
 const NO_RUNTIME: &str = "the tokio runtime of the source was shut down, or has no I/O enabled";
 
 /// Returns the label of the server `name`, such as `mcp:files`, for errors and logs.
 pub(crate) fn label(name: &str) -> String {
-    format!("mcp:{name}")
+    format!("{LABEL_PREFIX}{name}")
 }
 
 impl McpSource {
@@ -170,6 +173,11 @@ impl McpSource {
             Ok(_) => Ok(()),
             Err(_) => Err(self.task_ended_error()),
         }
+    }
+
+    /// Returns the name of the server, which is the label without `mcp:`.
+    pub fn name(&self) -> &str {
+        self.label.strip_prefix(LABEL_PREFIX).unwrap_or(&self.label)
     }
 
     fn task_ended_error(&self) -> SourceError {

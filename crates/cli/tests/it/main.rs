@@ -5,6 +5,7 @@
 mod call;
 mod child;
 mod faults;
+mod gateway;
 #[cfg(feature = "local")]
 mod hub;
 mod interrupt;

@@ -78,13 +78,13 @@ fn check_url(url: &str) -> Result<(), String> {
     }
 }
 
-/// A reader for a server entry. It expands the variables in strings, and treats a key with the
-/// value `null` as missing.
+/// A reader for the entry of a server or of a client. It expands the variables in strings, and
+/// treats a key with the value `null` as missing.
 ///
 /// Error messages contain the key but not the value, because the value may be a secret.
-struct EntryReader<'a> {
-    fields: &'a Map<String, Value>,
-    variables: &'a Variables<'a>,
+pub(super) struct EntryReader<'a> {
+    pub(super) fields: &'a Map<String, Value>,
+    pub(super) variables: &'a Variables<'a>,
 }
 
 impl EntryReader<'_> {
@@ -187,21 +187,26 @@ impl EntryReader<'_> {
         for key in ALLOW_KEYS {
             // Some editors store the state of each tool as an object.
             if let Some(Value::Array(_)) = self.get_non_null(key) {
-                filter.allowed = Some(self.list(key)?.into_iter().map(|tool| tool.text).collect());
+                filter.allowed = Some(self.texts(key)?);
                 break;
             }
         }
         for key in DENY_KEYS {
             if self.get_non_null(key).is_some() {
-                filter.denied.extend(self.list(key)?.into_iter().map(|tool| tool.text));
+                filter.denied.extend(self.texts(key)?);
             }
         }
         Ok(filter)
     }
 
-    fn expanded_text(&self, key: &str) -> Result<Option<String>, String> {
+    pub(super) fn expanded_text(&self, key: &str) -> Result<Option<String>, String> {
         let text = |value| self.expand(value, || format!("\"{key}\"")).map(|expanded| expanded.text);
         self.get_non_null(key).map(text).transpose()
+    }
+
+    /// Returns the strings in the list `key`, or an empty list if the key is missing.
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, String> {
+        Ok(self.list(key)?.into_iter().map(|item| item.text).collect())
     }
 
     fn list(&self, key: &str) -> Result<Vec<Expanded>, String> {
@@ -216,7 +221,7 @@ impl EntryReader<'_> {
         }
     }
 
-    fn expanded_map(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
+    pub(super) fn expanded_map(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
         match self.get_non_null(key) {
             None => Ok(BTreeMap::new()),
             Some(Value::Object(values)) => {
@@ -231,7 +236,7 @@ impl EntryReader<'_> {
         }
     }
 
-    fn get_non_null(&self, key: &str) -> Option<&Value> {
+    pub(super) fn get_non_null(&self, key: &str) -> Option<&Value> {
         self.fields.get(key).filter(|value| !value.is_null())
     }
 

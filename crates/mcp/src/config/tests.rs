@@ -3,7 +3,10 @@ use expect_test::{Expect, expect};
 use serde_json::{Map, json};
 
 use super::{McpConfig, ServerConfig, expand::expand, variables::Variables};
-use crate::ToolFilter;
+use crate::{
+    ToolFilter,
+    gateway::{GatewayClient, GatewayConfig, OTHER_CLIENTS},
+};
 
 fn variables(name: &str) -> Option<String> {
     match name {
@@ -274,4 +277,77 @@ fn environment_file_is_read() {
     let config = McpConfig::from_json(&entry(&path)).unwrap();
     let (_, reason) = config.invalid_entries().next().unwrap();
     assert!(reason.starts_with("\"envFile\" cannot be read: ") && !reason.contains("s3cret"), "{reason}");
+}
+
+#[test]
+fn rules_of_a_gateway_are_parsed() {
+    let text = r#"{
+      "mcpServers": {},
+      "gateway": {
+        "prefix": false,
+        "renameTools": {"files_read": "read"},
+        "includeTools": ["read", "mail_*"],
+        "excludeTools": ["mail_send"],
+        "approveTools": ["mail_*"],
+        "clients": {"ann": {"token": "${TOKEN}", "scopes": ["mail"], "includeTools": ["read"]}, "*": {}}
+      }
+    }"#;
+    let config = McpConfig::from_json_with_variables(text, variables).unwrap().gateway().unwrap();
+    let ann = GatewayClient::new(ToolFilter::allow(["read"])).with_token("s3cret").with_scopes(["mail"]);
+    let expected = GatewayConfig::default()
+        .without_prefixes()
+        .with_renamed_tool("files_read", "read")
+        .with_tool_filter(ToolFilter::allow(["read", "mail_*"]).and_deny(["mail_send"]))
+        .with_approval("mail_*")
+        .with_client("ann", ann)
+        .with_client(OTHER_CLIENTS, GatewayClient::default());
+    assert_eq!(config, expected);
+    let without = McpConfig::from_json(r#"{"servers": {}}"#).unwrap();
+    assert_eq!(without.gateway().unwrap(), GatewayConfig::default());
+}
+
+#[test]
+fn invalid_rule_of_a_gateway_is_reported_without_values() {
+    let check = |gateway: &str, expected: &Expect| {
+        let text = format!(r#"{{"mcpServers": {{}}, "gateway": {gateway}}}"#);
+        let config = McpConfig::from_json_with_variables(&text, variables).unwrap();
+        expected.assert_eq(&config.gateway().unwrap_err().to_string());
+    };
+    check(
+        r#"{"exclude": ["x"]}"#,
+        &expect![[
+            r#"the object "gateway" is invalid: unknown key "exclude" in "gateway": use prefix, includeTools, excludeTools, renameTools, approveTools, clients"#
+        ]],
+    );
+    check(
+        r#"{"prefix": "yes"}"#,
+        &expect![[r#"the object "gateway" is invalid: "prefix" must be a boolean, not a string"#]],
+    );
+    check(
+        r#"{"renameTools": {"a": "my tool"}}"#,
+        &expect![[
+            r#"the object "gateway" is invalid: "a" of "renameTools": "my tool" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#
+        ]],
+    );
+    check(
+        r#"{"clients": {"ann": {"token": "${NONE}"}}}"#,
+        &expect![[
+            r#"the object "gateway" is invalid: the client "ann": "token": the variable NONE is not defined: define it, or write ${NONE:-default}"#
+        ]],
+    );
+    check(
+        r#"{"clients": {"ann": {"token": "${EMPTY}"}}}"#,
+        &expect![[r#"the object "gateway" is invalid: the client "ann": "token" is empty"#]],
+    );
+    check(
+        r#"{"clients": {"ann": {"tools": []}}}"#,
+        &expect![[
+            r#"the object "gateway" is invalid: the client "ann": unknown key "tools" in the entry: use token, scopes, includeTools, excludeTools"#
+        ]],
+    );
+    check(
+        r#"{"clients": []}"#,
+        &expect![[r#"the object "gateway" is invalid: "clients" must be an object, not a list"#]],
+    );
+    check("[]", &expect![[r#"the object "gateway" is invalid: "gateway" must be an object, not a list"#]]);
 }

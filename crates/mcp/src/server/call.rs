@@ -19,22 +19,31 @@ use tokio_util::sync::CancellationToken;
 /// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Runs `call` through `pipeline` and returns its outcome. `resumed` is the decision about a call
-/// that was suspended. Progress reports are sent to the client until the input of the server ends.
-pub(super) async fn run_call(
-    pipeline: &Pipeline,
+/// Returns a batch with `call`, which acts for `principal`. `resumed` is the decision about a call
+/// that was suspended.
+pub(super) fn batch(
     tools: ToolList,
     call: ToolCall,
     resumed: Option<ResumedCall>,
+    principal: Option<Principal>,
+) -> Batch {
+    let resumed: ResumedCalls = resumed.map(|resumed| (call.id.clone(), resumed)).into_iter().collect();
+    let run_context = Arc::new(RunContext { principal, ..RunContext::default() });
+    Batch { tools, calls: vec![call], resumed, run_context, ..Batch::default() }
+}
+
+/// Runs the call in `batch` through `pipeline` and returns its outcome. Progress reports are sent
+/// to the client until the input of the server ends.
+pub(super) async fn run_batch(
+    pipeline: &Pipeline,
+    mut batch: Batch,
     cx: &RequestContext<RoleServer>,
     input_closed: &CancellationToken,
 ) -> Option<CallOutcome> {
     let (sink, reports) = progress_channel(cx.meta.get_progress_token());
-    let (cancellation, principal) = (cx.ct.clone(), principal(cx));
-    let state = HostState::new().with_value(cx.peer.clone());
-    let run = RunContext { cancellation, principal, progress: sink, state, ..RunContext::default() };
-    let resumed: ResumedCalls = resumed.map(|resumed| (call.id.clone(), resumed)).into_iter().collect();
-    let batch = Batch { tools, calls: vec![call], resumed, run_context: Arc::new(run), ..Batch::default() };
+    let run = Arc::make_mut(&mut batch.run_context);
+    (run.cancellation, run.progress) = (cx.ct.clone(), sink);
+    run.state = HostState::new().with_value(cx.peer.clone());
     let done = CancellationToken::new();
     let running = async {
         let outcomes = pipeline.call_all(batch).await;
@@ -49,7 +58,7 @@ pub(super) async fn run_call(
 
 /// Returns the principal of an HTTP request. `None` over standard input and output, and without
 /// authentication.
-pub(super) fn principal(cx: &RequestContext<RoleServer>) -> Option<Principal> {
+pub(super) fn http_principal(cx: &RequestContext<RoleServer>) -> Option<Principal> {
     #[cfg(feature = "http-server")]
     {
         cx.extensions.get::<::http::request::Parts>()?.extensions.get().cloned()

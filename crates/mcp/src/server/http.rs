@@ -114,6 +114,11 @@ impl HttpServiceConfig {
         self
     }
 
+    /// Returns `true` if requests without a permitted bearer token are rejected.
+    pub fn requires_authentication(&self) -> bool {
+        self.tokens.len() > 0
+    }
+
     /// Sets the maximum length of a request body, in bytes.
     #[must_use]
     pub fn with_max_body_bytes(mut self, bytes: usize) -> Self {

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use haft_core::Toolset;
+use haft_core::{Toolset, tool::Principal};
 use rmcp::{
     ServerHandler,
     model::{Implementation, ServerCapabilities, ServerConfig},
@@ -23,6 +23,12 @@ use rmcp::{
 ///
 /// A tool can read the `rmcp::Peer<RoleServer>` of its call from the
 /// [state](haft_core::ToolContext::state) of its context, for example to send log messages.
+///
+/// # Tools per principal
+///
+/// The toolset is listed for the [`Principal`] of each request: it is in the
+/// [state](haft_core::toolset::ListContext::state) of the context of the listing, for example for
+/// [`Toolset::prepared`]. A tool that is not listed for a principal cannot be called by it.
 ///
 /// # Examples
 ///
@@ -67,6 +73,8 @@ pub struct McpServer<H = NoHandler> {
     pub(super) page_size: Option<usize>,
     /// The time during which a client may reuse the list.
     pub(super) list_ttl: Duration,
+    /// The principal of requests without authentication.
+    pub(super) principal: Option<Principal>,
 }
 
 /// The handler of an [`McpServer`] with tools only.
@@ -84,7 +92,13 @@ impl ServerHandler for NoHandler {
 impl McpServer {
     /// Creates a server for `tools`.
     pub fn new(tools: Toolset) -> Self {
-        Self { tools, handler: Arc::new(NoHandler), page_size: None, list_ttl: Duration::ZERO }
+        Self {
+            tools,
+            handler: Arc::new(NoHandler),
+            page_size: None,
+            list_ttl: Duration::ZERO,
+            principal: None,
+        }
     }
 }
 
@@ -97,8 +111,8 @@ impl<H: ServerHandler> McpServer<H> {
     /// Calls to them do not use the pipeline of the toolset.
     #[must_use]
     pub fn with_handler<Other: ServerHandler>(self, handler: Other) -> McpServer<Other> {
-        let Self { tools, page_size, list_ttl, .. } = self;
-        McpServer { tools, handler: Arc::new(handler), page_size, list_ttl }
+        let Self { tools, page_size, list_ttl, principal, .. } = self;
+        McpServer { tools, handler: Arc::new(handler), page_size, list_ttl, principal }
     }
 
     /// Sets the maximum number of tools of the toolset in a page of the list, at least 1. Default:
@@ -116,13 +130,21 @@ impl<H: ServerHandler> McpServer<H> {
         self.list_ttl = ttl;
         self
     }
+
+    /// Sets the principal of requests without authentication, for example of the client over
+    /// standard input and output. Default: none.
+    #[must_use]
+    pub fn with_principal(mut self, principal: Principal) -> Self {
+        self.principal = Some(principal);
+        self
+    }
 }
 
 impl<H> Clone for McpServer<H> {
     fn clone(&self) -> Self {
-        let Self { tools, handler, page_size, list_ttl } = self;
-        let (tools, handler) = (tools.clone(), Arc::clone(handler));
-        Self { tools, handler, page_size: *page_size, list_ttl: *list_ttl }
+        let Self { tools, handler, page_size, list_ttl, principal } = self;
+        let (tools, handler, principal) = (tools.clone(), Arc::clone(handler), principal.clone());
+        Self { tools, handler, page_size: *page_size, list_ttl: *list_ttl, principal }
     }
 }
 
@@ -138,6 +160,7 @@ impl<H> fmt::Debug for McpServer<H> {
             .field("tools", &self.tools)
             .field("page_size", &self.page_size)
             .field("list_ttl", &self.list_ttl)
+            .field("principal", &self.principal)
             .finish_non_exhaustive()
     }
 }

@@ -18,13 +18,13 @@ use tokio::{
 };
 
 /// A server that ends when it is dropped.
-struct Served {
+pub(crate) struct Served {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
-async fn serve(tools: Toolset, config: HttpServiceConfig) -> Served {
+pub(crate) async fn serve(tools: Toolset, config: HttpServiceConfig) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -34,17 +34,17 @@ async fn serve(tools: Toolset, config: HttpServiceConfig) -> Served {
 }
 
 impl Served {
-    fn client(&self) -> HttpServer {
+    pub(crate) fn client(&self) -> HttpServer {
         HttpServer::new(format!("http://{}/mcp", self.address))
     }
 
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         drop(self.stop.take());
         self.task.await.unwrap().unwrap();
     }
 
     /// Sends a request with `headers` and `body`, and returns the response.
-    async fn post(&self, headers: &str, body: &str) -> String {
+    pub(crate) async fn post(&self, headers: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let accept = "Accept: application/json, text/event-stream\r\nContent-Type: application/json";
         let head = format!("POST /mcp HTTP/1.1\r\n{headers}{accept}\r\nConnection: close\r\n");

@@ -11,6 +11,7 @@ mod child;
 mod config;
 mod connection;
 mod elicitation;
+mod gateway;
 mod http;
 mod http_serving;
 mod lifecycle;

@@ -1,0 +1,69 @@
+//! Options of the commands that serve tools over standard input and output, or over HTTP.
+
+use clap::Args;
+use haft_core::tool::Principal;
+use haft_mcp::{HttpServiceConfig, McpServer, McpService, serve_http, serve_stdio};
+use tokio::net::TcpListener;
+
+use crate::{error::CliError, interrupt, terminal};
+
+/// The endpoint of a server. The default is standard input and output.
+#[derive(Args)]
+pub(super) struct EndpointOptions {
+    /// Serve over HTTP at this address, for example `127.0.0.1:8000`. The path is `/mcp`.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// A further permitted value of the header `Host`, for example the public name of the machine.
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// A further permitted value of the header `Origin`, for example `https://app.example.org:443`.
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    allow_origin: Vec<String>,
+    /// Require the bearer token in this environment variable.
+    #[arg(long, value_name = "VARIABLE", requires = "http")]
+    token_env: Option<String>,
+    /// Permit every client of the network to call the tools, at an address other than loopback.
+    #[arg(long, requires = "http", conflicts_with = "token_env")]
+    no_token: bool,
+}
+
+impl EndpointOptions {
+    /// Serves `server` until the input ends or the user interrupts the command. `count` is the
+    /// number of its tools. `config` is the configuration of an HTTP endpoint, before these
+    /// options.
+    pub(super) async fn serve(
+        self,
+        server: impl Into<McpServer>,
+        count: usize,
+        config: HttpServiceConfig,
+    ) -> Result<(), CliError> {
+        let Some(address) = &self.http else {
+            return serve_stdio(server).await.map_err(|error| CliError::from_error(&error));
+        };
+        let config = self.http_config(config)?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| CliError::new(format!("cannot serve at {address}: {error}")))?;
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() && !config.requires_authentication() && !self.no_token {
+            return Err(CliError::usage(format!(
+                "everyone who reaches {address} could call the tools: set --token-env, or permit it with --no-token"
+            )));
+        }
+        terminal::write_error(&format!("serving {count} tools at http://{address}/mcp\n"))?;
+        let service = McpService::new(server, config);
+        serve_http(service, listener, interrupt::wait_for_interrupt()).await?;
+        Ok(())
+    }
+
+    fn http_config(&self, config: HttpServiceConfig) -> Result<HttpServiceConfig, CliError> {
+        let config = config
+            .with_allowed_hosts(self.allow_host.iter().cloned())
+            .with_allowed_origins(self.allow_origin.iter().cloned());
+        let Some(variable) = &self.token_env else { return Ok(config) };
+        let token = std::env::var(variable).ok().filter(|token| !token.is_empty());
+        let token = token.ok_or_else(|| CliError::usage(format!("the variable {variable} has no token")))?;
+        let principal = Principal { id: variable.clone(), ..Principal::default() };
+        Ok(config.with_bearer_token(token, principal))
+    }
+}
