@@ -181,7 +181,7 @@ impl GatewayConfig {
     /// Returns a toolset with the tools of `sources`, pairs of a name and a source.
     ///
     /// A server of this crate lists and calls the tools of the principal of each request. In other
-    /// listings, the principal is the [`Principal`](haft_core::tool::Principal) in the
+    /// listings, the principal is the [principal](haft_core::tool::Principal) in the
     /// [state](haft_core::toolset::ListContext::state) of the context.
     ///
     /// # Errors

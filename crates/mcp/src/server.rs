@@ -5,11 +5,21 @@ mod definition;
 #[cfg(feature = "http-server")]
 pub(crate) mod http;
 mod input;
+mod list_changes;
 mod list_contexts;
 mod mcp_server;
 mod result;
 
-use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::FutureExt as _;
 use haft_core::{ToolCall, pipeline::CallOutcome, tool::Principal, toolset::ToolList};
@@ -18,7 +28,7 @@ use rmcp::{
     model::{
         CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CancelTaskParams,
         CancelledNotificationParam, CompleteRequestParams, CompleteResult, ConstString as _,
-        CustomNotification, CustomRequest, CustomResult, ErrorData, GetPromptRequestParams,
+        CustomNotification, CustomRequest, CustomResult, ErrorData, Extensions, GetPromptRequestParams,
         GetPromptResponse, GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult,
         InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
         ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
@@ -156,6 +166,8 @@ pub(crate) struct ToolServer<H> {
     /// clients of revision 2026-07-28 are then not suspended.
     states: Option<RequestStates>,
     list_contexts: Arc<ListContexts>,
+    /// `true` if changes of the tool list are sent to the client of this session.
+    sends_changes: AtomicBool,
 }
 
 /// The parameters of a call.
@@ -168,17 +180,25 @@ struct CallParams {
 
 impl<H> Clone for ToolServer<H> {
     fn clone(&self) -> Self {
-        let Self { server, info, input_closed, states, list_contexts } = self;
+        let Self { server, info, input_closed, states, list_contexts, .. } = self;
         let (server, info, input_closed) = (server.clone(), info.clone(), input_closed.clone());
-        Self { server, info, input_closed, states: states.clone(), list_contexts: Arc::clone(list_contexts) }
+        let (states, list_contexts) = (states.clone(), Arc::clone(list_contexts));
+        Self { server, info, input_closed, states, list_contexts, sends_changes: AtomicBool::new(false) }
     }
 }
 
 impl<H: ServerHandler> ToolServer<H> {
     pub(crate) fn new(server: McpServer<H>, input_closed: CancellationToken) -> Self {
         let mut info = server.handler.get_info();
-        info.capabilities.tools.get_or_insert_default();
-        Self { server, info, input_closed, states: RequestStates::new(), list_contexts: Arc::default() }
+        info.capabilities.tools.get_or_insert_default().list_changed = Some(true);
+        Self {
+            server,
+            info,
+            input_closed,
+            states: RequestStates::new(),
+            list_contexts: Arc::default(),
+            sends_changes: AtomicBool::new(false),
+        }
     }
 
     /// Returns the handler if it has tools.
@@ -187,9 +207,9 @@ impl<H: ServerHandler> ToolServer<H> {
         handler.get_info().capabilities.tools.is_some().then_some(handler)
     }
 
-    /// Returns the principal of the HTTP request `cx`, or of the server.
-    fn principal(&self, cx: &RequestContext<RoleServer>) -> Option<Principal> {
-        call::http_principal(cx).or_else(|| self.server.principal.clone())
+    /// Returns the principal of the HTTP request with `extensions`, or of the server.
+    fn principal(&self, extensions: &Extensions) -> Option<Principal> {
+        call::http_principal(extensions).or_else(|| self.server.principal.clone())
     }
 
     /// Returns the tools of `principal`.
@@ -203,7 +223,7 @@ impl<H: ServerHandler> ToolServer<H> {
         cx: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let CallParams { name, arguments, input_responses, request_state } = params;
-        let principal = self.principal(cx);
+        let principal = self.principal(&cx.extensions);
         let tools = catch_panic(self.list(principal.as_ref())).await?;
         let call = ToolCall::new(cx.id.to_string(), name, arguments);
         let Some(tool) = tools.get(&call.name) else {
@@ -320,8 +340,18 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         on_custom_notification(CustomNotification, NotificationContext) -> ();
     }
 
-    fn on_initialized(&self, cx: NotificationContext<RoleServer>) -> impl Future<Output = ()> + Send + '_ {
-        self.server.handler.on_initialized(cx)
+    async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
+        if !self.sends_changes.swap(true, Ordering::Relaxed) {
+            let (tools, peer) = (self.server.tools.clone(), cx.peer.clone());
+            let list_cx = self.list_contexts.get(self.principal(&cx.extensions).as_ref());
+            // The task ends at most one interval after the connection.
+            tokio::spawn(async move {
+                let is_closed = || peer.is_transport_closed();
+                let notify = || async { peer.notify_tool_list_changed().await.is_ok() };
+                list_changes::notify_changes(&tools, &list_cx, is_closed, notify).await;
+            });
+        }
+        self.server.handler.on_initialized(cx).await;
     }
 
     fn on_roots_list_changed(
@@ -332,11 +362,23 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        self.server.handler.accepted_subscription_filter(requested)
+        let mut accepted = self.server.handler.accepted_subscription_filter(requested).unwrap_or_default();
+        accepted.tools_list_changed = requested.tools_list_changed;
+        Some(accepted)
     }
 
-    fn listen(&self, cx: SubscriptionContext) -> impl Future<Output = Result<(), ErrorData>> + Send + '_ {
-        self.server.handler.listen(cx)
+    async fn listen(&self, cx: SubscriptionContext) -> Result<(), ErrorData> {
+        let sink = cx.sink().clone();
+        let list_cx = self.list_contexts.get(self.principal(&cx.request_context().extensions).as_ref());
+        let sends_changes = sink.accepted().tools_list_changed == Some(true);
+        let notify = || async { sink.notify_tool_list_changed().await.is_ok() };
+        let mut handler = pin!(self.server.handler.listen(cx));
+        tokio::select! {
+            biased;
+            ended = &mut handler => return ended,
+            () = list_changes::notify_changes(&self.server.tools, &list_cx, || false, notify), if sends_changes => {}
+        }
+        handler.await
     }
 
     /// Returns the definition of the tool `name`. rmcp compares the `x-mcp-header` parameters in
@@ -365,7 +407,8 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         {
             return handler.list_tools(page, cx).await;
         }
-        let list = catch_panic(self.list(self.principal(&cx).as_ref())).await?;
+        let principal = self.principal(&cx.extensions);
+        let list = catch_panic(self.list(principal.as_ref())).await?;
         let mut tools = Arc::unwrap_or_clone(encoded_tools(&list));
         let mut next_cursor = None;
         if let Some(cursor) = cursor {
@@ -400,8 +443,9 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let principal = self.principal(&cx.extensions);
         if let Some(handler) = self.handler_with_tools()
-            && catch_panic(self.list(self.principal(&cx).as_ref())).await?.get(&request.name).is_none()
+            && catch_panic(self.list(principal.as_ref())).await?.get(&request.name).is_none()
         {
             return handler.call_tool(request, cx).await;
         }

@@ -9,7 +9,7 @@ use haft_core::{
 };
 use rmcp::{
     Peer, RoleServer,
-    model::{ProgressNotificationParam, ProgressToken},
+    model::{Extensions, ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
 use tokio::sync::mpsc;
@@ -56,16 +56,16 @@ pub(super) async fn run_batch(
     outcomes.into_iter().next()
 }
 
-/// Returns the principal of an HTTP request. `None` over standard input and output, and without
+/// Returns the principal of the HTTP request with `extensions`. `None` over standard input and output, and without
 /// authentication.
-pub(super) fn http_principal(cx: &RequestContext<RoleServer>) -> Option<Principal> {
+pub(super) fn http_principal(extensions: &Extensions) -> Option<Principal> {
     #[cfg(feature = "http-server")]
     {
-        cx.extensions.get::<::http::request::Parts>()?.extensions.get().cloned()
+        extensions.get::<::http::request::Parts>()?.extensions.get().cloned()
     }
     #[cfg(not(feature = "http-server"))]
     {
-        let _ = cx;
+        let _ = extensions;
         None
     }
 }

@@ -15,6 +15,7 @@ mod gateway;
 mod http;
 mod http_serving;
 mod lifecycle;
+mod list_changes;
 mod oauth;
 mod processes;
 mod serving;
