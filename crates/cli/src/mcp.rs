@@ -5,6 +5,7 @@ mod config_file;
 mod endpoint;
 mod gateway;
 mod login;
+mod search;
 mod serve;
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Instant};
@@ -62,6 +63,7 @@ enum Action {
     Gateway(gateway::Arguments),
     Login(login::LoginArguments),
     Logout(login::LogoutArguments),
+    Search(search::Arguments),
     Serve(serve::Arguments),
 }
 
@@ -136,6 +138,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
         Action::Gateway(arguments) => gateway::run(arguments).await,
         Action::Login(arguments) => interrupt::cancel_on_interrupt(login::login(arguments)).await,
         Action::Logout(arguments) => login::logout(arguments),
+        Action::Search(arguments) => interrupt::cancel_on_interrupt(search::run(arguments)).await,
         Action::Serve(arguments) => serve::run(arguments).await,
     }
 }

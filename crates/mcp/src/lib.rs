@@ -19,6 +19,8 @@ mod metadata;
 mod oauth;
 pub mod pins;
 mod process;
+#[cfg(feature = "http")]
+pub mod registry;
 mod result;
 mod server;
 mod server_options;

@@ -1,10 +1,11 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
+    thread,
 };
 
 use serde_json::{Value, json};
@@ -173,4 +174,35 @@ fn changed_tool_is_accepted() {
     let accepted = haft_mcp(&["accept", "weather", "--yes"], &file);
     assert!(accepted.stdout.ends_with("accepted 1 tools of weather\n"), "{}", accepted.stdout);
     assert!(tools().stdout.contains("weather"));
+}
+
+/// `haft mcp search` shows the exact command that adds a server.
+#[test]
+fn registry_is_searched() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let registry = format!("http://{}", listener.local_addr().unwrap());
+    let package = json!({
+        "registryType": "npm", "identifier": "@example/weather", "version": "1.2.0", "transport": {"type": "stdio"},
+        "environmentVariables": [{"name": "KEY", "description": "The key.", "isRequired": true, "isSecret": true}],
+    });
+    let server = json!({
+        "name": "io.example/weather", "description": "Weather.\u{1b}[2J", "version": "1.2.0", "packages": [package],
+    });
+    let body = json!({"servers": [{"server": server}]}).to_string();
+    let serving = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(&stream).lines();
+        let request = lines.next().unwrap().unwrap();
+        while !lines.next().unwrap().unwrap().is_empty() {}
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        (&stream).write_all(format!("{head}{body}").as_bytes()).unwrap();
+        request
+    });
+    let found = CommandOutput::run(haft(["mcp", "search", "weather", "--registry", &registry]));
+    assert!(serving.join().unwrap().starts_with("GET /v0.1/servers?search=weather&"));
+    let expected = "io.example/weather 1.2.0\n  Weather.[2J\n  \
+        haft mcp add weather --env 'KEY=${KEY}' -- npx -y @example/weather@1.2.0\n    KEY (secret): The key.\n";
+    assert_eq!(found.stdout, expected, "{}", found.stderr);
+    let failed = CommandOutput::run(haft(["mcp", "search", "weather", "--registry", &registry]));
+    failed.assert_failed(1, "cannot reach the registry");
 }
