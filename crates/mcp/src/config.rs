@@ -20,6 +20,7 @@ use crate::{
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     gateway::GatewayConfig,
     pins::PinFile,
+    testing::InProcessServer,
 };
 
 /// The MCP servers configured in an `mcp.json` file, in the dialects of common editors.
@@ -122,6 +123,8 @@ pub enum ServerConfig {
     Stdio(StdioServer),
     /// A server with an HTTP endpoint.
     Http(HttpServer),
+    /// A server in this process.
+    InProcess(InProcessServer),
 }
 
 impl From<StdioServer> for ServerConfig {
@@ -136,12 +139,19 @@ impl From<HttpServer> for ServerConfig {
     }
 }
 
+impl From<InProcessServer> for ServerConfig {
+    fn from(server: InProcessServer) -> Self {
+        Self::InProcess(server)
+    }
+}
+
 impl ServerConfig {
     /// Returns the limits for the connection and the selection of tools.
     pub fn options(&self) -> &ServerOptions {
         match self {
             Self::Stdio(server) => &server.options,
             Self::Http(server) => &server.options,
+            Self::InProcess(server) => &server.options,
         }
     }
 
@@ -149,6 +159,7 @@ impl ServerConfig {
         match self {
             Self::Stdio(server) => &mut server.options,
             Self::Http(server) => &mut server.options,
+            Self::InProcess(server) => &mut server.options,
         }
     }
 }

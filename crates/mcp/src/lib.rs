@@ -29,6 +29,7 @@ mod source;
 mod start_failure;
 mod stdio_server;
 mod suspended_calls;
+pub mod testing;
 mod tool;
 mod tool_filter;
 mod transport;
@@ -40,6 +41,7 @@ pub use http_server::{HttpServer, HttpTransport};
 pub use login_required::LoginRequired;
 #[cfg(feature = "oauth")]
 pub use oauth::{CredentialFile, LoginError, LoginOptions, login};
+pub use process::ProcessLimits;
 #[cfg(feature = "http-server")]
 pub use server::http::{HttpServiceConfig, McpService, serve_http};
 pub use server::{McpServer, NoHandler, ServeError, serve, serve_stdio};

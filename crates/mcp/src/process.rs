@@ -1,17 +1,20 @@
 //! The process group of a server. The group is terminated when its owner drops it, exits or
 //! crashes.
 
+mod limits;
 mod stderr;
 
 use std::{env, io, path::Path, process::ExitStatus, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tempfile::TempDir;
 use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
     time::{sleep, timeout},
 };
 
 use crate::StdioServer;
+pub use limits::ProcessLimits;
 pub(crate) use stderr::StderrTail;
 
 /// The maximum time to wait for the exit of a server. It applies after the standard input of the
@@ -35,6 +38,8 @@ pub(crate) struct ProcessGroup {
     server: Child,
     id: Pid,
     is_reaped: bool,
+    /// The working directory of the server, if it is temporary. It is deleted with the group.
+    _temporary_cwd: Option<TempDir>,
 }
 
 /// The standard streams of a server process.
@@ -46,11 +51,12 @@ pub(crate) struct StdioStreams {
 
 impl ProcessGroup {
     pub(crate) fn spawn(server: &StdioServer) -> io::Result<(Self, StdioStreams)> {
-        let mut command = build_command(server)?;
+        let temporary_cwd = server.has_temporary_cwd().then(tempfile::tempdir).transpose()?;
+        let mut command = build_command(server, temporary_cwd.as_ref().map(TempDir::path))?;
         let (watchdog, id) = spawn_watchdog()?;
         let mut server = command.process_group(id.as_raw_nonzero().get()).spawn()?;
         let streams = (server.stdin.take(), server.stdout.take(), server.stderr.take());
-        let group = Self { watchdog, server, id, is_reaped: false };
+        let group = Self { watchdog, server, id, is_reaped: false, _temporary_cwd: temporary_cwd };
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
             return Err(io::Error::other("the server has no standard streams"));
         };
@@ -118,11 +124,12 @@ fn spawn_watchdog() -> io::Result<(Child, Pid)> {
     Ok((watchdog, id.ok_or_else(|| io::Error::other("the watchdog has no process id"))?))
 }
 
-fn build_command(server: &StdioServer) -> io::Result<Command> {
+fn build_command(server: &StdioServer, temporary_cwd: Option<&Path>) -> io::Result<Command> {
     let environment = server.environment(|name| env::var_os(name));
-    let cwd = match &server.cwd {
-        Some(cwd) => env::current_dir()?.join(cwd),
-        None => env::current_dir()?,
+    let cwd = match (&server.cwd, temporary_cwd) {
+        (Some(cwd), _) => env::current_dir()?.join(cwd),
+        (None, Some(cwd)) => cwd.to_owned(),
+        (None, None) => env::current_dir()?,
     };
     if !cwd.is_dir() {
         return Err(not_found(format!("no directory {}", cwd.display())));
@@ -132,7 +139,10 @@ fn build_command(server: &StdioServer) -> io::Result<Command> {
         let location = if is_path { "" } else { " in PATH" };
         not_found(format!("no executable {:?}{location}", server.command))
     })?;
-    let mut command = Command::new(program);
+    let mut command = match &server.limits {
+        Some(limits) => limits.command(&program),
+        None => Command::new(program),
+    };
     command.args(&server.args).env_clear().envs(&environment).current_dir(cwd);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)

@@ -3,6 +3,7 @@
 mod handler;
 #[cfg(feature = "http")]
 mod http;
+mod pipe;
 mod stdio;
 
 use std::{sync::Arc, time::Duration};
@@ -29,7 +30,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A session with a running server that has completed the handshake.
 pub(crate) struct Session {
-    /// The process of the server. `None` for an HTTP server.
+    /// The process of the server. `None` for an HTTP server, and for a server in this process.
     process: Option<ServerProcess>,
     pub(crate) client: ServerClient,
 }
@@ -97,6 +98,7 @@ impl Session {
     ) -> Result<(Self, HandshakeMode), StartError> {
         match server {
             ServerConfig::Stdio(server) => stdio::open(server, handshake, closed).await,
+            ServerConfig::InProcess(server) => Ok((pipe::open(server, closed).await?, handshake)),
             #[cfg(feature = "http")]
             ServerConfig::Http(server) => http::open(server, handshake, closed).await,
             #[cfg(not(feature = "http"))]

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use crate::{ServerOptions, start_failure};
+use crate::{ProcessLimits, ServerOptions, start_failure};
 
 /// The handshake timeout of a server that may have to be downloaded.
 const LAUNCHER_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -44,12 +44,16 @@ pub struct StdioServer {
     /// A variable is skipped if it is not set. It is also skipped if its value begins with `()`,
     /// because such a value is a function of a shell.
     pub inherited_env: Vec<String>,
-    /// The working directory of the server. Default: the working directory of this process.
+    /// The working directory of the server. Default: the working directory of this process, or a
+    /// temporary directory if the server is [isolated](Self::isolated).
     pub cwd: Option<PathBuf>,
+    /// The limits for the resources of the server. Default: none.
+    pub limits: Option<ProcessLimits>,
     /// Limits for the connection, and the selection of tools.
     pub options: ServerOptions,
     /// The command line as written in a configuration file, in which variables stand for secrets.
     command_line: Option<String>,
+    is_isolated: bool,
 }
 
 impl StdioServer {
@@ -77,9 +81,55 @@ impl StdioServer {
             env: BTreeMap::new(),
             inherited_env: Self::DEFAULT_ENV.map(str::to_owned).to_vec(),
             cwd: None,
+            limits: None,
             options,
             command_line: None,
+            is_isolated: false,
         }
+    }
+
+    /// Creates a configuration for `command`, usually a program of your own whose tools may crash
+    /// or use too many resources. The server has the default [`ProcessLimits`], no inherited
+    /// environment variables, and a temporary working directory, which is deleted when the server
+    /// ends. The command must be a path.
+    ///
+    /// A crash of the server fails the calls in progress, and the source restarts the server. The
+    /// isolation is no sandbox: the server runs as the same user, so it can read the files of the
+    /// user and use the network.
+    ///
+    /// # Examples
+    ///
+    /// A program that runs its own tools in a child process:
+    ///
+    /// ```no_run
+    /// use haft_core::Toolset;
+    /// use haft_mcp::{McpSource, StdioServer, serve_stdio};
+    ///
+    /// # async fn example(tools: Toolset) -> Result<(), Box<dyn std::error::Error>> {
+    /// if std::env::args().nth(1).as_deref() == Some("serve-tools") {
+    ///     return Ok(serve_stdio(tools).await?);
+    /// }
+    /// let program = std::env::current_exe()?;
+    /// let server = StdioServer::isolated(program.to_string_lossy()).with_args(["serve-tools"]);
+    /// let tools = Toolset::new().with_source(McpSource::connect("own", server).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn isolated(command: impl Into<String>) -> Self {
+        let limits = Some(ProcessLimits::default());
+        Self { limits, is_isolated: true, ..Self::new(command).without_inherited_env() }
+    }
+
+    /// Sets the limits for the resources of the server.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ProcessLimits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Returns `true` if the server runs in a new temporary directory.
+    pub(crate) fn has_temporary_cwd(&self) -> bool {
+        self.is_isolated && self.cwd.is_none()
     }
 
     /// Appends `args` to the arguments of the program.
@@ -167,6 +217,7 @@ impl fmt::Debug for StdioServer {
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("inherited_env", &self.inherited_env)
             .field("cwd", &self.cwd)
+            .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
 }

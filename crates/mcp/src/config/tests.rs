@@ -182,6 +182,7 @@ fn dialects_of_editors_are_read() {
             .map(|(name, server)| match server {
                 ServerConfig::Stdio(server) => format!("{name}: {} {:?}", server.command, server.args),
                 ServerConfig::Http(server) => format!("{name}: {} {:?}", server.url, server.transport),
+                ServerConfig::InProcess(_) => panic!("{name}"),
             })
             .collect()
     };

@@ -71,6 +71,7 @@ fn child() {
 /// | `endless` | returns a new cursor for every page of the tool list |
 /// | `empty_cursor` | returns an empty string as the cursor of the second page |
 /// | `bad_tools` | lists one valid tool, and several tools with invalid or missing fields |
+/// | `limited` | lists tools that use much of a resource |
 /// | `noisy` | first writes other text to standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();

@@ -52,8 +52,7 @@ impl ToolSource for Changing {
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriber_sees_changes_of_a_served_toolset() {
     let changing = Changing::new(&["first"]);
-    let served =
-        serve(Toolset::new().with_source(changing.clone()), HttpServiceConfig::default()).await;
+    let served = serve(Toolset::new().with_source(changing.clone()), HttpServiceConfig::default()).await;
     let source = McpSource::connect("served", served.client()).await.unwrap();
     let tools = Toolset::new().with_source(source);
     assert_eq!(tools.names().await, ["first"]);

@@ -14,6 +14,7 @@ mod elicitation;
 mod gateway;
 mod http;
 mod http_serving;
+mod isolation;
 mod lifecycle;
 mod list_changes;
 mod oauth;

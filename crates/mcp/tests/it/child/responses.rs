@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     env,
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::Write as _,
     process,
     sync::atomic::{AtomicU32, Ordering},
@@ -36,6 +36,9 @@ pub(super) fn list(mode: &str, request: &Value) {
                 .into_iter()
                 .chain((0..listed).map(|index| format!("new_{index}")));
             json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
+        }
+        "limited" => {
+            json!({"tools": "allocate spin open grow place".split(' ').map(tool).collect::<Vec<_>>()})
         }
         "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
         "empty_cursor" => json!({"tools": [tool("second")]}),
@@ -83,6 +86,23 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
             log_call(arguments);
             pause(arguments["pause"].as_u64().unwrap_or(0));
             process::abort();
+        }
+        "allocate" => {
+            let bytes = usize::try_from(arguments["bytes"].as_u64().unwrap()).unwrap();
+            let is_reserved = Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+            reply_text(request, if is_reserved { "reserved" } else { "refused" });
+        }
+        "spin" => loop {
+            std::hint::spin_loop();
+        },
+        "open" => {
+            let files: Vec<_> = (0..1000).map_while(|_| fs::File::open("/dev/null").ok()).collect();
+            reply_text(request, &files.len().to_string());
+        }
+        "grow" => fs::write("long", vec![0; 1 << 20]).unwrap(),
+        "place" => {
+            let place = json!({"cwd": env::current_dir().unwrap(), "variables": env::vars().count()});
+            reply(request, json!({"content": [], "structuredContent": place}));
         }
         "count" => {
             log_call(arguments);
