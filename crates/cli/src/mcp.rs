@@ -17,7 +17,7 @@ use haft_mcp::{McpConfig, McpSource, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use self::config_file::ConfigFile;
-pub(crate) use self::config_file::{credentials, default_path, pins_in_use};
+pub(crate) use self::config_file::{credentials, default_path, pins_in_use, with_revision_cache};
 use crate::{
     error::CliError,
     interrupt,

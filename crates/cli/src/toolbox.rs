@@ -80,7 +80,8 @@ impl ToolOptions {
 
 /// Reads the `mcp.json` at `path`, and adds the stored credentials and the pinned definitions.
 pub(crate) fn read_config(path: &Path) -> Result<McpConfig, CliError> {
-    let mut config = McpConfig::from_path(path).map_err(|error| config_error(&error))?;
+    let config = McpConfig::from_path(path).map_err(|error| config_error(&error))?;
+    let mut config = mcp::with_revision_cache(config);
     if let Some(credentials) = mcp::credentials() {
         config = config.with_credentials(&credentials);
     }

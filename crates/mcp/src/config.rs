@@ -264,6 +264,17 @@ impl McpConfig {
         self
     }
 
+    /// Stores protocol revisions that are slow to detect in the file at `path`. See
+    /// [`ServerOptions::with_revision_cache`].
+    #[must_use]
+    pub fn with_revision_cache(mut self, path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        for server in self.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
+            server.options_mut().revision_cache = Some(path.clone());
+        }
+        self
+    }
+
     /// Sets the function that responds to the elicitations of all servers. Its first argument is
     /// the name of the server. See [`ServerOptions::with_elicitation_handler`].
     #[must_use]

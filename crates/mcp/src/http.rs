@@ -16,7 +16,7 @@ use rmcp::transport::{
 pub(crate) use self::client::{HttpClient, HttpError, new_client};
 #[cfg(feature = "oauth")]
 pub(crate) use self::client::{client_builder, follow_within_origin};
-pub(crate) use self::error::{handshake_message, may_be_sse_server};
+pub(crate) use self::error::{HandshakeFailure, may_be_sse_server};
 pub(crate) use self::sse::SseTransport;
 use crate::HttpServer;
 
@@ -48,18 +48,16 @@ pub(crate) fn transport<C: StreamableHttpClient + Sync>(
 ///
 /// # Errors
 ///
-/// Returns the message of the failed request, and a remedy if one is known.
+/// Fails if a header is invalid, or if the request for the event stream fails.
 pub(crate) async fn sse_transport<C>(
     server: &HttpServer,
     client: C,
-) -> Result<SseTransport<C>, (String, Option<&'static str>)>
+) -> Result<SseTransport<C>, HandshakeFailure>
 where
     C: StreamableHttpClient<Error = reqwest::Error> + Sync,
 {
-    let headers = headers(server).map_err(|reason| (reason, None))?;
-    SseTransport::open(server, client, headers)
-        .await
-        .map_err(|error| (error::describe(&error), error::remedy(&error)))
+    let opened = SseTransport::open(server, client, headers(server)?).await;
+    opened.map_err(|error| HandshakeFailure::from_http(&error))
 }
 
 fn headers(server: &HttpServer) -> Result<HashMap<HeaderName, HeaderValue>, String> {

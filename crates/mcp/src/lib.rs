@@ -22,6 +22,7 @@ mod process;
 #[cfg(feature = "http")]
 pub mod registry;
 mod result;
+mod revision_cache;
 mod server;
 mod server_options;
 mod session;

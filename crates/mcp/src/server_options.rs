@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use haft_core::limits;
 
@@ -50,6 +50,8 @@ pub struct ServerOptions {
     /// The accepted definitions of the tools. Tools with other definitions are withheld. Default:
     /// all definitions are accepted.
     pub pins: Option<ServerPins>,
+    /// The file that stores protocol revisions that are slow to detect. Default: none.
+    pub revision_cache: Option<PathBuf>,
 }
 
 impl Default for ServerOptions {
@@ -64,6 +66,7 @@ impl Default for ServerOptions {
             elicitation_timeout: limits::ELICITATION_TIMEOUT,
             elicitation_handler: None,
             pins: None,
+            revision_cache: None,
         }
     }
 }
@@ -131,6 +134,26 @@ impl ServerOptions {
     #[must_use]
     pub fn with_pins(mut self, pins: ServerPins) -> Self {
         self.pins = Some(pins);
+        self
+    }
+
+    /// Stores the protocol revision of the server in the file at `path` if it is slow to detect, so
+    /// that the next start of this program uses it immediately.
+    ///
+    /// A server is stored if it does not respond to `server/discover`, which costs three seconds at
+    /// each start, if it exits because of this request, or if it uses HTTP with SSE. Other servers
+    /// are quick to detect, and are not stored.
+    ///
+    /// An entry is valid for seven days, and until the server rejects the stored handshake. The
+    /// revision is then detected again, so a server that was updated to revision 2026-07-28, and
+    /// that also accepts `initialize`, is used with the earlier revision for at most seven days.
+    ///
+    /// Several servers and processes can use the file. It has at most 256 entries, and contains
+    /// only hashes of the command line, or of the origin and the path of the URL. A file that
+    /// cannot be read or written is logged and ignored.
+    #[must_use]
+    pub fn with_revision_cache(mut self, path: impl Into<PathBuf>) -> Self {
+        self.revision_cache = Some(path.into());
         self
     }
 

@@ -20,7 +20,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::{handler::RequestHandler, stdio::ServerProcess};
-use crate::{config::ServerConfig, connection::Connection, process::ProcessGroup, transport::ServerEvents};
+use crate::{
+    config::ServerConfig, connection::Connection, process::ProcessGroup, revision_cache::CachedRevision,
+    transport::ServerEvents,
+};
 
 /// The maximum time to wait for the response to `server/discover`. Servers of revisions before
 /// 2026-07-28 may never respond to this request.
@@ -50,6 +53,18 @@ pub(crate) enum HandshakeMode {
     Auto,
     /// A handshake with `initialize` only (revisions up to 2025-11-25).
     Initialize,
+    /// A handshake with `initialize` over HTTP with SSE (revision 2024-11-05). Over standard input
+    /// and output, it is the same as `Initialize`.
+    Sse,
+}
+
+/// A new session, and the result of the detection of the protocol revision.
+struct OpenedSession {
+    session: Session,
+    /// The kind of handshake for the next start of the same server.
+    next_handshake: HandshakeMode,
+    /// `true` if the detection was slow, so that the result should be stored.
+    is_slow: bool,
 }
 
 /// The error for a server that could not be started, or that failed during the handshake or the
@@ -59,6 +74,8 @@ pub(crate) struct StartError {
     /// The process group of the server, which the caller must terminate. `None` if there is no
     /// process.
     pub(crate) group: Option<ProcessGroup>,
+    /// `true` if the server rejected the handshake, or exited during the handshake.
+    pub(crate) is_rejection: bool,
 }
 
 /// The end of a session.
@@ -84,7 +101,7 @@ impl SessionEnd<'_> {
 impl StartError {
     /// Creates an error without a process.
     pub(crate) fn without_process(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), group: None }
+        Self { reason: reason.into(), group: None, is_rejection: false }
     }
 }
 
@@ -96,6 +113,35 @@ impl Session {
         handshake: HandshakeMode,
         closed: &CancellationToken,
     ) -> Result<(Self, HandshakeMode), StartError> {
+        let cache = CachedRevision::of(server);
+        let known = match (handshake, &cache) {
+            (HandshakeMode::Auto, Some(cache)) => cache.read().await.unwrap_or(handshake),
+            _ => handshake,
+        };
+        let opened = match Self::open_with(server, known, closed).await {
+            // The server may have been updated since `known` was detected.
+            Err(StartError { group, is_rejection: true, .. }) if known != HandshakeMode::Auto => {
+                if let Some(group) = group {
+                    group.terminate().await;
+                }
+                if let Some(cache) = &cache {
+                    cache.remove().await;
+                }
+                Self::open_with(server, HandshakeMode::Auto, closed).await?
+            }
+            opened => opened?,
+        };
+        if let Some(cache) = cache.filter(|_| opened.is_slow) {
+            cache.write(opened.next_handshake).await;
+        }
+        Ok((opened.session, opened.next_handshake))
+    }
+
+    async fn open_with(
+        server: &ServerConfig,
+        handshake: HandshakeMode,
+        closed: &CancellationToken,
+    ) -> Result<OpenedSession, StartError> {
         match server {
             ServerConfig::Stdio(server) => stdio::open(server, handshake, closed).await,
             ServerConfig::InProcess(server) => Ok((pipe::open(server, closed).await?, handshake)),
@@ -181,7 +227,7 @@ impl HandshakeMode {
                 preferred_versions: versions_for_discover(),
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
-            Self::Initialize => ClientLifecycleMode::Initialize,
+            Self::Initialize | Self::Sse => ClientLifecycleMode::Initialize,
         }
     }
 

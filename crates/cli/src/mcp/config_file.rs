@@ -34,6 +34,16 @@ pub(crate) fn credentials() -> Option<CredentialFile> {
     Some(CredentialFile::new(default_path()?.with_file_name("credentials.json")))
 }
 
+/// Adds the file with the protocol revisions that are slow to detect to `config`:
+/// `haft/mcp-revisions.json` in `$XDG_CACHE_HOME` or `~/.cache`. Returns `config` unchanged if the
+/// user has no home folder.
+pub(crate) fn with_revision_cache(config: McpConfig) -> McpConfig {
+    match etcetera::choose_base_strategy() {
+        Ok(folders) => config.with_revision_cache(folders.cache_dir().join("haft/mcp-revisions.json")),
+        Err(_) => config,
+    }
+}
+
 /// Returns the file with the accepted tool definitions of the servers in the configuration file at
 /// `path`: `mcp.pins.json` beside `mcp.json`.
 pub(crate) fn pin_file(path: &Path) -> PinFile {
@@ -71,6 +81,7 @@ impl ConfigFile {
             return Ok(McpConfig::default());
         }
         let config = McpConfig::from_json(&self.text).map_err(|error| self.error(&error.to_string()))?;
+        let config = with_revision_cache(config);
         Ok(match credentials() {
             Some(credentials) => config.with_credentials(&credentials),
             None => config,

@@ -206,3 +206,31 @@ fn registry_is_searched() {
     let failed = CommandOutput::run(haft(["mcp", "search", "weather", "--registry", &registry]));
     failed.assert_failed(1, "cannot reach the registry");
 }
+
+/// A server that does not know `server/discover`: it exits, and accepts `initialize` only.
+const OLD_SERVER: &str = r#"
+while read -r line; do
+    id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    case "$line" in
+        *server/discover*) exit 1 ;;
+        *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}' ;;
+        *tools/list*) result='{"tools":[{"name":"old","inputSchema":{"type":"object"}}]}' ;;
+        *) continue ;;
+    esac
+    printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+/// Behaviour F41: the commands store the protocol revision of a server that is slow to detect in
+/// the cache folder of the user.
+#[test]
+fn slow_detection_is_cached() {
+    let text = json!({"mcpServers": {"old": {"command": "sh", "args": ["-c", OLD_SERVER]}}}).to_string();
+    let (folder, file) = child::write_mcp_json(&text);
+    let mut command = haft(["mcp", "test", "--mcp", file.to_str().unwrap()]);
+    command.env("XDG_CACHE_HOME", folder.path());
+    let tested = CommandOutput::run(command);
+    assert!(tested.stdout.contains("1 tools: old"), "{} {}", tested.stdout, tested.stderr);
+    let cache = fs::read_to_string(folder.path().join("haft/mcp-revisions.json")).unwrap();
+    assert!(cache.contains("initialize") && !cache.contains("read"), "{cache}");
+}

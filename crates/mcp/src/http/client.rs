@@ -1,7 +1,7 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -247,7 +247,11 @@ impl StreamableHttpClient for HttpClient {
                         Ok(StreamableHttpPostResponse::Json(message, session_id))
                     }
                     Ok(Err(failed)) => Err(failed),
-                    Ok(Ok(_)) | Err(_) => Ok(StreamableHttpPostResponse::Json(error, None)),
+                    Ok(Ok(_)) => Ok(StreamableHttpPostResponse::Json(error, None)),
+                    Err(_) => {
+                        self.events.has_unanswered_discover.store(true, Ordering::Relaxed);
+                        Ok(StreamableHttpPostResponse::Json(error, None))
+                    }
                 };
             }
             None => post.await?,

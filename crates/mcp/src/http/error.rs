@@ -4,7 +4,7 @@ use rmcp::service::ClientInitializeError;
 use rmcp::transport::auth::AuthError;
 
 use super::HttpError;
-use crate::{LoginRequired, connection::RequestError};
+use crate::{HttpServer, LoginRequired, connection::RequestError};
 
 /// The remedy for a server that requires authorization.
 const LOGIN_REMEDY: &str = "log in with `haft mcp login`, or set the header `Authorization` of the server";
@@ -45,8 +45,66 @@ fn login_required(error: &HttpError, scope: Option<&str>) -> RequestError {
     LoginRequired { scopes, reason: describe(error) }.into()
 }
 
+/// The cause of a failed handshake.
+pub(crate) struct HandshakeFailure {
+    reason: String,
+    remedy: Option<&'static str>,
+    /// `true` if the server has rejected the handshake.
+    pub(crate) is_rejection: bool,
+}
+
+impl HandshakeFailure {
+    /// Creates the failure to open the stream of HTTP with SSE.
+    pub(super) fn from_http(error: &HttpError) -> Self {
+        let reason = format!("the handshake failed: {}", describe(error));
+        Self { reason, remedy: remedy(error), is_rejection: is_http_rejection(error) }
+    }
+
+    /// Returns the error message: the cause, the origin of the server, and the remedy.
+    pub(crate) fn message(self, server: &HttpServer) -> String {
+        let remedy = self.remedy.map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
+        format!("{}\nserver: {}{remedy}", self.reason, server.origin())
+    }
+}
+
+impl From<String> for HandshakeFailure {
+    fn from(reason: String) -> Self {
+        Self { reason, remedy: None, is_rejection: false }
+    }
+}
+
+impl From<&ClientInitializeError> for HandshakeFailure {
+    fn from(error: &ClientInitializeError) -> Self {
+        let (message, remedy) = handshake_message(error);
+        let is_rejection = is_rejection(error);
+        Self { reason: format!("the handshake failed: {message}"), remedy, is_rejection }
+    }
+}
+
+fn is_rejection(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => is_rejection(fallback),
+        ClientInitializeError::TransportError { error, .. } => {
+            error.error.downcast_ref().is_some_and(is_http_rejection)
+        }
+        ClientInitializeError::ConnectionClosed(_) => false,
+        _ => true,
+    }
+}
+
+/// Returns `true` for a response that a server of another revision may send. A server that cannot
+/// be reached, or that requires a login, has not rejected the revision.
+fn is_http_rejection(error: &HttpError) -> bool {
+    matches!(
+        error,
+        HttpError::UnexpectedServerResponse(_)
+            | HttpError::UnexpectedContentType(_)
+            | HttpError::ServerDoesNotSupportSse
+    )
+}
+
 /// Returns the message of a failed handshake, and a remedy if one is known.
-pub(crate) fn handshake_message(error: &ClientInitializeError) -> (String, Option<&'static str>) {
+fn handshake_message(error: &ClientInitializeError) -> (String, Option<&'static str>) {
     match error {
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
             let (discover, _) = handshake_message(discover);
@@ -81,7 +139,7 @@ pub(crate) fn may_be_sse_server(error: &ClientInitializeError) -> bool {
     }
 }
 
-pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
+fn remedy(error: &HttpError) -> Option<&'static str> {
     match error {
         HttpError::Client(error) if error.is_connect() => Some("start the server, or correct its URL"),
         HttpError::AuthRequired(_) => Some(LOGIN_REMEDY),
@@ -99,7 +157,7 @@ pub(super) fn remedy(error: &HttpError) -> Option<&'static str> {
 }
 
 /// Returns the text of `error` and its causes.
-pub(super) fn describe(error: &HttpError) -> String {
+fn describe(error: &HttpError) -> String {
     match error {
         HttpError::AuthRequired(_) => "the server requires authorization (HTTP 401)".to_owned(),
         HttpError::InsufficientScope(error) => {

@@ -1,6 +1,9 @@
 //! Sessions over streamable HTTP.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 #[cfg(feature = "oauth")]
 use haft_core::text::ErrorChain;
@@ -15,24 +18,24 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DISCOVER_TIMEOUT, HandshakeMode, RequestHandler, ServerClient, Session, StartError, request_handler,
+    DISCOVER_TIMEOUT, HandshakeMode, OpenedSession, RequestHandler, ServerClient, Session, StartError,
+    request_handler,
 };
 #[cfg(feature = "oauth")]
 use crate::CredentialFile;
 use crate::{
     HttpServer, HttpTransport,
     connection::Connection,
-    http::{self, HttpClient},
+    http::{self, HandshakeFailure, HttpClient},
     transport::ServerEvents,
 };
 
-/// Contacts `server` and performs the handshake. Returns the session, and the kind of handshake for
-/// the next session. Fails if `closed` is cancelled.
+/// Contacts `server` and performs the handshake. Fails if `closed` is cancelled.
 pub(super) async fn open(
     server: &HttpServer,
     handshake: HandshakeMode,
     closed: &CancellationToken,
-) -> Result<(Session, HandshakeMode), StartError> {
+) -> Result<OpenedSession, StartError> {
     let deadline = Instant::now() + server.options.handshake_timeout;
     let client = http::new_client().map_err(StartError::without_process)?;
     let negotiated = tokio::select! {
@@ -41,36 +44,28 @@ pub(super) async fn open(
         negotiated = timeout_at(deadline, negotiate(server, &client, handshake)) => negotiated,
     };
     let after = server.options.handshake_timeout;
-    let (service, events) = negotiated
+    let Negotiated { service, events, is_sse } = negotiated
         .unwrap_or_else(|_| Err(format!("no response to the handshake within {after:?}").into()))
-        .map_err(|failure| StartError::without_process(failure.message(server)))?;
-    let next_handshake = handshake.for_restart(service.peer());
+        .map_err(|failure| StartError {
+            is_rejection: failure.is_rejection,
+            ..StartError::without_process(failure.message(server))
+        })?;
+    let next_handshake = if is_sse { HandshakeMode::Sse } else { handshake.for_restart(service.peer()) };
+    // Before HTTP with SSE, the server has rejected two requests.
+    let is_found_sse = is_sse && server.transport == HttpTransport::Auto && handshake != HandshakeMode::Sse;
+    let is_slow = is_found_sse || events.has_unanswered_discover.load(Ordering::Relaxed);
     let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options);
     let client = ServerClient { service, events, connection };
-    Ok((Session { process: None, client }, next_handshake))
+    Ok(OpenedSession { session: Session { process: None, client }, next_handshake, is_slow })
 }
 
-/// The cause of a failed handshake.
-struct Failure {
-    reason: String,
-    remedy: Option<&'static str>,
+/// A connection after its handshake.
+struct Negotiated {
+    service: RunningService<RoleClient, RequestHandler>,
+    events: Arc<ServerEvents>,
+    /// `true` if the transport is HTTP with SSE.
+    is_sse: bool,
 }
-
-impl From<String> for Failure {
-    fn from(reason: String) -> Self {
-        Self { reason, remedy: None }
-    }
-}
-
-impl Failure {
-    /// Returns the error message: the cause, the origin of the server, and the remedy.
-    fn message(self, server: &HttpServer) -> String {
-        let remedy = self.remedy.map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
-        format!("{}\nserver: {}{remedy}", self.reason, server.origin())
-    }
-}
-
-type Negotiated = (RunningService<RoleClient, RequestHandler>, Arc<ServerEvents>);
 
 /// Performs the handshake. If the response to `server/discover` lists a revision up to 2025-11-25,
 /// but not 2026-07-28, a handshake with `initialize` follows.
@@ -78,8 +73,8 @@ async fn negotiate(
     server: &HttpServer,
     client: &reqwest::Client,
     handshake: HandshakeMode,
-) -> Result<Negotiated, Failure> {
-    if server.transport == HttpTransport::Sse {
+) -> Result<Negotiated, HandshakeFailure> {
+    if server.transport == HttpTransport::Sse || handshake == HandshakeMode::Sse {
         return serve_sse(server, client).await;
     }
     let probe_timeout = DISCOVER_TIMEOUT.min(server.options.handshake_timeout / 3);
@@ -88,13 +83,13 @@ async fn negotiate(
             if server_supported.iter().any(ProtocolVersion::has_initialize) =>
         {
             let mode = ClientLifecycleMode::Initialize;
-            serve(server, client, mode, probe_timeout).await?.map_err(|error| handshake_error(&error))
+            serve(server, client, mode, probe_timeout).await?.map_err(|error| HandshakeFailure::from(&error))
         }
         Err(error) if server.transport == HttpTransport::Auto && http::may_be_sse_server(&error) => {
             // Without an event stream, the first error describes the fault.
-            serve_sse(server, client).await.map_err(|_| handshake_error(&error))
+            serve_sse(server, client).await.map_err(|_| HandshakeFailure::from(&error))
         }
-        outcome => outcome.map_err(|error| handshake_error(&error)),
+        outcome => outcome.map_err(|error| HandshakeFailure::from(&error)),
     }
 }
 
@@ -103,18 +98,18 @@ async fn serve(
     client: &reqwest::Client,
     mode: ClientLifecycleMode,
     probe_timeout: Duration,
-) -> Result<Result<Negotiated, ClientInitializeError>, Failure> {
+) -> Result<Result<Negotiated, ClientInitializeError>, HandshakeFailure> {
     let events = Arc::new(ServerEvents::default());
     let http_client = HttpClient::new(client.clone(), Arc::clone(&events), probe_timeout);
     #[cfg(feature = "oauth")]
     if let Some(credentials) = &server.credentials {
         let transport = http::transport(server, authorized(server, credentials, http_client).await?)?;
         let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
-        return Ok(service.map(|service| (service, events)));
+        return Ok(service.map(|service| Negotiated { service, events, is_sse: false }));
     }
     let service =
         request_handler(&events).serve_with_lifecycle(http::transport(server, http_client)?, mode).await;
-    Ok(service.map(|service| (service, events)))
+    Ok(service.map(|service| Negotiated { service, events, is_sse: false }))
 }
 
 /// Returns `client` with the access token in `credentials`.
@@ -123,31 +118,29 @@ async fn authorized(
     server: &HttpServer,
     credentials: &CredentialFile,
     client: HttpClient,
-) -> Result<AuthClient<HttpClient>, Failure> {
+) -> Result<AuthClient<HttpClient>, HandshakeFailure> {
     let mut manager = crate::oauth::manager(server, credentials).await?;
     manager.initialize_from_store().await.map_err(|error| ErrorChain(&error).to_string())?;
     Ok(AuthClient::new(client, manager))
 }
 
 /// Performs the handshake over HTTP with SSE.
-async fn serve_sse(server: &HttpServer, client: &reqwest::Client) -> Result<Negotiated, Failure> {
+async fn serve_sse(server: &HttpServer, client: &reqwest::Client) -> Result<Negotiated, HandshakeFailure> {
     let events = Arc::new(ServerEvents::default());
-    let failure = |(message, remedy)| Failure { reason: format!("the handshake failed: {message}"), remedy };
     let mode = ClientLifecycleMode::Initialize;
     let http_client = HttpClient::new(client.clone(), Arc::clone(&events), DISCOVER_TIMEOUT);
     #[cfg(feature = "oauth")]
     if let Some(credentials) = &server.credentials {
         let http_client = authorized(server, credentials, http_client).await?;
-        let transport = http::sse_transport(server, http_client).await.map_err(failure)?;
+        let transport = http::sse_transport(server, http_client).await?;
         let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
-        return service.map(|service| (service, events)).map_err(|error| handshake_error(&error));
+        return service
+            .map(|service| Negotiated { service, events, is_sse: true })
+            .map_err(|error| HandshakeFailure::from(&error));
     }
-    let transport = http::sse_transport(server, http_client).await.map_err(failure)?;
+    let transport = http::sse_transport(server, http_client).await?;
     let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
-    service.map(|service| (service, events)).map_err(|error| handshake_error(&error))
-}
-
-fn handshake_error(error: &ClientInitializeError) -> Failure {
-    let (message, remedy) = http::handshake_message(error);
-    Failure { reason: format!("the handshake failed: {message}"), remedy }
+    service
+        .map(|service| Negotiated { service, events, is_sse: true })
+        .map_err(|error| HandshakeFailure::from(&error))
 }

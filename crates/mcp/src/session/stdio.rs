@@ -18,8 +18,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DISCOVER_TIMEOUT, HandshakeMode, RequestHandler, ServerClient, Session, StartError, request_handler,
-    versions_for_discover,
+    DISCOVER_TIMEOUT, HandshakeMode, OpenedSession, RequestHandler, ServerClient, Session, StartError,
+    request_handler, versions_for_discover,
 };
 use crate::{
     StdioServer,
@@ -40,8 +40,7 @@ pub(super) struct ServerProcess {
     events: Arc<ServerEvents>,
 }
 
-/// Starts `server` and performs the handshake. Returns the session, and the kind of handshake for
-/// the next start of the same server. Fails if `closed` is cancelled.
+/// Starts `server` and performs the handshake. Fails if `closed` is cancelled.
 ///
 /// Some servers exit if the first MCP request is not `initialize`, either without a response or
 /// after an error response. If a server exits during [`HandshakeMode::Auto`], it is started a
@@ -50,12 +49,13 @@ pub(super) async fn open(
     server: &StdioServer,
     handshake: HandshakeMode,
     closed: &CancellationToken,
-) -> Result<(Session, HandshakeMode), StartError> {
+) -> Result<OpenedSession, StartError> {
     let deadline = Instant::now() + server.options.handshake_timeout;
     match start_session(server, handshake, deadline, closed).await {
         Err(HandshakeError::Exited { group, .. }) if handshake == HandshakeMode::Auto => {
             group.terminate().await;
-            start_session(server, HandshakeMode::Initialize, deadline, closed).await.map_err(StartError::from)
+            let opened = start_session(server, HandshakeMode::Initialize, deadline, closed).await;
+            opened.map(|opened| OpenedSession { is_slow: true, ..opened }).map_err(StartError::from)
         }
         outcome => outcome.map_err(StartError::from),
     }
@@ -92,6 +92,12 @@ enum HandshakeError {
         group: ProcessGroup,
         reason: String,
     },
+    /// The server rejected the handshake.
+    Rejected {
+        group: ProcessGroup,
+        reason: String,
+    },
+    /// The server did not respond in time, or the source was closed.
     Failed {
         group: ProcessGroup,
         reason: String,
@@ -103,7 +109,7 @@ async fn start_session(
     handshake: HandshakeMode,
     deadline: Instant,
     closed: &CancellationToken,
-) -> Result<(Session, HandshakeMode), HandshakeError> {
+) -> Result<OpenedSession, HandshakeError> {
     let (mut group, StdioStreams { stdin, stdout, mut stderr }) = ProcessGroup::spawn(server)
         .map_err(|error| HandshakeError::NotStarted(StartFailure::NotStarted(error).message(server, "")))?;
     let events = Arc::new(ServerEvents::default());
@@ -122,10 +128,12 @@ async fn start_session(
     let failure = match service {
         Ok(Ok(service)) => {
             let next_handshake = handshake.for_restart(service.peer());
+            let is_slow = events.has_unanswered_discover.load(Ordering::Relaxed);
             let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options);
             let client = ServerClient { service, events: Arc::clone(&events), connection };
             let process = ServerProcess { group, stderr, events };
-            return Ok((Session { process: Some(process), client }, next_handshake));
+            let session = Session { process: Some(process), client };
+            return Ok(OpenedSession { session, next_handshake, is_slow });
         }
         Ok(Err(error)) if is_connection_closed(&error) => {
             let failure = StartFailure::Exited(wait_for_exit_status(&mut group).await);
@@ -140,7 +148,10 @@ async fn start_session(
     };
     // The server is still running, so its standard error stays open.
     let reason = failure.message(server, &stderr.last_lines(Duration::ZERO).await);
-    Err(HandshakeError::Failed { group, reason })
+    Err(match failure {
+        StartFailure::Handshake(_) => HandshakeError::Rejected { group, reason },
+        _ => HandshakeError::Failed { group, reason },
+    })
 }
 
 /// Performs the handshake over `transport`. In two cases, a second handshake follows:
@@ -181,9 +192,12 @@ fn is_connection_closed(error: &ClientInitializeError) -> bool {
 impl From<HandshakeError> for StartError {
     fn from(error: HandshakeError) -> Self {
         match error {
-            HandshakeError::NotStarted(reason) => Self { reason, group: None },
-            HandshakeError::Exited { group, reason } | HandshakeError::Failed { group, reason } => {
-                Self { reason, group: Some(group) }
+            HandshakeError::NotStarted(reason) => Self::without_process(reason),
+            HandshakeError::Exited { group, reason } | HandshakeError::Rejected { group, reason } => {
+                Self { reason, group: Some(group), is_rejection: true }
+            }
+            HandshakeError::Failed { group, reason } => {
+                Self { reason, group: Some(group), is_rejection: false }
             }
         }
     }

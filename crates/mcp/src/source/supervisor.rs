@@ -74,7 +74,7 @@ impl Supervisor {
                 self.serve(session).await;
                 Attempt::Succeeded
             }
-            Err(StartError { reason, group }) => {
+            Err(StartError { reason, group, .. }) => {
                 if !self.closed.is_cancelled() {
                     let source = self.handle.label();
                     tracing::warn!(source, reason, "an MCP server failed to start; retrying");
@@ -99,7 +99,10 @@ impl Supervisor {
         };
         match listed {
             Ok(()) => Ok(session),
-            Err(reason) => Err(StartError { reason, group: session.disconnect().await }),
+            Err(reason) => {
+                let group = session.disconnect().await;
+                Err(StartError { group, ..StartError::without_process(reason) })
+            }
         }
     }
 

@@ -304,6 +304,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     /// found" for it, so that rmcp falls back to `initialize`.
     fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
+        self.events.has_unanswered_discover.store(true, Ordering::Relaxed);
         let request = OpenRequest { response_kind: ResponseKind::LateProbe, events: None };
         self.open_requests.insert(id.clone(), request);
         let reason = format!("no response within {:?}", self.limits.probe_timeout);

@@ -14,6 +14,8 @@ pub(crate) struct ServerEvents {
     /// `true` after a valid response to `server/discover` has arrived later than the probe timeout.
     /// A failed handshake is then repeated.
     pub(crate) has_late_discover: AtomicBool,
+    /// `true` after `server/discover` had no response within the probe timeout.
+    pub(crate) has_unanswered_discover: AtomicBool,
     /// The elicitations that the server has sent, and the client has not handled yet.
     pub(crate) elicitations: Elicitations,
     /// A token that is cancelled when the server closes its output, or when reading fails.

@@ -35,6 +35,8 @@ fn child() {
     else {
         return;
     };
+    // A server that was updated has the same command line.
+    let mode = env::var("UPDATED_MODE").unwrap_or(mode);
     // The test harness may have written an incomplete line to standard output. Terminate it.
     write_line(b"");
     match mode.split_once('=') {

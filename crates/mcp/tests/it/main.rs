@@ -19,6 +19,7 @@ mod lifecycle;
 mod list_changes;
 mod oauth;
 mod processes;
+mod revision_cache;
 mod serving;
 mod source;
 mod web;

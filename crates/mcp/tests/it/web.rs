@@ -44,22 +44,27 @@ impl Request {
 /// A running server. Dropping it closes its socket and its connections.
 pub(crate) struct WebServer {
     pub(crate) url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
-    open_connections: Arc<AtomicUsize>,
+    state: Arc<State>,
     _tasks: JoinSet<()>,
 }
 
 /// The state that the connections of a server share.
 struct State {
-    mode: &'static str,
-    requests: Arc<Mutex<Vec<Request>>>,
+    mode: Mutex<&'static str>,
+    requests: Mutex<Vec<Request>>,
     sessions: AtomicUsize,
     calls: AtomicUsize,
     /// The number of `tools/list` requests.
     lists: AtomicUsize,
     /// The event stream of the mode `sse`.
     events: Mutex<Option<mpsc::UnboundedSender<String>>>,
-    open_connections: Arc<AtomicUsize>,
+    open_connections: AtomicUsize,
+}
+
+impl State {
+    fn mode(&self) -> &'static str {
+        *self.mode.lock().unwrap()
+    }
 }
 
 impl WebServer {
@@ -90,17 +95,16 @@ impl WebServer {
     pub(crate) async fn start(mode: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let requests = Arc::default();
-        let open_connections = Arc::default();
         let state = Arc::new(State {
-            mode,
-            requests: Arc::clone(&requests),
+            mode: Mutex::new(mode),
+            requests: Mutex::default(),
             sessions: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             lists: AtomicUsize::new(0),
             events: Mutex::default(),
-            open_connections: Arc::clone(&open_connections),
+            open_connections: AtomicUsize::new(0),
         });
+        let shared = Arc::clone(&state);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -113,7 +117,12 @@ impl WebServer {
                 });
             }
         });
-        Self { url, requests, open_connections, _tasks: tasks }
+        Self { url, state: shared, _tasks: tasks }
+    }
+
+    /// Changes the behaviour, like an update of the server.
+    pub(crate) fn set_mode(&self, mode: &'static str) {
+        *self.state.mode.lock().unwrap() = mode;
     }
 
     pub(crate) fn config(&self) -> HttpServer {
@@ -121,7 +130,7 @@ impl WebServer {
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.state.requests.lock().unwrap().clone()
     }
 
     /// Returns the requests with the JSON-RPC method `method`.
@@ -132,12 +141,12 @@ impl WebServer {
     /// Returns the number of open connections, after waiting for their end.
     pub(crate) async fn remaining_connections(&self) -> usize {
         for _ in 0..100 {
-            if self.open_connections.load(Ordering::Relaxed) == 0 {
+            if self.state.open_connections.load(Ordering::Relaxed) == 0 {
                 return 0;
             }
             sleep(Duration::from_millis(20)).await;
         }
-        self.open_connections.load(Ordering::Relaxed)
+        self.state.open_connections.load(Ordering::Relaxed)
     }
 }
 
@@ -179,7 +188,7 @@ pub(crate) async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Re
 
 /// Writes the response to `request`. Returns `false` if the connection must be closed.
 async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bool {
-    let State { mode, .. } = *state;
+    let mode = state.mode();
     if mode.ends_with("sse") && mode != "modern_sse" {
         return respond_over_sse(stream, request, state).await;
     }
@@ -283,7 +292,7 @@ async fn respond_over_sse(stream: &mut TcpStream, request: &Request, state: &Sta
         ("GET /mcp", _) => {
             let (sender, mut events) = mpsc::unbounded_channel();
             *state.events.lock().unwrap() = Some(sender);
-            let origin = if state.mode == "sse" { "" } else { "http://localhost:1" };
+            let origin = if state.mode() == "sse" { "" } else { "http://localhost:1" };
             let endpoint = format!("event: endpoint\ndata: {origin}/messages?session=1\n\n");
             let mut is_open = write_chunk(stream, &endpoint).await;
             while is_open {
