@@ -23,13 +23,15 @@ use crate::{
 /// The maximum length of a schema that is quoted in a diagnostic, in bytes.
 const MAX_EXCERPT_BYTES: usize = 60;
 
-/// The complete tool list of a server.
+/// The complete tool list of a server, and its time to live.
 #[derive(Clone)]
 pub(crate) struct Listing {
     /// The tools as JSON, as sent by the server. A new list is compared with this JSON to detect
     /// changes.
     tools_json: Vec<Value>,
     pub(crate) tools: ToolList,
+    /// The time to live of the list, from now. `None` if the server sends none.
+    pub(crate) ttl: Option<Duration>,
 }
 
 impl Listing {
@@ -43,14 +45,15 @@ impl Listing {
     ) -> Result<Self, ListError> {
         let timed_out = |_| ListError::TimedOut(limits.timeout);
         let fetching = fetch_pages(connection, limits.max_pages);
-        let tools_json = timeout(limits.timeout, fetching).await.map_err(timed_out)??;
+        let Pages { tools: tools_json, ttl } =
+            timeout(limits.timeout, fetching).await.map_err(timed_out)??;
         Ok(match previous {
-            Some(previous) if previous.tools_json == tools_json => previous.clone(),
+            Some(previous) if previous.tools_json == tools_json => Self { ttl, ..previous.clone() },
             _ => {
                 let checking = check_pins(tools_json, limits.pins);
                 let (tools_json, changes) = timeout(limits.timeout, checking).await.map_err(timed_out)??;
                 let tools = build_tool_list(&tools_json, handle, &limits.filter, &changes);
-                Self { tools_json, tools }
+                Self { tools_json, tools, ttl }
             }
         })
     }
@@ -92,8 +95,16 @@ pub(crate) enum ListError {
     TooManyPages(usize),
 }
 
-async fn fetch_pages(connection: &Connection, limit: usize) -> Result<Vec<Value>, ListError> {
-    let mut tools = Vec::new();
+/// All pages of a tool list.
+#[derive(Default)]
+struct Pages {
+    tools: Vec<Value>,
+    /// The shortest time to live of a page (`ttlMs`).
+    ttl: Option<Duration>,
+}
+
+async fn fetch_pages(connection: &Connection, limit: usize) -> Result<Pages, ListError> {
+    let mut pages = Pages::default();
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
     for _ in 0..limit {
@@ -101,16 +112,18 @@ async fn fetch_pages(connection: &Connection, limit: usize) -> Result<Vec<Value>
             // A server without tools does not have to implement `tools/list`, so this error means
             // an empty list.
             Err(RequestError::Rejected(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-                return Ok(tools);
+                return Ok(pages);
             }
             page => page?,
         };
+        let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
+        pages.ttl = pages.ttl.into_iter().chain(ttl).min();
         match page.get_mut("tools").map(Value::take) {
-            Some(Value::Array(page)) => tools.extend(page),
+            Some(Value::Array(page)) => pages.tools.extend(page),
             _ => return Err(ListError::Malformed("a page has no array `tools`")),
         }
         match page.get_mut("nextCursor").map(Value::take) {
-            None | Some(Value::Null) => return Ok(tools),
+            None | Some(Value::Null) => return Ok(pages),
             Some(Value::String(next)) if seen.contains(&next) => return Err(ListError::RepeatedCursor(next)),
             Some(Value::String(next)) => {
                 seen.insert(next.clone());

@@ -6,7 +6,10 @@ mod http;
 mod pipe;
 mod stdio;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use rmcp::{
     RoleClient,
@@ -197,6 +200,16 @@ impl ServerClient {
         })
     }
 
+    /// Returns `true` while the server reports changes of the tool list to a subscription.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.events.is_subscribed.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the tool list has a time to live (revision 2026-07-28, "Caching").
+    pub(crate) fn has_list_ttl(&self) -> bool {
+        self.service.peer().peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
+    }
+
     /// Subscribes to changes of the tool list. If the server accepts the subscription, waits until
     /// the subscription ends and returns `true`.
     ///
@@ -206,6 +219,7 @@ impl ServerClient {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
+                let _active = ActiveSubscription::begin(&self.events);
                 // The tool list may have changed before the subscription became active.
                 self.events.list_changed.notify_one();
                 // The transport has already handled these notifications. The loop only removes them
@@ -217,6 +231,22 @@ impl ServerClient {
             Err(_) => tracing::debug!("no response to the subscription to list changes"),
         }
         false
+    }
+}
+
+/// An active subscription to changes of the tool list.
+struct ActiveSubscription<'a>(&'a ServerEvents);
+
+impl<'a> ActiveSubscription<'a> {
+    fn begin(events: &'a ServerEvents) -> Self {
+        events.is_subscribed.store(true, Ordering::Relaxed);
+        Self(events)
+    }
+}
+
+impl Drop for ActiveSubscription<'_> {
+    fn drop(&mut self) {
+        self.0.is_subscribed.store(false, Ordering::Relaxed);
     }
 }
 

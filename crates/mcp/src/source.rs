@@ -1,6 +1,6 @@
 mod supervisor;
 
-use std::{borrow::Cow, pin::pin, time::Duration};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use haft_core::{
@@ -11,7 +11,10 @@ use rmcp::{
     RoleClient,
     service::{RunningService, Service},
 };
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
@@ -69,6 +72,8 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
+    /// Notified at each listing.
+    listed: Arc<Notify>,
     /// The reason in errors that are returned after the background task of this source has ended.
     task_end_reason: Cow<'static, str>,
 }
@@ -96,13 +101,21 @@ impl McpSource {
         let label = label(name);
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
+        let listed = Arc::new(Notify::new());
         let start_timeout = server.options().handshake_timeout;
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), start_timeout);
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(supervisor::supervise(server, handle, sender, closed.clone()))),
+            Ok(runtime) => drop(runtime.spawn(supervisor::supervise(
+                server,
+                handle,
+                sender,
+                closed.clone(),
+                Arc::clone(&listed),
+            ))),
             Err(error) => drop(sender.send_replace(SourceStatus::Failed { reason: error.to_string() })),
         }
-        Self { label, status, shutdown: closed.drop_guard(), task_end_reason: NO_RUNTIME.into() }
+        let shutdown = closed.drop_guard();
+        Self { label, status, shutdown, listed, task_end_reason: NO_RUNTIME.into() }
     }
 
     /// Starts `server` and waits until its tools are listed.
@@ -125,7 +138,7 @@ impl McpSource {
     pub(crate) fn failed(name: &str, reason: String) -> Self {
         let (_, status) = watch::channel(SourceStatus::Failed { reason: reason.clone() });
         let shutdown = CancellationToken::new().drop_guard();
-        Self { label: label(name), status, shutdown, task_end_reason: reason.into() }
+        Self { label: label(name), status, shutdown, listed: Arc::default(), task_end_reason: reason.into() }
     }
 
     /// Creates a source from `service`, an existing rmcp connection. The connection is closed when
@@ -155,7 +168,8 @@ impl McpSource {
         sender.send_replace(SourceStatus::Ready { connection, tools });
         tokio::spawn(hold_connection(service, sender, closed.clone()));
         let task_end_reason = "the connection is closed".into();
-        Ok(Self { label, status, shutdown: closed.drop_guard(), task_end_reason })
+        let shutdown = closed.drop_guard();
+        Ok(Self { label, status, shutdown, listed: Arc::default(), task_end_reason })
     }
 
     /// Waits until the first attempt to start the server succeeds or fails.
@@ -221,6 +235,7 @@ impl ToolSource for McpSource {
     }
 
     async fn tools(&self, _cx: &ListContext) -> Result<ToolList, SourceError> {
+        self.listed.notify_one();
         if self.status.has_changed().is_err() {
             return Err(self.task_ended_error());
         }

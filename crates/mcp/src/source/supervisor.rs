@@ -1,9 +1,10 @@
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, future, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use futures::FutureExt as _;
 use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
+    sync::{Notify, watch},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -27,15 +28,20 @@ const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 /// The minimum time between two refreshes of the tool list.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The minimum and the maximum of the time to live of a tool list. A server may send 0, or many
+/// years.
+const LIST_TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
+
 /// Starts `server` and restarts it whenever it exits, until the source is dropped.
 pub(super) async fn supervise(
     server: ServerConfig,
     handle: ConnectionHandle,
     status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
+    listed: Arc<Notify>,
 ) {
     let handshake = HandshakeMode::Auto;
-    let mut supervisor = Supervisor { server, handle, status, closed, handshake, listing: None };
+    let mut supervisor = Supervisor { server, handle, status, closed, listed, handshake, listing: None };
     let mut backoff = Backoff::default();
     while !supervisor.closed.is_cancelled() {
         let started = Instant::now();
@@ -53,6 +59,8 @@ struct Supervisor {
     handle: ConnectionHandle,
     status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
+    /// Notified at each listing of the source.
+    listed: Arc<Notify>,
     handshake: HandshakeMode,
     listing: Option<Listing>,
 }
@@ -134,13 +142,17 @@ impl Supervisor {
         session.close().await;
     }
 
-    /// Fetches the tool list after each change notification. The previous list is kept if the
-    /// request fails.
+    /// Fetches the tool list after each change notification, and when an expired list is used. The
+    /// previous list is kept if the request fails.
     async fn keep_refreshed(&mut self, client: &ServerClient) -> Infallible {
         let ack_timeout = self.server.options().list_timeout;
         let refresh = async {
             loop {
-                client.wait_for_list_change().await;
+                let ttl = self.listing.as_ref().and_then(|listing| listing.ttl);
+                tokio::select! {
+                    () = client.wait_for_list_change() => {}
+                    () = wait_for_expired_use(client, ttl, &self.listed) => {}
+                }
                 if let Err(error) = self.update_list(client).await {
                     tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");
                 }
@@ -150,6 +162,21 @@ impl Supervisor {
         };
         let (_, never) = tokio::join!(keep_subscribed(client, ack_timeout), refresh);
         never
+    }
+}
+
+/// Waits until the tool list is used, that is until `listed` is notified, after its time to live
+/// `ttl` has elapsed. A subscription replaces the time to live.
+async fn wait_for_expired_use(client: &ServerClient, ttl: Option<Duration>, listed: &Notify) {
+    let Some(ttl) = ttl.filter(|_| client.has_list_ttl()) else { return future::pending().await };
+    sleep_until(Instant::now() + ttl.clamp(*LIST_TTL.start(), *LIST_TTL.end())).await;
+    // Removes the notification of a listing before the expiry.
+    let _ = listed.notified().now_or_never();
+    loop {
+        listed.notified().await;
+        if !client.is_subscribed() {
+            return;
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct ServerEvents {
     pub(crate) has_late_discover: AtomicBool,
     /// `true` after `server/discover` had no response within the probe timeout.
     pub(crate) has_unanswered_discover: AtomicBool,
+    /// `true` while a subscription to changes of the tool list is active.
+    pub(crate) is_subscribed: AtomicBool,
     /// The elicitations that the server has sent, and the client has not handled yet.
     pub(crate) elicitations: Elicitations,
     /// A token that is cancelled when the server closes its output, or when reading fails.

@@ -120,6 +120,23 @@ async fn changed_list_is_fetched_again() {
     assert_eq!(server.requests_of("tools/list").len(), 2);
 }
 
+/// Behaviour F48: without a subscription, a used tool list is fetched again after its time to live,
+/// and not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_list_is_fetched_again() {
+    let server = WebServer::start("expiring").await;
+    let started = Instant::now();
+    let tools = tools_of(&server).await;
+    let changed = async {
+        while tools.get("new").await.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), changed).await.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(1200), "{:?}", started.elapsed());
+    assert_eq!(server.requests_of("tools/list").len(), 2);
+}
+
 /// Behaviour P6: a session that the server has forgotten is opened again, and the call is repeated,
 /// because the server has not processed it.
 #[tokio::test(flavor = "multi_thread")]

@@ -78,6 +78,7 @@ impl WebServer {
     /// | `legacy_stateless` | revision 2025-11-25 without sessions, with JSON responses |
     /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
     /// | `empty_discover` | `legacy`, but responds to `server/discover` with an empty result |
+    /// | `expiring` | `modern`, but its list lives for 1.2 s, and then has another tool |
     /// | `changing` | `legacy`, but adds a tool after the first list, and notifies the client |
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
@@ -271,10 +272,12 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         "tools/list" => {
             let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
             let mut tools = vec![tool("add"), tool("echo")];
-            if state.lists.fetch_add(1, Ordering::Relaxed) > 0 && mode == "changing" {
+            let is_first = state.lists.fetch_add(1, Ordering::Relaxed) == 0;
+            if !is_first && matches!(mode, "changing" | "expiring") {
                 tools.push(tool("new"));
             }
-            let result = json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"});
+            let ttl = if mode == "expiring" { 1200 } else { 0 };
+            let result = json!({"tools": tools, "ttlMs": ttl, "cacheScope": "private"});
             write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
         }
         "tools/call" => {
