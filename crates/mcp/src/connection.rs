@@ -3,7 +3,7 @@
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
-use haft_core::tool::Progress;
+use haft_core::{ToolContext, ToolError, tool::Progress};
 use rmcp::{
     Peer, RoleClient,
     model::{ClientRequest, ErrorData, ServerResult},
@@ -17,9 +17,14 @@ use tokio::{
 };
 
 #[cfg(feature = "http")]
-use crate::{LoginRequired, http::HttpError};
+use crate::{
+    LoginRequired,
+    call_data::{CallHeaders, RequestHeaders},
+    http::{HttpError, parse_headers},
+};
 use crate::{
     ServerOptions,
+    call_data::CallData,
     elicitation::ElicitationHandler,
     suspended_calls::{SuspendedCall, SuspendedCalls},
     transport::{self, CallEvent, PendingElicitation, ServerEvents},
@@ -34,6 +39,8 @@ const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     monitor: Option<Arc<Monitor>>,
+    #[cfg(feature = "http")]
+    call_headers: Option<CallHeaders>,
 }
 
 /// The options, the server events and the suspended calls of a connection. Only a connection over a
@@ -93,7 +100,7 @@ impl Connection {
     /// Creates a connection over a transport of this crate: stdio or HTTP.
     pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, options: &ServerOptions) -> Self {
         let monitor = Monitor { events, options: options.clone(), suspended: Arc::default() };
-        Self { peer, monitor: Some(Arc::new(monitor)) }
+        Self { monitor: Some(Arc::new(monitor)), ..Self::from_peer(peer) }
     }
 
     /// Creates a connection from `peer`, which uses a user-supplied transport.
@@ -101,7 +108,39 @@ impl Connection {
     /// Progress notifications are not available on a user-supplied transport, so MCP requests have
     /// no idle timeout. Only the deadline of the tool call applies.
     pub(crate) fn from_peer(peer: Peer<RoleClient>) -> Self {
-        Self { peer, monitor: None }
+        Self {
+            peer,
+            monitor: None,
+            #[cfg(feature = "http")]
+            call_headers: None,
+        }
+    }
+
+    /// Sets the function that returns the HTTP headers of a call.
+    #[cfg(feature = "http")]
+    pub(crate) fn with_call_headers(self, call_headers: Option<CallHeaders>) -> Self {
+        Self { call_headers, ..self }
+    }
+
+    /// Returns the metadata and the HTTP headers for the requests of a call. `tool` is the name
+    /// that the server uses for the tool.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the function that returns the headers fails, or if a header is invalid.
+    #[cfg_attr(not(feature = "http"), expect(clippy::unused_async, reason = "headers need HTTP"))]
+    pub(crate) async fn call_data(&self, tool: &str, cx: &ToolContext) -> Result<CallData, ToolError> {
+        let mut data = CallData::default();
+        let metadata = self.monitor.as_ref().and_then(|monitor| monitor.options.request_metadata.as_ref());
+        if let Some(metadata) = metadata {
+            data.metadata = metadata(tool, cx);
+        }
+        #[cfg(feature = "http")]
+        if let Some(headers) = &self.call_headers {
+            let headers = headers(tool, cx).await?;
+            data.headers = RequestHeaders(parse_headers(&headers).map_err(ToolError::Fatal)?);
+        }
+        Ok(data)
     }
 
     /// Returns the handler of elicitations, if there is one.

@@ -1,6 +1,6 @@
 //! Elicitation: a server requests input from the user during a call.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use haft_core::{
@@ -10,6 +10,8 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+use crate::callback::Callback;
 
 /// A request of an MCP server for input from the user, during a call (MCP 2026-07-28, client
 /// features, "Elicitation").
@@ -76,10 +78,9 @@ impl ElicitationResponse {
     }
 }
 
-/// A function that responds to elicitations. Two handlers are equal if they are the same function
-/// object.
-#[derive(Clone)]
-pub(crate) struct ElicitationHandler(Arc<Handler>);
+/// A function that responds to elicitations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ElicitationHandler(Callback<Handler>);
 
 type Handler = dyn Fn(Elicitation) -> BoxFuture<'static, ElicitationResponse> + Send + Sync;
 
@@ -89,25 +90,11 @@ impl ElicitationHandler {
         F: Fn(Elicitation) -> Response + Send + Sync + 'static,
         Response: Future<Output = ElicitationResponse> + Send + 'static,
     {
-        Self(Arc::new(move |elicitation| Box::pin(handler(elicitation))))
+        Self(Callback::new(Arc::new(move |elicitation| Box::pin(handler(elicitation)))))
     }
 
     pub(crate) fn respond(&self, elicitation: Elicitation) -> BoxFuture<'static, ElicitationResponse> {
         (self.0)(elicitation)
-    }
-}
-
-impl PartialEq for ElicitationHandler {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for ElicitationHandler {}
-
-impl fmt::Debug for ElicitationHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ElicitationHandler")
     }
 }
 

@@ -5,7 +5,7 @@ mod error;
 mod sse;
 mod tls;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ::http::{HeaderName, HeaderValue};
 use rmcp::transport::{
@@ -36,7 +36,7 @@ pub(crate) fn transport<C: StreamableHttpClient + Sync>(
     client: C,
 ) -> Result<StreamableHttpClientTransport<C>, String> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(server.url.as_str())
-        .custom_headers(headers(server)?)
+        .custom_headers(parse_headers(&server.headers)?)
         .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
         .max_sse_event_size(server.options.max_message_bytes)
         .max_json_response_size(server.options.max_message_bytes);
@@ -56,11 +56,18 @@ pub(crate) async fn sse_transport<C>(
 where
     C: StreamableHttpClient<Error = reqwest::Error> + Sync,
 {
-    let opened = SseTransport::open(server, client, headers(server)?).await;
+    let opened = SseTransport::open(server, client, parse_headers(&server.headers)?).await;
     opened.map_err(|error| HandshakeFailure::from_http(&error))
 }
 
-fn headers(server: &HttpServer) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+/// Parses `headers`.
+///
+/// # Errors
+///
+/// Returns a description of an invalid header, without its value.
+pub(crate) fn parse_headers(
+    headers: &BTreeMap<String, String>,
+) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let header = |(name, value): (&String, &String)| {
         let invalid = |part: &str| format!("the {part} of the header {name:?} is invalid");
         let parsed = HeaderName::try_from(name.as_str()).map_err(|_| invalid("name"))?;
@@ -69,5 +76,5 @@ fn headers(server: &HttpServer) -> Result<HashMap<HeaderName, HeaderValue>, Stri
         value.set_sensitive(true);
         Ok((parsed, value))
     };
-    server.headers.iter().map(header).collect()
+    headers.iter().map(header).collect()
 }

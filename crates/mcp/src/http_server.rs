@@ -1,8 +1,10 @@
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use haft_core::{ToolContext, ToolError};
 
 #[cfg(feature = "oauth")]
 use crate::CredentialFile;
-use crate::ServerOptions;
+use crate::{ServerOptions, call_data::CallHeaders, callback::Callback};
 
 /// The configuration of an MCP server with an HTTP endpoint.
 ///
@@ -21,6 +23,7 @@ pub struct HttpServer {
     pub url: String,
     /// The headers of every HTTP request to the server.
     pub headers: BTreeMap<String, String>,
+    pub(crate) call_headers: Option<CallHeaders>,
     /// The HTTP transport of the server. Default: [`HttpTransport::Auto`].
     pub transport: HttpTransport,
     /// The OAuth tokens of the server. Default: none.
@@ -50,6 +53,7 @@ impl HttpServer {
         Self {
             url: url.into(),
             headers: BTreeMap::new(),
+            call_headers: None,
             transport: HttpTransport::default(),
             #[cfg(feature = "oauth")]
             credentials: None,
@@ -68,6 +72,54 @@ impl HttpServer {
     #[must_use]
     pub fn with_bearer_token(self, token: impl fmt::Display) -> Self {
         self.with_header("Authorization", format!("Bearer {token}"))
+    }
+
+    /// Sets a function that returns further headers for the requests of a call, for example the
+    /// token of the user in the [principal](ToolContext::principal) of the call. The arguments of
+    /// the function are the name that the server uses for the tool, and the context of the call. If
+    /// the function fails, the call fails with its error and is not sent.
+    ///
+    /// A header replaces the header of the same name in [`headers`](Self::headers), and
+    /// `Authorization` replaces the OAuth token. Like these, it is sent to the origin of the URL
+    /// only, and is neither logged nor part of errors.
+    ///
+    /// The handshake, the tool list, cancellations and the resumption of a response stream belong
+    /// to the source and not to a call: they have only the headers of the server. The tool list
+    /// must therefore be the same for all users.
+    ///
+    /// # Sessions
+    ///
+    /// A server of revision 2026-07-28 has no sessions, so each call has its own user. A server of
+    /// an earlier revision may open a session for the source, which can be bound to the user whose
+    /// token has opened it (MCP 2025-11-25, "Session Hijacking"). It then rejects the calls of
+    /// other users: create one source per user for these servers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use haft_core::ToolError;
+    /// use haft_mcp::HttpServer;
+    ///
+    /// # async fn token_of(user: &str) -> String { user.to_owned() }
+    /// let server = HttpServer::new("https://mcp.example.org/mcp").with_call_headers(|_tool, cx| {
+    ///     let user = cx.principal().map(|principal| principal.id.clone());
+    ///     async move {
+    ///         let user = user.ok_or_else(|| ToolError::Denied("log in first".to_owned()))?;
+    ///         let token = token_of(&user).await;
+    ///         Ok(BTreeMap::from([("Authorization".to_owned(), format!("Bearer {token}"))]))
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn with_call_headers<F, Headers>(mut self, headers: F) -> Self
+    where
+        F: Fn(&str, &ToolContext) -> Headers + Send + Sync + 'static,
+        Headers: Future<Output = Result<BTreeMap<String, String>, ToolError>> + Send + 'static,
+    {
+        self.call_headers = Some(Callback::new(Arc::new(move |tool, cx| Box::pin(headers(tool, cx)))));
+        self
     }
 
     /// Sends the access token in `credentials`, if there is one, and refreshes it when it expires.

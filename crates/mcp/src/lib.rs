@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod call_data;
+mod callback;
 mod config;
 mod connection;
 mod connection_handle;

@@ -1,9 +1,12 @@
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_core::limits;
+use haft_core::{ToolContext, limits};
+use serde_json::{Map, Value};
 
 use crate::{
     ToolFilter,
+    call_data::RequestMetadata,
+    callback::Callback,
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     pins::ServerPins,
 };
@@ -52,6 +55,7 @@ pub struct ServerOptions {
     pub pins: Option<ServerPins>,
     /// The file that stores protocol revisions that are slow to detect. Default: none.
     pub revision_cache: Option<PathBuf>,
+    pub(crate) request_metadata: Option<RequestMetadata>,
 }
 
 impl Default for ServerOptions {
@@ -67,6 +71,7 @@ impl Default for ServerOptions {
             elicitation_handler: None,
             pins: None,
             revision_cache: None,
+            request_metadata: None,
         }
     }
 }
@@ -154,6 +159,41 @@ impl ServerOptions {
     #[must_use]
     pub fn with_revision_cache(mut self, path: impl Into<PathBuf>) -> Self {
         self.revision_cache = Some(path.into());
+        self
+    }
+
+    /// Sets a function that returns metadata for the requests of a call. The arguments of the
+    /// function are the name that the server uses for the tool, and the context of the call. The
+    /// metadata is sent in the field `_meta` of the request.
+    ///
+    /// The function runs within the [`tracing`] span of the call, so it can send the trace context:
+    /// the keys `traceparent` and `tracestate` (W3C Trace Context) and `baggage` (W3C Baggage), as
+    /// in MCP 2026-07-28, "Trace Context". Other keys have a prefix such as `com.example/`.
+    ///
+    /// The keys of the protocol are ignored: `progressToken`, and the prefix
+    /// `io.modelcontextprotocol/`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_mcp::ServerOptions;
+    /// use serde_json::{Map, Value};
+    ///
+    /// let options = ServerOptions::default().with_request_metadata(|tool, cx| {
+    ///     // With OpenTelemetry, a `TextMapPropagator` returns these values for the current span.
+    ///     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    ///     Map::from_iter([
+    ///         ("traceparent".to_owned(), Value::from(traceparent)),
+    ///         ("com.example/run".to_owned(), Value::from(format!("{} {tool}", cx.run_id()))),
+    ///     ])
+    /// });
+    /// ```
+    #[must_use]
+    pub fn with_request_metadata<F>(mut self, metadata: F) -> Self
+    where
+        F: Fn(&str, &ToolContext) -> Map<String, Value> + Send + Sync + 'static,
+    {
+        self.request_metadata = Some(Callback::new(Arc::new(metadata)));
         self
     }
 

@@ -10,8 +10,8 @@ use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream::BoxS
 use reqwest::redirect;
 use rmcp::{
     model::{
-        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, NumberOrString,
-        ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions as _, JsonRpcMessage,
+        NumberOrString, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage, ServerResult,
     },
     transport::streamable_http_client::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
 use super::tls;
+use crate::call_data::RequestHeaders;
 use crate::transport::{Envelope, EventForwarder, ServerEvents};
 
 /// The error of an HTTP request to an MCP server.
@@ -223,12 +224,17 @@ impl StreamableHttpClient for HttpClient {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
+        mut auth_header: Option<String>,
+        mut headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let request = match &message {
-            JsonRpcMessage::Request(request) => EventForwarder::from_request(&request.request),
+            JsonRpcMessage::Request(request) => {
+                if let Some(own) = request.request.extensions().get::<RequestHeaders>() {
+                    own.add_to(&mut headers, &mut auth_header);
+                }
+                EventForwarder::from_request(&request.request)
+            }
             _ => None,
         };
         if let Some(forwarder) = request.clone() {

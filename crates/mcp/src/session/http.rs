@@ -54,7 +54,8 @@ pub(super) async fn open(
     // Before HTTP with SSE, the server has rejected two requests.
     let is_found_sse = is_sse && server.transport == HttpTransport::Auto && handshake != HandshakeMode::Sse;
     let is_slow = is_found_sse || events.has_unanswered_discover.load(Ordering::Relaxed);
-    let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options);
+    let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options)
+        .with_call_headers(server.call_headers.clone());
     let client = ServerClient { service, events, connection };
     Ok(OpenedSession { session: Session { process: None, client }, next_handshake, is_slow })
 }

@@ -89,7 +89,8 @@ impl<'a> McpCall<'a> {
     async fn send(&self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
             let connection = self.tool.handle.wait_for_connection().await?;
-            let request = self.tool.build_request(self.arguments, round);
+            let mut request = self.tool.build_request(self.arguments, round);
+            connection.call_data(&self.tool.original_name, self.cx).await?.add_to(&mut request);
             let exchange = match connection.send(request).await {
                 Ok(open) => self.exchange(open, connection.elicitation_handler()).await,
                 Err(error) => Err(ExchangeError::Request(error)),

@@ -1,8 +1,11 @@
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use haft_core::{
-    ToolContext, ToolSource as _, Toolset, call::FailureKind, tool::RunContext, toolset::ListContext,
+    ToolContext, ToolError, ToolSource as _, Toolset,
+    call::FailureKind,
+    tool::{Principal, RunContext},
+    toolset::ListContext,
 };
 use haft_mcp::{HttpServer, HttpTransport, McpConfig, McpSource, ServerOptions};
 use serde_json::{Value, json};
@@ -103,6 +106,87 @@ async fn configured_headers_are_sent() {
     assert!(requests.iter().any(|request| request.line == "DELETE /mcp"), "{requests:?}");
     for request in requests {
         assert_eq!((&*request.headers["authorization"], &*request.headers["x-team"]), ("Bearer abc", "a"));
+    }
+}
+
+/// The headers of a call are sent with this call only, also if the server redirects.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_headers_are_sent_with_their_call() {
+    for mode in ["modern_sse", "legacy", "legacy_stateless"] {
+        let server = WebServer::start(mode).await;
+        let config = server.config().with_bearer_token("service").with_call_headers(|tool, cx| {
+            let user = cx.principal().map(|principal| principal.id.clone());
+            let tool = tool.to_owned();
+            async move {
+                let user = user.ok_or_else(|| ToolError::Denied("no user".to_owned()))?;
+                let token = format!("Bearer token-{user}");
+                Ok(BTreeMap::from([("Authorization".to_owned(), token), ("X-Tool".to_owned(), tool)]))
+            }
+        });
+        let tools = Toolset::new().with_source(McpSource::connect("web", config).await.unwrap());
+        let call = async |user: &str| {
+            let principal = Principal { id: user.to_owned(), ..Principal::default() };
+            let cx = ToolContext::default().with_principal(principal);
+            tools.call_with("add", json!({"x": 1, "y": 2}), &cx).await.into_output()
+        };
+        let (ann, bob) = tokio::join!(call("ann"), call("bob"));
+        assert_eq!((ann.unwrap().text(), bob.unwrap().text()), ("3".into(), "3".into()), "{mode}");
+        let denied = tools.call("add", json!({})).await.into_output().unwrap_err();
+        assert_eq!((denied.kind, &*denied.message), (FailureKind::Denied, "denied: no user"));
+        let mut tokens: Vec<_> = server.requests_of("tools/call");
+        tokens.sort_by_key(|request| request.header("authorization").to_owned());
+        let tokens: Vec<_> =
+            tokens.iter().map(|call| (call.header("authorization"), call.header("x-tool"))).collect();
+        assert_eq!(tokens, [("Bearer token-ann", "add"), ("Bearer token-bob", "add")], "{mode}");
+        let others = server.requests().into_iter().filter(|request| request.method() != "tools/call");
+        for request in others {
+            assert_eq!(request.header("authorization"), "Bearer service", "{mode}: {request:?}");
+            assert_eq!(request.header("x-tool"), "", "{mode}: {request:?}");
+        }
+        server.set_mode("redirects");
+        let error = call("ann").await.unwrap_err();
+        assert!(!error.message.contains("token-ann"), "{}", error.message);
+    }
+}
+
+/// An invalid header fails its call, without its value in the error.
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_call_header_is_reported() {
+    let server = WebServer::start("modern").await;
+    let config = server.config().with_call_headers(|_tool, _cx| async {
+        Ok(BTreeMap::from([("X-Token".to_owned(), "secret\n".to_owned())]))
+    });
+    let tools = Toolset::new().with_source(McpSource::connect("web", config).await.unwrap());
+    let error = tools.call("add", json!({})).await.into_output().unwrap_err();
+    assert_eq!(error.message, "the value of the header \"X-Token\" is invalid");
+    assert_eq!(server.requests_of("tools/call").len(), 0);
+}
+
+/// The metadata of a call, such as the trace context, is sent in `_meta`. It does not replace the
+/// metadata of the protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn request_metadata_is_sent_in_meta() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for mode in ["modern", "legacy"] {
+        let server = WebServer::start(mode).await;
+        let options = ServerOptions::default().with_request_metadata(|tool, cx| {
+            let value = json!({
+                "traceparent": TRACE, "com.example/call": format!("{tool} {}", cx.call_id()),
+                "progressToken": "x", "io.modelcontextprotocol/protocolVersion": "x",
+            });
+            value.as_object().cloned().unwrap()
+        });
+        let source = McpSource::connect("web", server.config().with_options(options)).await.unwrap();
+        let tools = Toolset::new().with_source(source);
+        let cx = ToolContext::default().with_call_id("call_1");
+        assert_eq!(tools.call_with("add", json!({"x": 1}), &cx).await.model_text(), "1", "{mode}");
+        let meta = &server.requests_of("tools/call")[0].body["params"]["_meta"];
+        assert_eq!(meta["traceparent"], TRACE, "{mode}");
+        assert_eq!(meta["com.example/call"], "add call_1", "{mode}");
+        assert!(meta["progressToken"].is_number(), "{mode}: {meta}");
+        let version = if mode == "modern" { json!("2026-07-28") } else { Value::Null };
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], version, "{mode}");
+        assert!(server.requests_of("tools/list")[0].body["params"]["_meta"]["traceparent"].is_null());
     }
 }
 
