@@ -13,6 +13,8 @@ use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
 use self::variables::{Variables, environment_variable};
+#[cfg(feature = "http")]
+use crate::ConnectionPool;
 #[cfg(feature = "oauth")]
 use crate::CredentialFile;
 use crate::{
@@ -366,10 +368,22 @@ fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<McpConfi
     let servers = find_servers(&root)?;
     let variables = Variables::new(lookup, &root);
     let enabled = servers.iter().filter(|(_, entry)| !entry::is_disabled(entry));
-    let servers =
-        enabled.map(|(name, entry)| (name.clone(), entry::parse_entry(entry, &variables))).collect();
+    let entries = enabled.map(|(name, entry)| (name.clone(), entry::parse_entry(entry, &variables)));
+    #[cfg(feature = "http")]
+    let entries = {
+        let pool = ConnectionPool::default();
+        entries.map(move |(name, server)| (name, server.map(|server| with_pool(server, &pool))))
+    };
     let gateway = root.get(gateway::KEY).map(|rules| gateway::parse_gateway(rules, &variables));
-    Ok(McpConfig { path: None, servers, gateway })
+    Ok(McpConfig { path: None, servers: entries.collect(), gateway })
+}
+
+#[cfg(feature = "http")]
+fn with_pool(server: ServerConfig, pool: &ConnectionPool) -> ServerConfig {
+    match server {
+        ServerConfig::Http(server) => server.with_connection_pool(pool.clone()).into(),
+        server @ (ServerConfig::Stdio(_) | ServerConfig::InProcess(_)) => server,
+    }
 }
 
 /// Parses `text` as JSON with comments and trailing commas. Returns `None` if it is invalid.

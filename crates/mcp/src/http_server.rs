@@ -2,6 +2,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use haft_core::{ToolContext, ToolError};
 
+#[cfg(feature = "http")]
+use crate::ConnectionPool;
 #[cfg(feature = "oauth")]
 use crate::CredentialFile;
 use crate::{ServerOptions, call_data::CallHeaders, callback::Callback};
@@ -16,7 +18,7 @@ use crate::{ServerOptions, call_data::CallHeaders, callback::Callback};
 /// let server = HttpServer::new("https://mcp.example.org/mcp").with_bearer_token("secret");
 /// assert_eq!(format!("{server:?}").contains("secret"), false);
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpServer {
     /// The URL of the MCP endpoint, with the scheme `http` or `https`.
@@ -29,6 +31,8 @@ pub struct HttpServer {
     /// The OAuth tokens of the server. Default: none.
     #[cfg(feature = "oauth")]
     pub credentials: Option<CredentialFile>,
+    #[cfg(feature = "http")]
+    pub(crate) connection_pool: ConnectionPool,
     /// Limits for the connection, and the selection of tools.
     pub options: ServerOptions,
 }
@@ -57,6 +61,8 @@ impl HttpServer {
             transport: HttpTransport::default(),
             #[cfg(feature = "oauth")]
             credentials: None,
+            #[cfg(feature = "http")]
+            connection_pool: ConnectionPool::default(),
             options: ServerOptions::default(),
         }
     }
@@ -131,6 +137,14 @@ impl HttpServer {
         self
     }
 
+    /// Sets the pool of HTTP connections. Default: a pool that only the clones of this value share.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn with_connection_pool(mut self, pool: ConnectionPool) -> Self {
+        self.connection_pool = pool;
+        self
+    }
+
     /// Returns the scheme, the host and the port of the URL. The other parts, such as a user name
     /// or a path, may contain secrets. Returns `unknown` for a URL without a scheme.
     pub fn origin(&self) -> String {
@@ -154,6 +168,34 @@ impl HttpServer {
         self
     }
 }
+
+/// Two configurations are equal if all settings are equal. The connection pools are not compared.
+impl PartialEq for HttpServer {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            url,
+            headers,
+            call_headers,
+            transport,
+            #[cfg(feature = "oauth")]
+            credentials,
+            #[cfg(feature = "http")]
+                connection_pool: _,
+            options,
+        } = self;
+        #[cfg(feature = "oauth")]
+        if *credentials != other.credentials {
+            return false;
+        }
+        *url == other.url
+            && *headers == other.headers
+            && *call_headers == other.call_headers
+            && *transport == other.transport
+            && *options == other.options
+    }
+}
+
+impl Eq for HttpServer {}
 
 /// The debug output contains no secrets. Only the origin of the URL and the names of the headers
 /// are printed.

@@ -5,6 +5,8 @@ mod callback;
 mod config;
 mod connection;
 mod connection_handle;
+#[cfg(feature = "http")]
+mod connection_pool;
 pub mod elicitation;
 mod escape;
 pub mod gateway;
@@ -39,6 +41,8 @@ mod transport;
 
 pub use config::{McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
 pub use connection_handle::NotConnected;
+#[cfg(feature = "http")]
+pub use connection_pool::ConnectionPool;
 pub use http_server::{HttpServer, HttpTransport};
 #[cfg(feature = "http")]
 pub use login_required::LoginRequired;

@@ -37,7 +37,7 @@ pub(super) async fn open(
     closed: &CancellationToken,
 ) -> Result<OpenedSession, StartError> {
     let deadline = Instant::now() + server.options.handshake_timeout;
-    let client = http::new_client().map_err(StartError::without_process)?;
+    let client = server.connection_pool.client().map_err(StartError::without_process)?;
     let negotiated = tokio::select! {
         biased;
         () = closed.cancelled() => return Err(StartError::without_process("the source was closed")),

@@ -42,6 +42,7 @@ fn child() {
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
         Some(("elicits", version)) => crate::elicitation::child(version),
+        Some(("calls", url)) => crate::connection_pool::child(url),
         _ if mode == "own_elicits" => crate::elicitation::own_child(),
         _ if mode == "toolset" => crate::serving::child(),
         _ => serve(&mode),

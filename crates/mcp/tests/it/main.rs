@@ -10,6 +10,7 @@
 mod child;
 mod config;
 mod connection;
+mod connection_pool;
 mod elicitation;
 mod gateway;
 mod http;

@@ -59,6 +59,8 @@ struct State {
     /// The event stream of the mode `sse`.
     events: Mutex<Option<mpsc::UnboundedSender<String>>>,
     open_connections: AtomicUsize,
+    /// The number of connections that were accepted.
+    connections: AtomicUsize,
 }
 
 impl State {
@@ -104,6 +106,7 @@ impl WebServer {
             lists: AtomicUsize::new(0),
             events: Mutex::default(),
             open_connections: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
         });
         let shared = Arc::clone(&state);
         let mut tasks = JoinSet::new();
@@ -111,6 +114,7 @@ impl WebServer {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&state);
+                state.connections.fetch_add(1, Ordering::Relaxed);
                 connections.spawn(async move {
                     state.open_connections.fetch_add(1, Ordering::Relaxed);
                     serve_connection(stream, &state).await;
@@ -124,6 +128,11 @@ impl WebServer {
     /// Changes the behaviour, like an update of the server.
     pub(crate) fn set_mode(&self, mode: &'static str) {
         *self.state.mode.lock().unwrap() = mode;
+    }
+
+    /// Returns the number of connections that clients have opened so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::Relaxed)
     }
 
     pub(crate) fn config(&self) -> HttpServer {
