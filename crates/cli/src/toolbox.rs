@@ -31,6 +31,12 @@ pub(crate) struct ToolOptions {
     /// Add no tools of MCP servers.
     #[arg(long, conflicts_with = "mcp")]
     no_mcp: bool,
+    /// Add tools that list and read the resources of the MCP servers.
+    #[arg(long, conflicts_with = "no_mcp")]
+    mcp_resources: bool,
+    /// Add tools that list and get the prompts of the MCP servers.
+    #[arg(long, conflicts_with = "no_mcp")]
+    mcp_prompts: bool,
 }
 
 /// The tools for a command, the number of MCP servers that started, and the errors of the servers
@@ -64,6 +70,12 @@ impl ToolOptions {
         let path = self.mcp.clone().or_else(default_path).filter(|_| !self.no_mcp);
         let Some(path) = &path else { return Ok(Toolbox::new(tools, 0, Vec::new())) };
         let mut config = read_config(path)?;
+        if self.mcp_resources {
+            config = config.with_resource_tools();
+        }
+        if self.mcp_prompts {
+            config = config.with_prompt_tools();
+        }
         if let Some(pause) = pause {
             config = config.with_elicitation_handler(move |server, elicitation| {
                 elicitation::prompt_user(server.to_owned(), elicitation, pause.clone())

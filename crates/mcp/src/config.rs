@@ -266,15 +266,32 @@ impl McpConfig {
         self
     }
 
+    /// Adds tools for the resources of the servers. See [`ServerOptions::with_resource_tools`].
+    #[must_use]
+    pub fn with_resource_tools(mut self) -> Self {
+        self.each_options(|options| options.resource_tools = true);
+        self
+    }
+
+    /// Adds tools for the prompts of the servers. See [`ServerOptions::with_prompt_tools`].
+    #[must_use]
+    pub fn with_prompt_tools(mut self) -> Self {
+        self.each_options(|options| options.prompt_tools = true);
+        self
+    }
+
     /// Stores protocol revisions that are slow to detect in the file at `path`. See
     /// [`ServerOptions::with_revision_cache`].
     #[must_use]
     pub fn with_revision_cache(mut self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        for server in self.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
-            server.options_mut().revision_cache = Some(path.clone());
-        }
+        self.each_options(|options| options.revision_cache = Some(path.clone()));
         self
+    }
+
+    fn each_options(&mut self, change: impl Fn(&mut ServerOptions)) {
+        let servers = self.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok());
+        servers.for_each(|server| change(server.options_mut()));
     }
 
     /// Sets the function that responds to the elicitations of all servers. Its first argument is

@@ -6,7 +6,7 @@ use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 use haft_core::{ToolContext, ToolError, tool::Progress};
 use rmcp::{
     Peer, RoleClient,
-    model::{ClientRequest, ErrorData, ServerResult},
+    model::{ClientRequest, ErrorData, ServerCapabilities, ServerResult},
     service::{PeerRequestOptions, RequestHandle, ServiceError},
 };
 use serde_json::Value;
@@ -141,6 +141,11 @@ impl Connection {
             data.headers = RequestHeaders(parse_headers(&headers).map_err(ToolError::Fatal)?);
         }
         Ok(data)
+    }
+
+    /// Returns the capabilities of the server.
+    pub(crate) fn server_capabilities(&self) -> Option<ServerCapabilities> {
+        self.peer.peer_info().map(|info| info.capabilities.clone())
     }
 
     /// Returns the handler of elicitations, if there is one.

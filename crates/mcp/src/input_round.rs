@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use haft_core::ToolError;
-use rmcp::model::{CallToolRequestParams, ErrorData};
+use rmcp::model::{ErrorData, InputResponses};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -131,12 +131,12 @@ impl InputRound {
         Ok(())
     }
 
-    /// Adds the responses and the state to `params`.
-    pub(crate) fn add_to(&self, params: &mut CallToolRequestParams) {
+    /// Adds the responses and the state to the parameters of a request.
+    pub(crate) fn add_to(&self, responses: &mut Option<InputResponses>, state: &mut Option<String>) {
         if !self.is_error && !self.responses.is_empty() {
-            params.input_responses = Some(self.responses.clone());
+            *responses = Some(self.responses.clone());
         }
-        params.request_state.clone_from(&self.state);
+        state.clone_from(&self.state);
     }
 }
 

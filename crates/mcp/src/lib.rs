@@ -9,6 +9,7 @@ mod connection_handle;
 mod connection_pool;
 pub mod elicitation;
 mod escape;
+mod feature_tools;
 pub mod gateway;
 #[cfg(feature = "http")]
 mod http;

@@ -16,8 +16,9 @@ use crate::{
     ServerOptions, ToolFilter,
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
+    feature_tools::FeatureTools,
     pins::{DefinitionChange, ServerPins},
-    tool::McpTool,
+    tool::{McpTool, Operation},
 };
 
 /// The maximum length of a schema that is quoted in a diagnostic, in bytes.
@@ -30,6 +31,8 @@ pub(crate) struct Listing {
     /// changes.
     tools_json: Vec<Value>,
     pub(crate) tools: ToolList,
+    /// The features of the server that are available as tools.
+    features: FeatureTools,
     /// The time to live of the list, from now. `None` if the server sends none.
     pub(crate) ttl: Option<Duration>,
 }
@@ -47,13 +50,16 @@ impl Listing {
         let fetching = fetch_pages(connection, limits.max_pages);
         let Pages { tools: tools_json, ttl } =
             timeout(limits.timeout, fetching).await.map_err(timed_out)??;
+        let features = limits.features.supported_by(connection);
         Ok(match previous {
-            Some(previous) if previous.tools_json == tools_json => Self { ttl, ..previous.clone() },
+            Some(previous) if previous.tools_json == tools_json && previous.features == features => {
+                Self { ttl, ..previous.clone() }
+            }
             _ => {
                 let checking = check_pins(tools_json, limits.pins);
                 let (tools_json, changes) = timeout(limits.timeout, checking).await.map_err(timed_out)??;
-                let tools = build_tool_list(&tools_json, handle, &limits.filter, &changes);
-                Self { tools_json, tools, ttl }
+                let tools = build_tool_list(&tools_json, handle, &limits.filter, &changes, features);
+                Self { tools_json, tools, features, ttl }
             }
         })
     }
@@ -68,13 +74,24 @@ pub(crate) struct ListLimits {
     pub(crate) max_pages: usize,
     pub(crate) filter: ToolFilter,
     pub(crate) pins: Option<ServerPins>,
+    /// The features that are available as tools if the server has them.
+    pub(crate) features: FeatureTools,
 }
 
 impl From<&ServerOptions> for ListLimits {
     fn from(options: &ServerOptions) -> Self {
-        let ServerOptions { list_timeout, max_list_pages, tool_filter, pins, .. } = options;
+        let ServerOptions {
+            list_timeout,
+            max_list_pages,
+            tool_filter,
+            pins,
+            resource_tools,
+            prompt_tools,
+            ..
+        } = options;
+        let features = FeatureTools { resources: *resource_tools, prompts: *prompt_tools };
         let (filter, pins) = (tool_filter.clone(), pins.clone());
-        Self { timeout: *list_timeout, max_pages: *max_list_pages, filter, pins }
+        Self { timeout: *list_timeout, max_pages: *max_list_pages, filter, pins, features }
     }
 }
 
@@ -163,9 +180,11 @@ fn build_tool_list(
     handle: &ConnectionHandle,
     filter: &ToolFilter,
     changes: &[DefinitionChange],
+    features: FeatureTools,
 ) -> ToolList {
     let label = handle.label();
     let mut tools = Vec::new();
+    let mut names = HashSet::new();
     let mut diagnostics = Vec::new();
     let is_selected =
         |tool: &&Value| tool.get("name").and_then(Value::as_str).is_none_or(|name| filter.selects(name));
@@ -180,7 +199,9 @@ fn build_tool_list(
         };
         match definition {
             Ok((original_name, definition)) => {
-                let tool = McpTool::new(definition, original_name.to_owned(), handle.clone());
+                names.insert(definition.name().clone());
+                let operation = Operation::CallTool;
+                let tool = McpTool::new(definition, original_name.to_owned(), handle.clone(), operation);
                 tools.push((label, Arc::new(tool) as _));
             }
             Err(reason) => {
@@ -189,6 +210,7 @@ fn build_tool_list(
             }
         }
     }
+    tools.extend(features.tools(handle, &names).into_iter().map(|tool| (label, Arc::new(tool) as _)));
     ToolList::collect(tools, diagnostics)
 }
 

@@ -55,6 +55,10 @@ pub struct ServerOptions {
     pub pins: Option<ServerPins>,
     /// The file that stores protocol revisions that are slow to detect. Default: none.
     pub revision_cache: Option<PathBuf>,
+    /// `true` if the resources of the server are available as tools. Default: `false`.
+    pub resource_tools: bool,
+    /// `true` if the prompts of the server are available as tools. Default: `false`.
+    pub prompt_tools: bool,
     pub(crate) request_metadata: Option<RequestMetadata>,
 }
 
@@ -71,6 +75,8 @@ impl Default for ServerOptions {
             elicitation_handler: None,
             pins: None,
             revision_cache: None,
+            resource_tools: false,
+            prompt_tools: false,
             request_metadata: None,
         }
     }
@@ -159,6 +165,28 @@ impl ServerOptions {
     #[must_use]
     pub fn with_revision_cache(mut self, path: impl Into<PathBuf>) -> Self {
         self.revision_cache = Some(path.into());
+        self
+    }
+
+    /// Adds the tools `NAME_list_resources` and `NAME_read_resource`, if the server has resources.
+    /// `NAME` is the name of the source. A model can then also read the resources that are linked
+    /// in results.
+    ///
+    /// A list has one page of the server, sorted by URI, and the cursor of the next page. Entries
+    /// with hidden characters in their URI are omitted, and other texts have no hidden characters.
+    /// If the server has a tool of the same name, a number is appended. The tool filter and the
+    /// pins do not apply to these tools.
+    #[must_use]
+    pub fn with_resource_tools(mut self) -> Self {
+        self.resource_tools = true;
+        self
+    }
+
+    /// Adds the tools `NAME_list_prompts` and `NAME_get_prompt`, if the server has prompts. See
+    /// [`with_resource_tools`](Self::with_resource_tools).
+    #[must_use]
+    pub fn with_prompt_tools(mut self) -> Self {
+        self.prompt_tools = true;
         self
     }
 

@@ -1,18 +1,16 @@
 mod call;
+mod operation;
 
 use async_trait::async_trait;
 use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, toolset::SourceError};
-use rmcp::{
-    Peer, RoleClient,
-    model::{CallToolRequest, CallToolRequestParams, ClientRequest},
-};
+use rmcp::{Peer, RoleClient};
 use serde_json::Value;
 
 use self::call::McpCall;
+pub(crate) use self::operation::{Operation, TEMPLATES};
 use crate::{
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
-    input_round::InputRound,
     listing,
 };
 
@@ -25,6 +23,7 @@ pub struct McpTool {
     definition: ToolDefinition,
     original_name: String,
     handle: ConnectionHandle,
+    operation: Operation,
 }
 
 /// Creates a tool from `tool`, an entry of a server's tool list. Calls are sent over `peer`, an
@@ -66,29 +65,25 @@ pub fn mcp_tool(peer: &Peer<RoleClient>, tool: &rmcp::model::Tool) -> Result<Mcp
     let tool = serde_json::to_value(tool).map_err(|error| invalid(error.to_string()))?;
     let (original_name, definition) = listing::parse_definition(&tool).map_err(invalid)?;
     let handle = ConnectionHandle::fixed(label.clone(), Connection::from_peer(peer.clone()));
-    Ok(McpTool::new(definition, original_name.to_owned(), handle))
+    Ok(McpTool::new(definition, original_name.to_owned(), handle, Operation::CallTool))
 }
 
 impl McpTool {
-    pub(crate) fn new(definition: ToolDefinition, original_name: String, handle: ConnectionHandle) -> Self {
-        Self { definition, original_name, handle }
-    }
-
-    /// Creates the request of a call. `round` has the responses to elicitations.
-    fn build_request(&self, arguments: &Value, round: Option<&InputRound>) -> ClientRequest {
-        let mut params = CallToolRequestParams::new(self.original_name.clone());
-        if let Value::Object(arguments) = arguments {
-            params = params.with_arguments(arguments.clone());
-        }
-        if let Some(round) = round {
-            round.add_to(&mut params);
-        }
-        ClientRequest::CallToolRequest(CallToolRequest::new(params))
+    pub(crate) fn new(
+        definition: ToolDefinition,
+        original_name: String,
+        handle: ConnectionHandle,
+        operation: Operation,
+    ) -> Self {
+        Self { definition, original_name, handle, operation }
     }
 
     fn to_tool_error(&self, error: RequestError) -> ToolError {
         let label = self.handle.label();
         match error {
+            RequestError::Rejected(error) if self.operation.is_argument_error(&error) => {
+                ToolError::InvalidArguments(error.message)
+            }
             RequestError::NotSent => self.handle.unavailable_error("cannot be reached", &error.to_string()),
             RequestError::Rejected(_) => {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }

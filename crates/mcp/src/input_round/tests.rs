@@ -12,7 +12,7 @@ fn question(message: &str) -> Value {
 
 fn request(round: &InputRound) -> Value {
     let mut params = CallToolRequestParams::new("book");
-    round.add_to(&mut params);
+    round.add_to(&mut params.input_responses, &mut params.request_state);
     serde_json::to_value(params).unwrap()
 }
 

@@ -15,7 +15,6 @@ use crate::{
     connection::{InFlightRequest, RequestError, Step},
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     input_round::{InputRound, invalid_content},
-    result,
     transport::PendingElicitation,
 };
 
@@ -77,7 +76,7 @@ impl<'a> McpCall<'a> {
         };
         loop {
             exchange = match exchange {
-                Exchange::Result(result) => return result::convert_result(result),
+                Exchange::Result(result) => return self.tool.operation.convert(result),
                 Exchange::Suspended(pending) => return Ok(ToolResponse::Pending(*pending)),
                 Exchange::InputRequired(round) => self.send_with_input(round).await?,
             }
@@ -89,8 +88,9 @@ impl<'a> McpCall<'a> {
     async fn send(&self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
             let connection = self.tool.handle.wait_for_connection().await?;
-            let mut request = self.tool.build_request(self.arguments, round);
-            connection.call_data(&self.tool.original_name, self.cx).await?.add_to(&mut request);
+            let McpTool { original_name, operation, .. } = self.tool;
+            let mut request = operation.request(original_name, self.arguments, round);
+            connection.call_data(original_name, self.cx).await?.add_to(&mut request);
             let exchange = match connection.send(request).await {
                 Ok(open) => self.exchange(open, connection.elicitation_handler()).await,
                 Err(error) => Err(ExchangeError::Request(error)),
@@ -137,6 +137,9 @@ impl<'a> McpCall<'a> {
                     None => return suspend(open, elicitation, self.tool.handle.label()),
                 },
                 Err(RequestError::Rejected(error)) => {
+                    if let Some(result) = self.tool.operation.result_for_error(&error) {
+                        break result;
+                    }
                     return match InputRound::from_error(&error, self.rounds) {
                         Some(round) => Ok(Exchange::InputRequired(round)),
                         None => Err(RequestError::Rejected(error).into()),

@@ -52,7 +52,7 @@ struct EventSender(mpsc::Sender<CallEvent>);
 pub(crate) struct EventForwarder {
     token: ProgressToken,
     sender: mpsc::Sender<CallEvent>,
-    /// `true` if the request is a call, which an elicitation may belong to.
+    /// `true` if an elicitation may belong to the request.
     is_call: bool,
     /// The number of elicitations of the request without a response.
     elicitations: Arc<AtomicUsize>,
@@ -65,7 +65,12 @@ impl EventForwarder {
     pub(crate) fn from_request(request: &ClientRequest) -> Option<Self> {
         let EventSender(sender) = request.extensions().get()?;
         let token = request.get_meta().get_progress_token()?;
-        let is_call = matches!(request, ClientRequest::CallToolRequest(_));
+        let is_call = matches!(
+            request,
+            ClientRequest::CallToolRequest(_)
+                | ClientRequest::ReadResourceRequest(_)
+                | ClientRequest::GetPromptRequest(_)
+        );
         Some(Self { token, sender: sender.clone(), is_call, elicitations: Arc::default() })
     }
 

@@ -69,8 +69,8 @@ struct OpenRequest {
 /// The kind of an open request. It determines how the response is parsed.
 #[derive(Clone, Copy)]
 enum ResponseKind {
-    /// A `tools/list` or `tools/call` request. Its result is kept as JSON, because the types of
-    /// rmcp drop unknown fields.
+    /// A request of the client for tools, resources or prompts. Its result is kept as JSON, because
+    /// the types of rmcp drop unknown fields.
     Raw,
     /// A request with a result that rmcp parses.
     Typed,
@@ -110,7 +110,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         match message {
             JsonRpcMessage::Request(request) => {
                 let response_kind = match request.request.method() {
-                    "tools/list" | "tools/call" => ResponseKind::Raw,
+                    "tools/list"
+                    | "tools/call"
+                    | "resources/list"
+                    | "resources/templates/list"
+                    | "resources/read"
+                    | "prompts/list"
+                    | "prompts/get" => ResponseKind::Raw,
                     "server/discover" => ResponseKind::Probe,
                     "subscriptions/listen" => ResponseKind::Subscription,
                     _ => ResponseKind::Typed,

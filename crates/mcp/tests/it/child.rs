@@ -75,6 +75,7 @@ fn child() {
 /// | `empty_cursor` | returns an empty string as the cursor of the second page |
 /// | `bad_tools` | lists one valid tool, and several tools with invalid or missing fields |
 /// | `limited` | lists tools that use much of a resource |
+/// | `features` | has resources and prompts, and a tool `features_read_resource` |
 /// | `noisy` | first writes other text to standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
@@ -117,7 +118,8 @@ fn serve(mode: &str) {
             ("initialize", _) => reply(
                 &message,
                 json!({
-                    "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {"listChanged": true}},
+                    "protocolVersion": message["params"]["protocolVersion"],
+                    "capabilities": capabilities(mode),
                     "serverInfo": {"name": "faulty", "version": "1"},
                 }),
             ),
@@ -127,9 +129,17 @@ fn serve(mode: &str) {
                 reject(&message, -32602, "no version in _meta");
             }
             ("tools/list", _) => responses::list(mode, &message),
+            (method, "features") if !method.starts_with("tools/") => responses::feature(method, &message),
             ("tools/call", _) => responses::call(&message, &cancelled),
             _ => reject(&message, -32601, "method not found"),
         }
+    }
+}
+
+fn capabilities(mode: &str) -> Value {
+    match mode {
+        "features" => json!({"tools": {}, "resources": {}, "prompts": {}}),
+        _ => json!({"tools": {"listChanged": true}}),
     }
 }
 

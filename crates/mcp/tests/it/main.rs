@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod connection_pool;
 mod elicitation;
+mod features;
 mod gateway;
 mod http;
 mod http_serving;

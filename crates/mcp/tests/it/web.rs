@@ -259,7 +259,8 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         }
         "server/discover" if is_modern => {
             let result = json!({
-                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "resources": {}},
                 "serverInfo": {"name": "web", "version": "1"}, "ttlMs": 0, "cacheScope": "private",
             });
             write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
@@ -268,7 +269,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         "initialize" if is_modern => write(stream, "400 Bad Request", "", "").await,
         "initialize" => {
             let result = json!({
-                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}},
                 "serverInfo": {"name": "web", "version": "1"},
             });
             let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
@@ -287,6 +288,12 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
             }
             let ttl = if mode == "expiring" { 1200 } else { 0 };
             let result = json!({"tools": tools, "ttlMs": ttl, "cacheScope": "private"});
+            write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
+        }
+        "resources/read" => {
+            let uri = &request.body["params"]["uri"];
+            let contents = json!([{"uri": uri, "mimeType": "image/png", "blob": "AAEC"}]);
+            let result = json!({"contents": contents, "ttlMs": 0, "cacheScope": "private"});
             write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
         }
         "tools/call" => {

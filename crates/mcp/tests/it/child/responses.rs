@@ -40,6 +40,7 @@ pub(super) fn list(mode: &str, request: &Value) {
         "limited" => {
             json!({"tools": "allocate spin open grow place".split(' ').map(tool).collect::<Vec<_>>()})
         }
+        "features" => json!({"tools": [tool("add"), tool("features_read_resource")]}),
         "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
         "empty_cursor" => json!({"tools": [tool("second")]}),
         "bad_tools" => json!({"tools": [
@@ -57,6 +58,35 @@ pub(super) fn list(mode: &str, request: &Value) {
         }
     };
     reply(request, page);
+}
+
+/// Responds to a request for a resource or a prompt.
+pub(super) fn feature(method: &str, request: &Value) {
+    let params = &request["params"];
+    match (method, params["uri"].as_str().or(params["name"].as_str())) {
+        ("resources/list", _) if params["cursor"] == "2" => {
+            reply(request, json!({"resources": [{"uri": "note://c", "name": "c"}]}));
+        }
+        ("resources/list", _) => {
+            let resources = json!([{"uri": "note://b", "name": "b"}, {"uri": "note://a", "name": "a"}]);
+            reply(request, json!({"resources": resources, "nextCursor": "2"}));
+        }
+        ("resources/read", Some("note://a")) => {
+            reply(request, json!({"contents": [{"uri": "note://a", "text": "hello"}]}));
+        }
+        ("resources/read", _) => reject(request, -32002, "resource not found"),
+        ("prompts/list", _) => {
+            let arguments = json!([{"name": "code", "required": true}]);
+            reply(request, json!({"prompts": [{"name": "review", "arguments": arguments}]}));
+        }
+        ("prompts/get", Some("review")) if params["arguments"]["code"].is_string() => {
+            let text = format!("Review {}.", params["arguments"]["code"].as_str().unwrap());
+            let content = json!({"type": "text", "text": text});
+            reply(request, json!({"messages": [{"role": "user", "content": content}]}));
+        }
+        ("prompts/get", _) => reject(request, -32602, "the argument `code` is missing"),
+        _ => reject(request, -32601, "method not found"),
+    }
 }
 
 /// Rejects the first `subscriptions/listen` request and accepts later ones.
