@@ -1,7 +1,7 @@
 //! Rounds of input: a server responds to a call with requests for input, and the call is sent again
 //! with the responses (MCP 2026-07-28, "Multi Round-Trip Requests").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::ToolError;
 use rmcp::model::{ErrorData, InputResponses};
@@ -71,8 +71,36 @@ impl InputRound {
         if input_requests.is_empty() && state.is_none() {
             return Err("a result of the type `input_required` without requests and state".to_owned());
         }
+        Ok(Self { state, ..Self::from_requests(input_requests, previous)? })
+    }
+
+    /// Parses `requests`, the open requests of a task, without those in `answered`. `previous` is
+    /// the number of the round before it, or 0. Returns `None` if no request is left.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`parse`](Self::parse).
+    pub(crate) fn from_task(
+        requests: &Value,
+        previous: u32,
+        answered: &BTreeSet<String>,
+    ) -> Result<Option<Self>, String> {
+        let requests = Option::<BTreeMap<String, InputRequest>>::deserialize(requests)
+            .map_err(|error| format!("invalid `inputRequests`: {error}"))?;
+        let mut requests = requests.unwrap_or_default();
+        requests.retain(|key, _| !answered.contains(key));
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        if previous >= MAX_ROUNDS {
+            return Err(format!("the server requests input more than {MAX_ROUNDS} times"));
+        }
+        Self::from_requests(requests, previous).map(Some)
+    }
+
+    fn from_requests(requests: BTreeMap<String, InputRequest>, previous: u32) -> Result<Self, String> {
         let (mut open, mut responses) = (BTreeMap::new(), BTreeMap::new());
-        for (key, InputRequest { method, params }) in input_requests {
+        for (key, InputRequest { method, params }) in requests {
             match &*method {
                 "elicitation/create" => {
                     let elicitation = Elicitation::parse(&params)
@@ -83,7 +111,7 @@ impl InputRound {
                 _ => return Err(format!("the server requests {method:?}, which is not supported")),
             }
         }
-        Ok(Self { open, responses, state, number: previous + 1, is_error: false })
+        Ok(Self { open, responses, state: None, number: previous + 1, is_error: false })
     }
 
     /// Parses `error` if it requires visits of web pages. Returns `None` if it is another error, or
@@ -129,6 +157,11 @@ impl InputRound {
         }
         self.responses.insert(key, result);
         Ok(())
+    }
+
+    /// Returns the responses, by key.
+    pub(crate) fn into_responses(self) -> InputResponses {
+        self.responses
     }
 
     /// Adds the responses and the state to the parameters of a request.

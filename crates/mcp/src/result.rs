@@ -17,12 +17,7 @@ use serde_json::{Map, Value};
 /// Fails if `result` is not an object, if `isError` is `true`, or if `resultType` is a string other
 /// than `complete`.
 pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolError> {
-    match result.get("resultType").and_then(Value::as_str) {
-        None | Some("complete") => {}
-        Some(other) => {
-            return Err(failed_error(format!("the result type {other:?} is not supported")));
-        }
-    }
+    check_type(&result)?;
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     let Some(fields) = result.as_object_mut() else {
         return Err(failed_error("invalid response: the result is not an object".to_owned()));
@@ -54,6 +49,18 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
         (output.content, output.structured) = (content, structured);
     }
     Ok(ToolResponse::Done(output))
+}
+
+/// Checks the type of `result`, the result of a request.
+///
+/// # Errors
+///
+/// Fails if `resultType` is a string other than `complete`.
+pub(crate) fn check_type(result: &Value) -> Result<(), ToolError> {
+    match result.get("resultType").and_then(Value::as_str) {
+        None | Some("complete") => Ok(()),
+        Some(other) => Err(failed_error(format!("the result type {other:?} is not supported"))),
+    }
 }
 
 fn failed_error(message: String) -> ToolError {

@@ -7,6 +7,7 @@ mod pipe;
 mod stdio;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use rmcp::{
     RoleClient,
     model::{
         ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability, Implementation,
-        ProtocolVersion, SubscriptionFilter, UrlElicitationCapability,
+        JsonObject, ProtocolVersion, SubscriptionFilter, TASKS_EXTENSION_ID, UrlElicitationCapability,
     },
     service::{ClientLifecycleMode, Peer, RunningService},
 };
@@ -284,6 +285,8 @@ fn request_handler(events: &Arc<ServerEvents>) -> RequestHandler {
             .with_form(FormElicitationCapability::new())
             .with_url(UrlElicitationCapability::new()),
     );
+    // A server may then respond to a call with a task.
+    capabilities.extensions = Some(BTreeMap::from_iter([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())]));
     let config = ClientConfig::new(capabilities, implementation)
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
     RequestHandler::new(config, Arc::clone(events))

@@ -1,5 +1,6 @@
 mod call;
 mod operation;
+mod task;
 
 use async_trait::async_trait;
 use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, toolset::SourceError};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::McpTool;
+use super::{McpTool, Operation, task::Task};
 use crate::{
     connection::{InFlightRequest, RequestError, Step},
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
@@ -26,9 +26,9 @@ const ROUND_DELAY: Duration = Duration::from_millis(20);
 
 /// A call in progress.
 pub(super) struct McpCall<'a> {
-    tool: &'a McpTool,
+    pub(super) tool: &'a McpTool,
     arguments: &'a Value,
-    cx: &'a ToolContext,
+    pub(super) cx: &'a ToolContext,
     /// The number of rounds of input so far.
     rounds: u32,
 }
@@ -36,16 +36,20 @@ pub(super) struct McpCall<'a> {
 /// The data that a suspended call needs when it is resumed.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Continuation {
+pub(super) enum Continuation {
     /// The request is open, and the server waits for the response (revisions up to 2025-11-25).
     OpenRequest { id: String },
     /// The request has ended, and is sent again with the responses (revision 2026-07-28).
     InputRequired(InputRound),
+    /// A task waits for the responses (extension `io.modelcontextprotocol/tasks`).
+    Task { task: Task, round: InputRound },
 }
 
 /// The end of an exchange with the server.
-enum Exchange {
+pub(super) enum Exchange {
     Result(Value),
+    /// The server has created a task for the call.
+    Task(Value),
     /// The server requests input, and the call is sent again with it.
     InputRequired(InputRound),
     /// The call is suspended.
@@ -73,9 +77,14 @@ impl<'a> McpCall<'a> {
                 round.respond(self.decision())?;
                 Exchange::InputRequired(round)
             }
+            Some(Continuation::Task { task, mut round }) => {
+                round.respond(self.decision())?;
+                self.resume_task(task, round).await?
+            }
         };
         loop {
             exchange = match exchange {
+                Exchange::Task(created) => self.run_task(&created).await?,
                 Exchange::Result(result) => return self.tool.operation.convert(result),
                 Exchange::Suspended(pending) => return Ok(ToolResponse::Pending(*pending)),
                 Exchange::InputRequired(round) => self.send_with_input(round).await?,
@@ -152,6 +161,7 @@ impl<'a> McpCall<'a> {
             Some("input_required") => InputRound::parse(&result, self.rounds)
                 .map(Exchange::InputRequired)
                 .map_err(|reason| RequestError::InvalidResponse(reason).into()),
+            Some("task") if self.tool.operation == Operation::CallTool => Ok(Exchange::Task(result)),
             _ => Ok(Exchange::Result(result)),
         }
     }
@@ -233,7 +243,7 @@ fn suspend(
 }
 
 /// Creates the pending state of a call that waits for the response to `elicitation`.
-fn suspended(
+pub(super) fn suspended(
     elicitation: &Elicitation,
     continuation: &Continuation,
     label: &str,

@@ -88,6 +88,7 @@ impl Operation {
 
     /// Converts `result`, the result of the request.
     pub(super) fn convert(self, result: Value) -> Result<ToolResponse, ToolError> {
+        result::check_type(&result)?;
         match self {
             Self::CallTool => result::convert_result(result),
             Self::ReadResource => convert_contents(result),

@@ -69,8 +69,8 @@ struct OpenRequest {
 /// The kind of an open request. It determines how the response is parsed.
 #[derive(Clone, Copy)]
 enum ResponseKind {
-    /// A request of the client for tools, resources or prompts. Its result is kept as JSON, because
-    /// the types of rmcp drop unknown fields.
+    /// A request for tools, resources, prompts or tasks. Its result is kept as JSON, because the
+    /// types of rmcp drop unknown fields.
     Raw,
     /// A request with a result that rmcp parses.
     Typed,
@@ -116,7 +116,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                     | "resources/templates/list"
                     | "resources/read"
                     | "prompts/list"
-                    | "prompts/get" => ResponseKind::Raw,
+                    | "prompts/get"
+                    | "tasks/get"
+                    | "tasks/update"
+                    | "tasks/cancel" => ResponseKind::Raw,
                     "server/discover" => ResponseKind::Probe,
                     "subscriptions/listen" => ResponseKind::Subscription,
                     _ => ResponseKind::Typed,

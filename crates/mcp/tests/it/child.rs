@@ -3,6 +3,7 @@
 
 mod owner;
 mod responses;
+mod tasks;
 
 pub(crate) use owner::launcher_server;
 
@@ -76,6 +77,7 @@ fn child() {
 /// | `bad_tools` | lists one valid tool, and several tools with invalid or missing fields |
 /// | `limited` | lists tools that use much of a resource |
 /// | `features` | has resources and prompts, and a tool `features_read_resource` |
+/// | `tasks` | behaves like `modern`, and creates tasks |
 /// | `noisy` | first writes other text to standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
@@ -102,7 +104,7 @@ fn serve(mode: &str) {
                 process::exit(1);
             }
             ("server/discover", "ignores_discover") => {}
-            ("server/discover", "modern" | "subscriptions" | "discover_2025") => {
+            ("server/discover", "modern" | "subscriptions" | "discover_2025" | "tasks") => {
                 let version = if mode == "discover_2025" { "2025-11-25" } else { "2026-07-28" };
                 let tools = if mode == "subscriptions" { json!({"listChanged": true}) } else { json!({}) };
                 reply(
@@ -129,6 +131,8 @@ fn serve(mode: &str) {
                 reject(&message, -32602, "no version in _meta");
             }
             ("tools/list", _) => responses::list(mode, &message),
+            ("tools/call", "tasks") => tasks::respond(method, &message),
+            (method, "tasks") if method.starts_with("tasks/") => tasks::respond(method, &message),
             (method, "features") if !method.starts_with("tools/") => responses::feature(method, &message),
             ("tools/call", _) => responses::call(&message, &cancelled),
             _ => reject(&message, -32601, "method not found"),

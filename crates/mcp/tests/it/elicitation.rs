@@ -271,14 +271,19 @@ async fn refused_elicitation_reaches_the_server() {
     }
 }
 
-async fn suspend(tools: &Toolset, call: &ToolCall) -> Pending {
+pub(crate) async fn suspend(tools: &Toolset, call: &ToolCall) -> Pending {
     match tools.run_with(call, &ToolContext::default()).await {
         CallOutcome::Pending(pending) => pending.pending,
         CallOutcome::Finished(result) => panic!("{result:?}"),
     }
 }
 
-async fn resume(tools: &Toolset, call: &ToolCall, pending: Pending, decision: Decision) -> CallOutcome {
+pub(crate) async fn resume(
+    tools: &Toolset,
+    call: &ToolCall,
+    pending: Pending,
+    decision: Decision,
+) -> CallOutcome {
     // A suspended call is saved and loaded.
     let saved = serde_json::to_string(&pending).unwrap();
     let pending: Pending = serde_json::from_str(&saved).unwrap();

@@ -24,6 +24,7 @@ mod processes;
 mod revision_cache;
 mod serving;
 mod source;
+mod tasks;
 mod web;
 
 use std::{env, sync::atomic::AtomicU32, sync::atomic::Ordering};

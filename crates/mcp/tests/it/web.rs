@@ -81,6 +81,7 @@ impl WebServer {
     /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
     /// | `empty_discover` | `legacy`, but responds to `server/discover` with an empty result |
     /// | `expiring` | `modern`, but its list lives for 1.2 s, and then has another tool |
+    /// | `tasks` | `modern`, but with a task for each call |
     /// | `changing` | `legacy`, but adds a tool after the first list, and notifies the client |
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
@@ -289,6 +290,18 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
             let ttl = if mode == "expiring" { 1200 } else { 0 };
             let result = json!({"tools": tools, "ttlMs": ttl, "cacheScope": "private"});
             write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await
+        }
+        "tools/call" | "tasks/get" if mode == "tasks" => {
+            let mut state = json!({
+                "resultType": if method == "tools/call" { "task" } else { "complete" }, "taskId": "task-1",
+                "status": "working", "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
+                "ttlMs": null, "pollIntervalMs": 1,
+            });
+            if method == "tasks/get" {
+                state["status"] = json!("completed");
+                state["result"] = json!({"content": [{"type": "text", "text": "42"}]});
+            }
+            write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": state})).await
         }
         "resources/read" => {
             let uri = &request.body["params"]["uri"];

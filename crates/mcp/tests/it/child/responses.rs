@@ -40,6 +40,7 @@ pub(super) fn list(mode: &str, request: &Value) {
         "limited" => {
             json!({"tools": "allocate spin open grow place".split(' ').map(tool).collect::<Vec<_>>()})
         }
+        "tasks" => json!({"tools": [tool("task"), tool("log")]}),
         "features" => json!({"tools": [tool("add"), tool("features_read_resource")]}),
         "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
         "empty_cursor" => json!({"tools": [tool("second")]}),
