@@ -185,7 +185,8 @@ async fn fetch(client: &reqwest::Client, url: Url) -> Result<Page, RegistryError
     serde_json::from_slice(&body).map_err(|error| RegistryError::InvalidResponse(error.to_string()))
 }
 
-/// Converts an entry of a page. Returns `None` if the server is deleted, or if the entry is invalid.
+/// Converts an entry of a page. Returns `None` if the server is deleted, or if the entry is
+/// invalid.
 fn parse_server(mut response: Value) -> Option<RegistryServer> {
     wire::sanitize(&mut response);
     let ServerResponse { server, meta } = serde_json::from_value(response).ok()?;

@@ -54,22 +54,24 @@ enum Handshake {
 }
 
 impl CachedRevision {
-    /// Returns the entry of `server`. Returns `None` if its options name no file.
+    /// Returns the entry of `server`. Returns `None` if its options name no file, and for a server
+    /// in this process.
     pub(crate) fn of(server: &ServerConfig) -> Option<Self> {
         let path = server.options().revision_cache.clone()?;
-        Some(Self::new(path, server))
+        Self::new(path, server)
     }
 
-    fn new(path: PathBuf, server: &ServerConfig) -> Self {
+    fn new(path: PathBuf, server: &ServerConfig) -> Option<Self> {
         let key = match server {
             // The displayed command line has variables instead of the secrets of a configuration
             // file.
             ServerConfig::Stdio(server @ StdioServer { cwd, .. }) => format!("stdio\n{server}\n{cwd:?}"),
             ServerConfig::Http(server) => format!("http\n{}\n{}", server.origin(), path_of(server)),
+            ServerConfig::InProcess(_) => return None,
         };
         let hash = Sha256::digest(key.as_bytes());
         let key = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Self { file: LockedFile::new(path), key }
+        Some(Self { file: LockedFile::new(path), key })
     }
 
     /// Returns the handshake of the server. Returns `None` if it is unknown or too old, or if the

@@ -148,7 +148,10 @@ impl Session {
     ) -> Result<OpenedSession, StartError> {
         match server {
             ServerConfig::Stdio(server) => stdio::open(server, handshake, closed).await,
-            ServerConfig::InProcess(server) => Ok((pipe::open(server, closed).await?, handshake)),
+            ServerConfig::InProcess(server) => {
+                let session = pipe::open(server, closed).await?;
+                Ok(OpenedSession { session, next_handshake: handshake, is_slow: false })
+            }
             #[cfg(feature = "http")]
             ServerConfig::Http(server) => http::open(server, handshake, closed).await,
             #[cfg(not(feature = "http"))]

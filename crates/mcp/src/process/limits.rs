@@ -18,14 +18,16 @@ use tokio::process::Command;
 ///
 /// use haft_mcp::{ProcessLimits, StdioServer};
 ///
-/// let limits = ProcessLimits::default().with_memory(256 << 20).with_cpu_time(Duration::from_secs(60));
-/// let server = StdioServer::isolated("/usr/local/bin/my-tools").with_limits(limits);
-/// assert_eq!(server.limits, Some(limits));
+/// let limits = ProcessLimits::default().with_memory(256 <<
+/// 20).with_cpu_time(Duration::from_secs(60)); let server =
+/// StdioServer::isolated("/usr/local/bin/my-tools").with_limits(limits); assert_eq!(server.limits,
+/// Some(limits));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessLimits {
-    /// The maximum CPU time of a process, rounded up to seconds, at least one. Default: ten minutes.
+    /// The maximum CPU time of a process, rounded up to seconds, at least one. Default: ten
+    /// minutes.
     pub cpu_time: Duration,
     /// The maximum size of the address space of a process, in bytes, rounded up to KiB. It includes
     /// reserved memory, of which Node, Go and Java use many gigabytes. macOS does not enforce it.

@@ -31,7 +31,7 @@ fn oldest_entry_is_removed_first() {
 /// The file of a user may be read by other programs of the user, so it has no secrets.
 #[test]
 fn keys_are_hashes_without_secrets() {
-    let key = |server: ServerConfig| CachedRevision::new("revisions.json".into(), &server).key;
+    let key = |server: ServerConfig| CachedRevision::new("revisions.json".into(), &server).unwrap().key;
     let http = |url: &str| key(HttpServer::new(url).into());
     assert_eq!(http("https://ann:secret@example.org/mcp?token=a"), http("https://example.org/mcp#b"));
     assert_ne!(http("https://example.org/mcp"), http("https://example.org/other"));

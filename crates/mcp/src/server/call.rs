@@ -56,8 +56,8 @@ pub(super) async fn run_batch(
     outcomes.into_iter().next()
 }
 
-/// Returns the principal of the HTTP request with `extensions`. `None` over standard input and output, and without
-/// authentication.
+/// Returns the principal of the HTTP request with `extensions`. `None` over standard input and
+/// output, and without authentication.
 pub(super) fn http_principal(extensions: &Extensions) -> Option<Principal> {
     #[cfg(feature = "http-server")]
     {
