@@ -7,6 +7,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use jsonc_parser::ParseOptions;
@@ -48,6 +49,7 @@ use crate::{
 /// | `headers` | the headers of every HTTP request |
 /// | `type`, `transport` | `stdio`, `http`, `streamable-http` or `sse` |
 /// | `disabled`, `enabled` | `true` or `false` skips the entry |
+/// | `lazy` | `true` starts the server at its first call; see [`ServerOptions::with_lazy_start`] |
 /// | `includeTools`, `allowedTools`, `enabledTools`, `tools` | the tools that are offered |
 /// | `excludeTools`, `deniedTools`, `disabledTools`, `blockedTools` | the tools that are hidden |
 ///
@@ -292,6 +294,17 @@ impl McpConfig {
     fn each_options(&mut self, change: impl Fn(&mut ServerOptions)) {
         let servers = self.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok());
         servers.for_each(|server| change(server.options_mut()));
+    }
+
+    /// Sends pings to all servers. See [`ServerOptions::with_ping_interval`].
+    #[must_use]
+    pub fn with_ping_interval(mut self, interval: Duration) -> Self {
+        for (_, server) in &mut self.servers {
+            if let Ok(server) = server {
+                server.options_mut().ping_interval = Some(interval);
+            }
+        }
+        self
     }
 
     /// Sets the function that responds to the elicitations of all servers. Its first argument is

@@ -6,7 +6,7 @@ use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 use haft_core::{ToolContext, ToolError, tool::Progress};
 use rmcp::{
     Peer, RoleClient,
-    model::{ClientRequest, ErrorData, ServerCapabilities, ServerResult},
+    model::{ClientRequest, ErrorData, PingRequest, ServerCapabilities, ServerResult},
     service::{PeerRequestOptions, RequestHandle, ServiceError},
 };
 use serde_json::Value;
@@ -33,6 +33,8 @@ use crate::{
 /// The maximum time to wait for the transport to detect the end of the server's output after a
 /// failed write.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
+/// The minimum time between two pings.
+const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connection to an MCP server. Clones share the connection.
 #[derive(Clone)]
@@ -49,6 +51,8 @@ struct Monitor {
     events: Arc<ServerEvents>,
     options: ServerOptions,
     suspended: Arc<SuspendedCalls>,
+    /// The requests in flight have clones of this reference.
+    open_requests: Arc<()>,
 }
 
 /// An MCP request in flight. Dropping it before the response arrives sends
@@ -57,6 +61,7 @@ pub(crate) struct InFlightRequest {
     handle: Option<RequestHandle<RoleClient>>,
     events: Option<mpsc::Receiver<CallEvent>>,
     monitor: Option<Arc<Monitor>>,
+    _open: Option<Arc<()>>,
 }
 
 /// A step of an MCP request.
@@ -99,7 +104,8 @@ pub(crate) enum RequestError {
 impl Connection {
     /// Creates a connection over a transport of this crate: stdio or HTTP.
     pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, options: &ServerOptions) -> Self {
-        let monitor = Monitor { events, options: options.clone(), suspended: Arc::default() };
+        let (suspended, open_requests) = (Arc::default(), Arc::default());
+        let monitor = Monitor { events, options: options.clone(), suspended, open_requests };
         Self { monitor: Some(Arc::new(monitor)), ..Self::from_peer(peer) }
     }
 
@@ -191,7 +197,38 @@ impl Connection {
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|_closed| RequestError::NotSent)?;
-        Ok(InFlightRequest { handle: Some(handle), events, monitor: self.monitor.clone() })
+        let monitor = self.monitor.clone();
+        let open = monitor.as_ref().map(|monitor| Arc::clone(&monitor.open_requests));
+        Ok(InFlightRequest { handle: Some(handle), events, monitor, _open: open })
+    }
+
+    /// Returns `true` if a request is in flight, or if a call is suspended.
+    fn has_open_requests(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| Arc::strong_count(&monitor.open_requests) > 1)
+    }
+
+    /// Sends a `ping` after each `interval` without a request in flight. Returns an error message
+    /// if no response arrives within the interval.
+    pub(crate) async fn check_health(&self, interval: Duration) -> String {
+        let interval = interval.max(MIN_PING_INTERVAL);
+        loop {
+            sleep(interval).await;
+            // A server may handle one request at a time, so pings would wait for calls.
+            if self.has_open_requests() {
+                continue;
+            }
+            let ping = self.request(ClientRequest::PingRequest(PingRequest::default()));
+            let fault = match timeout(interval, ping).await {
+                Err(_) => format!("no response to a ping within {interval:?}"),
+                Ok(Err(error @ (RequestError::NotSent | RequestError::Lost))) => {
+                    format!("a ping failed: {error}")
+                }
+                Ok(_) => continue,
+            };
+            if !self.has_open_requests() {
+                return fault;
+            }
+        }
     }
 
     /// Removes and returns the suspended call `id`. Returns `None` if the call is unknown, or if

@@ -1,9 +1,12 @@
 //! A handle through which tools access the current connection of their source.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use haft_core::{ToolError, toolset::ToolList};
-use tokio::{sync::watch, time::timeout};
+use haft_core::{ToolError, ToolName, toolset::ToolList};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
@@ -11,6 +14,8 @@ use crate::connection::Connection;
 /// The status of an [`McpSource`](crate::McpSource).
 #[derive(Clone)]
 pub(crate) enum SourceStatus {
+    /// The server starts at the first call. `tools` are its accepted definitions.
+    Idle { tools: ToolList },
     /// The server is being started for the first time.
     Starting,
     /// The server is connected.
@@ -30,6 +35,8 @@ pub(crate) struct ConnectionHandle {
     status: watch::Receiver<SourceStatus>,
     closed: CancellationToken,
     start_timeout: Duration,
+    /// Notified when a call needs the server.
+    needed: Arc<Notify>,
 }
 
 /// The error for a call that was not sent because there was no connection to the server.
@@ -76,7 +83,7 @@ impl ConnectionHandle {
         closed: CancellationToken,
         start_timeout: Duration,
     ) -> Self {
-        Self { label, status, closed, start_timeout }
+        Self { label, status, closed, start_timeout, needed: Arc::default() }
     }
 
     pub(crate) fn label(&self) -> &str {
@@ -86,20 +93,44 @@ impl ConnectionHandle {
     /// Creates a handle to a connection that is never replaced.
     pub(crate) fn fixed(label: String, connection: Connection) -> Self {
         let (_, status) = watch::channel(SourceStatus::Ready { connection, tools: ToolList::default() });
-        Self { label, status, closed: CancellationToken::new(), start_timeout: Duration::ZERO }
+        Self::new(label, status, CancellationToken::new(), Duration::ZERO)
+    }
+
+    /// Waits until a call needs the server.
+    pub(crate) async fn wait_until_needed(&self) {
+        self.needed.notified().await;
     }
 
     /// Returns the current connection. While the server starts or restarts, waits up to the start
     /// timeout for a new connection. Fails with a [`NotConnected`] error if the latest start
     /// failed, the timeout expires, or the source is closed.
     pub(crate) async fn wait_for_connection(&self) -> Result<Connection, ToolError> {
+        Ok(self.wait_until_ready().await?.0)
+    }
+
+    /// Returns the current connection for a call to the tool `name`, like
+    /// [`wait_for_connection`](Self::wait_for_connection). If the call has to wait for a start of
+    /// the server, also fails if the server then does not offer the tool, or not with its accepted
+    /// definition.
+    pub(crate) async fn wait_for_tool(&self, name: &ToolName) -> Result<Connection, ToolError> {
+        let is_ready = matches!(&*self.status.borrow(), SourceStatus::Ready { .. });
+        let (connection, tools) = self.wait_until_ready().await?;
+        if !is_ready && tools.get(name.as_str()).is_none() {
+            let message = format!("{} no longer offers {name}, or its definition has changed", self.label);
+            return Err(ToolError::failed(message));
+        }
+        Ok(connection)
+    }
+
+    async fn wait_until_ready(&self) -> Result<(Connection, ToolList), ToolError> {
         let wait = async {
             let mut status = self.status.clone();
             loop {
                 match &*status.borrow_and_update() {
-                    SourceStatus::Ready { connection, .. } if !connection.is_closed() => {
-                        return Ok(connection.clone());
+                    SourceStatus::Ready { connection, tools } if !connection.is_closed() => {
+                        return Ok((connection.clone(), tools.clone()));
                     }
+                    SourceStatus::Idle { .. } => self.needed.notify_one(),
                     SourceStatus::Failed { reason } => {
                         return Err(self.unavailable_error("is not running", reason));
                     }

@@ -54,7 +54,7 @@ pub use process::ProcessLimits;
 pub use server::http::{HttpServiceConfig, McpService, serve_http};
 pub use server::{McpServer, NoHandler, ServeError, serve, serve_stdio};
 pub use server_options::ServerOptions;
-pub use source::McpSource;
+pub use source::{McpSource, ServerStatus};
 pub use stdio_server::StdioServer;
 pub use tool::{McpTool, mcp_tool};
 pub use tool_filter::ToolFilter;

@@ -65,6 +65,20 @@ impl Listing {
     }
 }
 
+impl Listing {
+    /// Returns the tools with the accepted definitions in `pins`. Returns `None` if the server has
+    /// no pins.
+    pub(crate) async fn accepted(
+        handle: &ConnectionHandle,
+        pins: ServerPins,
+        filter: &ToolFilter,
+    ) -> io::Result<Option<ToolList>> {
+        let reading = tokio::task::spawn_blocking(move || pins.accepted());
+        let tools = reading.await.map_err(io::Error::other)??;
+        Ok(tools.map(|tools| build_tool_list(&tools, handle, filter, &[], FeatureTools::default())))
+    }
+}
+
 /// Limits for fetching a tool list, and the selection of its tools.
 #[derive(Clone)]
 pub(crate) struct ListLimits {
@@ -216,7 +230,7 @@ fn build_tool_list(
 
 /// Returns `false` if `tool` is for the user interface of an app only (MCP Apps extension,
 /// `_meta.ui.visibility`). The default is both.
-fn is_for_models(tool: &Value) -> bool {
+pub(crate) fn is_for_models(tool: &Value) -> bool {
     let visibility = tool.pointer("/_meta/ui/visibility").and_then(Value::as_array);
     visibility.is_none_or(|visibility| visibility.iter().any(|audience| audience == "model"))
 }

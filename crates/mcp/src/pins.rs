@@ -10,7 +10,7 @@ use haft_core::text::truncate_with_ellipsis;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{escape::escape_hidden, locked_file::LockedFile};
+use crate::{escape::escape_hidden, listing::is_for_models, locked_file::LockedFile};
 
 /// The version of the file format.
 const VERSION: u64 = 1;
@@ -151,11 +151,24 @@ impl ServerPins {
         self.file.change(VERSION, |content: &mut PinContent| content.servers.remove(&self.server).is_some())
     }
 
+    /// Returns the accepted definitions, as entries of a tool list. Returns `None` if the server
+    /// has no pins.
+    pub(crate) fn accepted(&self) -> io::Result<Option<Vec<Value>>> {
+        let mut content: PinContent = self.file.read(VERSION)?;
+        let pins = content.servers.remove(&self.server);
+        let entry = |(name, mut definition): (String, Map<String, Value>)| {
+            definition.insert("name".to_owned(), Value::String(name));
+            Value::Object(definition)
+        };
+        Ok(pins.map(|pins| pins.accepted.into_iter().map(entry).collect()))
+    }
+
     /// Compares `tools`, a complete tool list, with the accepted definitions. Returns the
     /// differences. Accepts all definitions if the server has no pins.
     pub(crate) fn check(&self, tools: &[Value]) -> io::Result<Vec<DefinitionChange>> {
         let mut definitions = BTreeMap::new();
-        for (name, definition) in tools.iter().filter_map(pinned_definition) {
+        let for_models = tools.iter().filter(|tool| is_for_models(tool));
+        for (name, definition) in for_models.filter_map(pinned_definition) {
             // Of two tools with the same name, the first is offered.
             definitions.entry(name).or_insert(definition);
         }

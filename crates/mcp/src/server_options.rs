@@ -59,6 +59,10 @@ pub struct ServerOptions {
     pub resource_tools: bool,
     /// `true` if the prompts of the server are available as tools. Default: `false`.
     pub prompt_tools: bool,
+    /// `true` if the server starts at the first call, if its tools are known. Default: `false`.
+    pub lazy_start: bool,
+    /// The time between two pings of an unused server. Default: none, which means no pings.
+    pub ping_interval: Option<Duration>,
     pub(crate) request_metadata: Option<RequestMetadata>,
 }
 
@@ -77,6 +81,8 @@ impl Default for ServerOptions {
             revision_cache: None,
             resource_tools: false,
             prompt_tools: false,
+            lazy_start: false,
+            ping_interval: None,
             request_metadata: None,
         }
     }
@@ -187,6 +193,30 @@ impl ServerOptions {
     #[must_use]
     pub fn with_prompt_tools(mut self) -> Self {
         self.prompt_tools = true;
+        self
+    }
+
+    /// Starts the server at the first call to one of its tools. Until then, the source offers the
+    /// definitions in [`pins`](Self::pins).
+    ///
+    /// The server starts at once if it has no pins, so its first start is never lazy. If the server
+    /// then offers a tool with another definition, calls to the tool fail, and the tool is
+    /// withheld. Resources and prompts are available as tools after the start.
+    #[must_use]
+    pub fn with_lazy_start(mut self) -> Self {
+        self.lazy_start = true;
+        self
+    }
+
+    /// Sends a `ping` to the server at each `interval` without a call in progress, at least one
+    /// second. If no response arrives within the interval, the server is restarted, or contacted
+    /// again. An error is a response.
+    ///
+    /// Without pings, a server that hangs or an HTTP server that is gone is detected by its next
+    /// call.
+    #[must_use]
+    pub fn with_ping_interval(mut self, interval: Duration) -> Self {
+        self.ping_interval = Some(interval);
         self
     }
 

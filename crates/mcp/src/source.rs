@@ -1,3 +1,4 @@
+mod status;
 mod supervisor;
 
 use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
@@ -16,6 +17,8 @@ use tokio::{
     sync::{Notify, watch},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::status::ServerStatus;
 
 use crate::{
     ServerConfig, ServerOptions,
@@ -194,6 +197,31 @@ impl McpSource {
         self.label.strip_prefix(LABEL_PREFIX).unwrap_or(&self.label)
     }
 
+    /// Returns the current status of the server.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::Toolset;
+    /// use haft_mcp::{McpSource, ServerStatus, testing::InProcessServer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), haft_core::toolset::SourceError> {
+    /// let source = McpSource::start("own", InProcessServer::new(Toolset::new()));
+    /// assert_eq!(source.status(), ServerStatus::Starting);
+    /// source.wait_until_ready().await?;
+    /// assert_eq!(source.status(), ServerStatus::Ready);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn status(&self) -> ServerStatus {
+        match &*self.status.borrow() {
+            SourceStatus::Failed { reason } => ServerStatus::Failed { reason: reason.clone() },
+            _ if self.status.has_changed().is_err() => ServerStatus::Closed,
+            status => status.into(),
+        }
+    }
+
     fn task_ended_error(&self) -> SourceError {
         SourceError::new(&self.label, &*self.task_end_reason)
     }
@@ -240,7 +268,9 @@ impl ToolSource for McpSource {
             return Err(self.task_ended_error());
         }
         match &*self.status.borrow() {
-            SourceStatus::Ready { tools, .. } | SourceStatus::Restarting { tools } => Ok(tools.clone()),
+            SourceStatus::Ready { tools, .. }
+            | SourceStatus::Restarting { tools }
+            | SourceStatus::Idle { tools } => Ok(tools.clone()),
             SourceStatus::Starting => Err(SourceError::new(&self.label, "the server is still starting")),
             SourceStatus::Failed { reason } => Err(SourceError::new(&self.label, reason)),
         }

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use clap::Args;
@@ -19,6 +20,9 @@ use crate::{
     terminal,
     toolbox::{Toolbox, config_error, read_config, start_servers},
 };
+
+/// The time between two pings of an unused server.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Serve the tools of the configured servers as one MCP server, with the rules in the object
 /// `gateway` of the configuration: names, filters, approvals and clients.
@@ -39,7 +43,7 @@ pub(crate) struct Arguments {
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let Arguments { file, endpoint, audit, client } = arguments;
     let file = file.open()?;
-    let config = read_config(file.path())?;
+    let config = read_config(file.path())?.with_ping_interval(PING_INTERVAL);
     let rules = config.gateway().map_err(|error| config_error(&error))?;
     let client = client.map(|name| principal(&rules, name)).transpose()?;
     let audit = audit.as_deref().map(open_audit_log).transpose()?;

@@ -40,11 +40,12 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
         ));
     };
     let entry = EntryReader { fields, variables };
-    for key in ["disabled", "enabled"] {
+    for key in ["disabled", "enabled", "lazy"] {
         if let Some(other) = entry.get_non_null(key).filter(|value| !value.is_boolean()) {
             return Err(format!("\"{key}\" must be a boolean, not {}", type_name(other)));
         }
     }
+    let is_lazy = entry.get_non_null("lazy") == Some(&Value::Bool(true));
     let filter = entry.tool_filter()?;
     let transport = entry.transport()?;
     let has_command = entry.get_non_null("command").is_some();
@@ -63,10 +64,15 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
             };
             let mut server = HttpServer::new(url).with_transport(stated);
             server.options.tool_filter = filter;
+            server.options.lazy_start = is_lazy;
             server.headers = entry.expanded_map("headers")?;
             Ok(ServerConfig::Http(server))
         }
-        (_, None | Some(Transport::Stdio)) => entry.stdio_server(filter).map(ServerConfig::Stdio),
+        (_, None | Some(Transport::Stdio)) => {
+            let mut server = entry.stdio_server(filter)?;
+            server.options.lazy_start = is_lazy;
+            Ok(ServerConfig::Stdio(server))
+        }
     }
 }
 

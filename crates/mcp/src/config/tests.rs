@@ -281,6 +281,18 @@ fn environment_file_is_read() {
 }
 
 #[test]
+fn server_may_start_lazily() {
+    let text = r#"{"servers": {"a": {"command": "x", "lazy": true}, "b": {"url": "http://b/mcp", "lazy": true}, "c": {"command": "x"}}}"#;
+    let config = McpConfig::from_json(text).unwrap();
+    let lazy: Vec<_> = config.servers().map(|(_, server)| server.options().lazy_start).collect();
+    assert_eq!(lazy, [true, true, false]);
+    check_entry(
+        r#"{"servers": {"a": {"command": "x", "lazy": "yes"}}}"#,
+        &expect![[r#"a: "lazy" must be a boolean, not a string"#]],
+    );
+}
+
+#[test]
 fn rules_of_a_gateway_are_parsed() {
     let text = r#"{
       "mcpServers": {},

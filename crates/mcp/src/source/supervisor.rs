@@ -42,6 +42,7 @@ pub(super) async fn supervise(
 ) {
     let handshake = HandshakeMode::Auto;
     let mut supervisor = Supervisor { server, handle, status, closed, listed, handshake, listing: None };
+    supervisor.wait_until_needed().await;
     let mut backoff = Backoff::default();
     while !supervisor.closed.is_cancelled() {
         let started = Instant::now();
@@ -74,6 +75,28 @@ enum Attempt {
 }
 
 impl Supervisor {
+    /// Offers the accepted definitions of the tools, and waits until a call needs the server.
+    /// Returns immediately if the start is not lazy, or if no definitions are accepted.
+    async fn wait_until_needed(&self) {
+        let options = self.server.options();
+        let pins = options.pins.clone().filter(|_| options.lazy_start);
+        let Some(pins) = pins else { return };
+        let tools = match Listing::accepted(&self.handle, pins, &options.tool_filter).await {
+            Ok(Some(tools)) => tools,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(source = self.handle.label(), %error, "cannot read the accepted definitions");
+                return;
+            }
+        };
+        self.status.send_replace(SourceStatus::Idle { tools: tools.clone() });
+        tokio::select! {
+            () = self.closed.cancelled() => {}
+            () = self.handle.wait_until_needed() => {}
+        }
+        self.status.send_replace(SourceStatus::Restarting { tools });
+    }
+
     /// Starts the server and runs it until it exits or the source is dropped. Returns
     /// [`Attempt::Failed`] if the server did not start or did not list its tools.
     async fn run_once(&mut self) -> Attempt {
@@ -133,6 +156,7 @@ impl Supervisor {
             biased;
             () = closed.cancelled() => None,
             reason = end.wait() => Some(reason),
+            reason = check_health(client, self.server.options().ping_interval) => Some(reason),
             never = self.keep_refreshed(client) => match never {},
         };
         if let (Some(reason), Some(listing)) = (reason, &self.listing) {
@@ -162,6 +186,14 @@ impl Supervisor {
         };
         let (_, never) = tokio::join!(keep_subscribed(client, ack_timeout), refresh);
         never
+    }
+}
+
+/// Pings the server at each `interval`. Returns an error message when the server does not respond.
+async fn check_health(client: &ServerClient, interval: Option<Duration>) -> String {
+    match interval {
+        Some(interval) => client.connection.check_health(interval).await,
+        None => future::pending().await,
     }
 }
 

@@ -96,8 +96,8 @@ impl<'a> McpCall<'a> {
     /// elicitations.
     async fn send(&self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
-            let connection = self.tool.handle.wait_for_connection().await?;
-            let McpTool { original_name, operation, .. } = self.tool;
+            let McpTool { original_name, operation, handle, .. } = self.tool;
+            let connection = handle.wait_for_tool(self.tool.definition.name()).await?;
             let mut request = operation.request(original_name, self.arguments, round);
             connection.call_data(original_name, self.cx).await?.add_to(&mut request);
             let exchange = match connection.send(request).await {

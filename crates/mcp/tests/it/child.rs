@@ -10,7 +10,9 @@ pub(crate) use owner::launcher_server;
 use std::{
     env,
     io::{self, BufRead as _, Write as _},
-    process, thread,
+    process,
+    sync::atomic::Ordering,
+    thread,
     time::Duration,
 };
 
@@ -75,7 +77,7 @@ fn child() {
 /// | `endless` | returns a new cursor for every page of the tool list |
 /// | `empty_cursor` | returns an empty string as the cursor of the second page |
 /// | `bad_tools` | lists one valid tool, and several tools with invalid or missing fields |
-/// | `limited` | lists tools that use much of a resource |
+/// | `limited` | lists tools that use much of a resource, and a tool that stops all responses |
 /// | `features` | has resources and prompts, and a tool `features_read_resource` |
 /// | `tasks` | behaves like `modern`, and creates tasks |
 /// | `noisy` | first writes other text to standard output and standard error |
@@ -93,7 +95,7 @@ fn serve(mode: &str) {
         if method == "notifications/cancelled" {
             cancelled.push(message["params"]["requestId"].clone());
         }
-        if message["id"].is_null() {
+        if message["id"].is_null() || responses::IS_STOPPED.load(Ordering::Relaxed) {
             continue;
         }
         match (method, mode) {

@@ -17,6 +17,7 @@ mod gateway;
 mod http;
 mod http_serving;
 mod isolation;
+mod lazy_start;
 mod lifecycle;
 mod list_changes;
 mod oauth;

@@ -4,7 +4,7 @@ use std::{
     fs::{self, OpenOptions},
     io::Write as _,
     process,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use serde_json::{Value, json};
@@ -14,6 +14,8 @@ use super::{pause, reject, reply, write, write_line};
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 /// The number of `tools/list` requests received so far.
 static LIST_REQUESTS: AtomicU32 = AtomicU32::new(0);
+/// `true` if the server responds to no further message.
+pub(super) static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 /// The number of `subscriptions/listen` requests received so far.
 static SUBSCRIPTIONS: AtomicU32 = AtomicU32::new(0);
 
@@ -38,7 +40,7 @@ pub(super) fn list(mode: &str, request: &Value) {
             json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
         }
         "limited" => {
-            json!({"tools": "allocate spin open grow place".split(' ').map(tool).collect::<Vec<_>>()})
+            json!({"tools": "allocate spin open grow place pid stop".split(' ').map(tool).collect::<Vec<_>>()})
         }
         "tasks" => json!({"tools": [tool("task"), tool("log")]}),
         "features" => json!({"tools": [tool("add"), tool("features_read_resource")]}),
@@ -126,6 +128,11 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
         "spin" => loop {
             std::hint::spin_loop();
         },
+        "pid" => reply_text(request, &process::id().to_string()),
+        "stop" => {
+            reply_text(request, "stopped");
+            IS_STOPPED.store(true, Ordering::Relaxed);
+        }
         "open" => {
             let files: Vec<_> = (0..1000).map_while(|_| fs::File::open("/dev/null").ok()).collect();
             reply_text(request, &files.len().to_string());
