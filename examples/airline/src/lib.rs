@@ -1,20 +1,20 @@
 //! An agent that books flights with the tools of an MCP server. Each call that changes a booking
 //! needs an approval.
 //!
-//! `airline.rs` contains the tools, and `bin/airline-server.rs` is the MCP server. `main.rs` runs
-//! the agent with a local model, and the test runs it with a scripted model.
+//! `airline.rs` contains the tools, and `bin/airline-server.rs` is the MCP server, over stdio or
+//! HTTP. `main.rs` runs the agent with a local model, and the test runs it with a scripted model.
 
 pub mod airline;
 
-use std::{error::Error, path::Path};
+use std::error::Error;
 
 use haft_core::{
     ChatModel, RunInput, RunOutput, Toolset,
     agent::RunAnswer,
     call::{Decision, PendingCall, PendingKind},
-    toolset::ToolSourceExt as _,
+    toolset::{SourceError, ToolSourceExt as _},
 };
-use haft_mcp::{McpSource, StdioServer};
+use haft_mcp::{McpSource, ServerConfig};
 use haft_react::ReactAgent;
 
 /// The tools that change bookings. Each call to them needs an approval.
@@ -23,11 +23,11 @@ const NEEDS_APPROVAL: [&str; 2] = ["book_itinerary", "cancel_itinerary"];
 const INSTRUCTIONS: &str = "You serve the customers of an airline. To book, look for flights, pick one, and call book_itinerary: before \
                             that nothing is booked. Say what you did. Where no tool does what is wanted, file a ticket.";
 
-/// Starts the MCP server at the path `server` and returns its tools. This program itself lists the
-/// tools that need an approval, because the annotations of a server cannot be trusted.
-pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
-    let command = server.to_str().ok_or("the path of the server is not Unicode")?;
-    let airline = McpSource::connect("airline", StdioServer::new(command)).await?;
+/// Starts the MCP server `server`, or contacts it over HTTP, and returns its tools. This program
+/// itself lists the tools that need an approval, because the annotations of a server cannot be
+/// trusted.
+pub async fn tools(server: impl Into<ServerConfig>) -> Result<Toolset, SourceError> {
+    let airline = McpSource::connect("airline", server).await?;
     let guarded = airline.approval_required(|tool| NEEDS_APPROVAL.contains(&tool.name().as_str()));
     Ok(Toolset::new().with_source(guarded))
 }

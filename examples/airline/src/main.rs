@@ -1,5 +1,6 @@
 //! Run `cargo xtask example airline`, or `cargo xtask example airline "Cancel C0001."`. With
-//! `--yes`, all calls are approved.
+//! `--yes`, all calls are approved. With `--url http://127.0.0.1:8001/mcp`, the tools are those of
+//! `airline-server --http 127.0.0.1:8001`. The default is a child process.
 
 use std::{
     env,
@@ -13,6 +14,7 @@ use haft_core::{
     text::ErrorChain,
 };
 use haft_local::LocalModel;
+use haft_mcp::{HttpServer, ServerConfig, StdioServer};
 
 const REQUEST: &str = "Book a flight from SFO to JFK on 2026-09-01 for Ada.";
 
@@ -28,19 +30,34 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {
-    let (flags, words): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|argument| argument == "--yes");
-    let request = words.first().map_or(REQUEST, String::as_str);
-    // The MCP server is the second program of this package.
-    let tools = airline::tools(&env::current_exe()?.with_file_name("airline-server")).await?;
+    let mut arguments = env::args().skip(1);
+    let (mut request, mut url, mut decide) = (REQUEST.to_owned(), None, ask as fn(&PendingCall) -> Decision);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--yes" => decide = approve,
+            "--url" => url = Some(arguments.next().ok_or("--url needs a URL")?),
+            _ => request = argument,
+        }
+    }
+    let tools = airline::tools(server(url)?).await?;
     let model = LocalModel::builder().progress_bar().open_default().await?;
     println!("Customer: {request}");
-    let decide = if flags.is_empty() { ask } else { approve };
-    let answer = airline::serve(model, tools, request, decide).await?;
+    let answer = airline::serve(model, tools, &request, decide).await?;
     for step in &answer.steps {
         println!("{} {}\n  {}", step.tool_name, step.tool_args, step.result.model_text());
     }
     println!("Agent: {}", answer.text);
     Ok(())
+}
+
+/// Returns the server at `url`, or the second program of this package.
+fn server(url: Option<String>) -> Result<ServerConfig, Box<dyn Error>> {
+    if let Some(url) = url {
+        return Ok(HttpServer::new(url).into());
+    }
+    let program = env::current_exe()?.with_file_name("airline-server");
+    let program = program.to_str().ok_or("the path of the server is not Unicode")?;
+    Ok(StdioServer::new(program).into())
 }
 
 /// Shows a pending call in the terminal and reads the user's decision.

@@ -1,17 +1,22 @@
 //! Tests of the agent with scripted models. The MCP server is real and runs as a child process.
 
-use std::{error::Error, path::Path, process::Command};
+use std::{
+    error::Error,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
 
 use haft_core::{
     Toolset,
     call::{Decision, FailureKind, PendingCall},
 };
+use haft_mcp::{HttpServer, StdioServer};
 use haft_testing::ScriptedModel;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
 async fn tools() -> Result<Toolset, Box<dyn Error>> {
-    airline::tools(Path::new(env!("CARGO_BIN_EXE_airline-server"))).await
+    Ok(airline::tools(StdioServer::new(env!("CARGO_BIN_EXE_airline-server"))).await?)
 }
 
 /// Creates a scripted model that finds flights, selects the best flight, and books it.
@@ -63,6 +68,31 @@ async fn flight_is_booked_after_the_approval() -> Outcome {
     assert_eq!(picked.ok_or("no flight")?["flight_id"], "HF103", "the shortest, then the cheapest");
     assert!(answer.steps[4].result.model_text().contains(r#""confirmation_number":"C0001""#));
     assert_eq!(answer.text, "Booked: C0001.");
+    Ok(())
+}
+
+/// The server program over HTTP. It is killed on drop.
+struct HttpProgram(Child);
+
+impl Drop for HttpProgram {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flight_is_booked_over_http() -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_airline-server"));
+    let mut program = HttpProgram(command.args(["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn()?);
+    let mut line = String::new();
+    BufReader::new(program.0.stderr.take().ok_or("no standard error")?).read_line(&mut line)?;
+    let url = line.trim().strip_prefix("serving at ").ok_or_else(|| line.clone())?;
+    let tools = airline::tools(HttpServer::new(url)).await?;
+    let model = booking_model().reply_text("Booked: C0001.");
+    let request = "SFO to JFK on 2026-09-01, for Ada.";
+    let answer = airline::serve(model, tools, request, |_| Decision::approved()).await?;
+    assert!(answer.steps[3].result.model_text().contains(r#""confirmation_number":"C0001""#));
     Ok(())
 }
 

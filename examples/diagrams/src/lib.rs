@@ -4,7 +4,8 @@
 //! The first agent writes graphs in Graphviz' DOT language, and the second writes sequence diagrams
 //! in Mermaid. Each agent has a tool that draws a source as an SVG file. If the source is invalid,
 //! the tool returns the syntax error to the model. A run ends when a file is drawn. `main.rs` uses
-//! a local model, and the tests use scripted models.
+//! a local model, and the tests use scripted models. The tools can also be those of an MCP server,
+//! `bin/diagrams-server.rs`.
 
 mod error;
 mod graph;
@@ -75,12 +76,17 @@ impl Canvas {
     }
 }
 
-/// Creates a router for both agents, which write their files to `folder`. The route table is plain
-/// data, so a program could also read it from a file.
+/// Returns the tools that draw files into `folder`.
+pub fn tools(folder: impl Into<PathBuf>) -> Toolset {
+    Toolset::new().with_tools(Canvas { folder: folder.into() })
+}
+
+/// Creates a router for both agents, which draw with `tools`. The route table is plain data, so a
+/// program could also read it from a file.
 pub fn router(
     architect: impl ChatModel + 'static,
     sequencer: impl ChatModel + 'static,
-    folder: impl Into<PathBuf>,
+    tools: &Toolset,
 ) -> Result<Router, Box<dyn Error>> {
     let table = RouteTable::new([
         Route::new("architecture", "a diagram of an architecture: boxes and connections").with_keywords([
@@ -95,11 +101,9 @@ pub fn router(
             [("sequence", 2.0), ("message*", 1.0), ("handshake", 1.0), ("protocol", 1.0), ("login", 1.0)],
         ),
     ]);
-    let canvas = Canvas { folder: folder.into() };
-    let specialist = |model: ReactAgentBuilder, tool: &str, instructions: &str| {
-        let all = Toolset::new().with_tools(canvas.clone());
-        let own: Vec<_> = all.static_tools().filter(|it| *it.definition().name() == *tool).collect();
-        model.tools(Toolset::new().with_tools(own)).stop_on([tool]).instructions(instructions).build()
+    let specialist = |model: ReactAgentBuilder, tool: &'static str, instructions: &str| {
+        let own = tools.clone().filtered(move |it| it.name().as_str() == tool);
+        model.tools(own).stop_on([tool]).instructions(instructions).build()
     };
     let architect = specialist(ReactAgent::builder(architect), "draw_graph", ARCHITECTURE)?;
     let sequencer = specialist(ReactAgent::builder(sequencer), "draw_sequence", SEQUENCE)?;

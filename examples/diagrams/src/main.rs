@@ -1,9 +1,11 @@
-//! Run `cargo xtask example diagrams "Draw the architecture of a shop: web, API and database."`
+//! Run `cargo xtask example diagrams "Draw the architecture of a shop: web, API and database."`.
+//! With `--url http://127.0.0.1:8002/mcp`, the tools are those of `diagrams-server 127.0.0.1:8002`.
 
 use std::{env, error::Error, process::ExitCode, sync::Arc};
 
-use haft_core::{agent::StopReason, text::ErrorChain};
+use haft_core::{Toolset, agent::StopReason, text::ErrorChain};
 use haft_local::LocalModel;
+use haft_mcp::{HttpServer, McpSource};
 
 const REQUEST: &str =
     "Draw the architecture of a web shop: a browser, a web server, a payment service and a database.";
@@ -20,11 +22,19 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {
-    let request = env::args().nth(1).unwrap_or_else(|| REQUEST.to_owned());
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let (tools, request) = match &arguments[..] {
+        [flag, url, rest @ ..] if flag == "--url" => {
+            let drawing = McpSource::connect("diagrams", HttpServer::new(url)).await?;
+            (Toolset::new().with_source(drawing), rest.first())
+        }
+        rest => (diagrams::tools("."), rest.first()),
+    };
+    let request = request.map_or(REQUEST, String::as_str);
     // Both agents share one model.
     let model = Arc::new(LocalModel::builder().progress_bar().open_default().await?);
-    let router = diagrams::router(Arc::clone(&model), model, ".")?;
-    let output = router.run(request.as_str()).await?;
+    let router = diagrams::router(Arc::clone(&model), model, &tools)?;
+    let output = router.run(request).await?;
     let answer = output.into_answer()?;
     println!("{}", answer.text);
     if answer.stop_reason == StopReason::Clarification {

@@ -6,13 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use diagrams::{DiagramError, Graph, Sequence, router};
+use diagrams::{DiagramError, Graph, Sequence, router, tools};
 use haft_core::{
+    Toolset,
     agent::{RunAnswer, StopReason},
     model::ChatResponse,
 };
+use haft_mcp::{HttpServer, HttpServiceConfig, McpService, McpSource, serve_http};
 use haft_testing::ScriptedModel;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 /// Creates the output folder for the test `name`. Returns its path.
 fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
@@ -31,7 +34,7 @@ async fn answer(
     request: &str,
 ) -> Result<RunAnswer, Box<dyn Error>> {
     let [architect, sequencer] = models;
-    let output = router(architect, sequencer, folder)?.run(request).await?;
+    let output = router(architect, sequencer, &tools(folder))?.run(request).await?;
     Ok(output.into_answer()?)
 }
 
@@ -55,6 +58,25 @@ async fn architecture_is_routed_to_the_architect() -> Result<(), Box<dyn Error>>
     let svg = fs::read_to_string(folder.join("architecture.svg"))?;
     assert!(svg.contains(">API &amp; &lt;tools&gt;</text>"), "{svg}");
     assert_eq!(svg.matches("marker-end").count(), 5);
+    Ok(())
+}
+
+/// Both agents work with the tools of a server over HTTP.
+#[tokio::test(flavor = "multi_thread")]
+async fn diagrams_are_drawn_over_http() -> Result<(), Box<dyn Error>> {
+    let folder = folder("http")?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/mcp", listener.local_addr()?);
+    let service = McpService::new(tools(&folder), HttpServiceConfig::default());
+    let server = tokio::spawn(serve_http(service, listener, std::future::pending()));
+    let source = McpSource::connect("diagrams", HttpServer::new(url)).await?;
+    let remote = Toolset::new().with_source(source);
+    let models = (draws("draw_graph", SHOP), ScriptedModel::new());
+    let output = router(models.0, models.1, &remote)?.run("Draw the architecture of my shop.").await?;
+    let answer = output.into_answer()?;
+    assert!(answer.text.starts_with("Drawn: 4 boxes, 5 arrows. Open "), "{}", answer.text);
+    assert!(folder.join("architecture.svg").exists());
+    server.abort();
     Ok(())
 }
 
