@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use haft_core::ToolContext;
 use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
@@ -20,6 +21,8 @@ use crate::ConnectionPool;
 use crate::CredentialFile;
 use crate::{
     HttpServer, McpSource, ServerOptions, StdioServer,
+    call_data::RequestMetadata,
+    callback::Callback,
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     gateway::GatewayConfig,
     pins::PinFile,
@@ -279,6 +282,18 @@ impl McpConfig {
     #[must_use]
     pub fn with_prompt_tools(mut self) -> Self {
         self.each_options(|options| options.prompt_tools = true);
+        self
+    }
+
+    /// Sets the function that returns metadata for the requests of a call, for all servers. See
+    /// [`ServerOptions::with_request_metadata`].
+    #[must_use]
+    pub fn with_request_metadata<F>(mut self, metadata: F) -> Self
+    where
+        F: Fn(&str, &ToolContext) -> Map<String, Value> + Send + Sync + 'static,
+    {
+        let metadata: RequestMetadata = Callback::new(Arc::new(metadata));
+        self.each_options(|options| options.request_metadata = Some(metadata.clone()));
         self
     }
 

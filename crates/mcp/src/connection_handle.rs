@@ -86,6 +86,11 @@ impl ConnectionHandle {
         Self { label, status, closed, start_timeout, needed: Arc::default() }
     }
 
+    /// Returns `true` if the source was dropped or closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
     pub(crate) fn label(&self) -> &str {
         &self.label
     }

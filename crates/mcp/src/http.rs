@@ -2,6 +2,7 @@
 
 mod client;
 mod error;
+mod resumption;
 mod sse;
 mod tls;
 

@@ -22,7 +22,7 @@ use sse_stream::Sse;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::tls;
+use super::{resumption::ResumableStreams, tls};
 use crate::call_data::RequestHeaders;
 use crate::transport::{Envelope, EventForwarder, ServerEvents};
 
@@ -91,6 +91,7 @@ pub(crate) struct HttpClient {
     client: reqwest::Client,
     events: Arc<ServerEvents>,
     subscriptions: Arc<Subscriptions>,
+    resumable: Arc<ResumableStreams>,
     probe_timeout: Duration,
     /// Cancels [`ServerEvents::closed`] when the transport is dropped.
     _closed: Arc<DropGuard>,
@@ -141,17 +142,29 @@ impl HttpClient {
     /// response to `server/discover`.
     pub(crate) fn new(client: reqwest::Client, events: Arc<ServerEvents>, probe_timeout: Duration) -> Self {
         let closed = Arc::new(events.closed.clone().drop_guard());
-        Self { client, events, subscriptions: Arc::default(), probe_timeout, _closed: closed }
+        let (subscriptions, resumable) = (Arc::default(), Arc::default());
+        Self { client, events, subscriptions, resumable, probe_timeout, _closed: closed }
     }
 
     /// Handles the messages in `stream`, the events of the response to `request`, or of a session.
+    /// `headers` are the headers of the call that the stream belongs to.
     fn watch(
         &self,
         stream: BoxStream<'static, Result<Sse, SseError>>,
         request: Option<EventForwarder>,
+        headers: Option<RequestHeaders>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
         let (events, subscriptions) = (Arc::clone(&self.events), Arc::clone(&self.subscriptions));
-        stream.inspect_ok(move |event| handle(event, &events, &subscriptions, request.as_ref())).boxed()
+        let resumable = Arc::clone(&self.resumable);
+        let mut last_id: Option<String> = None;
+        let inspect = move |event: &Sse| {
+            if let (Some(id), Some(headers)) = (&event.id, &headers) {
+                resumable.record(id.clone(), last_id.as_deref(), headers.clone());
+                last_id = Some(id.clone());
+            }
+            handle(event, &events, &subscriptions, request.as_ref());
+        };
+        stream.inspect_ok(inspect).boxed()
     }
 }
 
@@ -228,15 +241,16 @@ impl StreamableHttpClient for HttpClient {
         mut headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let request = match &message {
+        let (request, own_headers) = match &message {
             JsonRpcMessage::Request(request) => {
-                if let Some(own) = request.request.extensions().get::<RequestHeaders>() {
-                    own.add_to(&mut headers, &mut auth_header);
-                }
-                EventForwarder::from_request(&request.request)
+                let own_headers = request.request.extensions().get::<RequestHeaders>().cloned();
+                (EventForwarder::from_request(&request.request), own_headers)
             }
-            _ => None,
+            _ => (None, None),
         };
+        if let Some(own_headers) = &own_headers {
+            own_headers.add_to(&mut headers, &mut auth_header);
+        }
         if let Some(forwarder) = request.clone() {
             self.subscriptions.add(forwarder);
         }
@@ -264,7 +278,7 @@ impl StreamableHttpClient for HttpClient {
         };
         Ok(match response {
             StreamableHttpPostResponse::Sse(stream, session_id) => {
-                StreamableHttpPostResponse::Sse(self.watch(stream, request), session_id)
+                StreamableHttpPostResponse::Sse(self.watch(stream, request, own_headers), session_id)
             }
             other => other,
         })
@@ -298,10 +312,14 @@ impl StreamableHttpClient for HttpClient {
         uri: Arc<str>,
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
-        auth_header: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
+        mut auth_header: Option<String>,
+        mut headers: HashMap<HeaderName, HeaderValue>,
         max_bytes: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        let own_headers = last_event_id.as_deref().and_then(|id| self.resumable.headers(id));
+        if let Some(own_headers) = &own_headers {
+            own_headers.add_to(&mut headers, &mut auth_header);
+        }
         let client = &self.client;
         let stream = client
             .get_stream_with_max_sse_event_size(
@@ -313,6 +331,6 @@ impl StreamableHttpClient for HttpClient {
                 max_bytes,
             )
             .await;
-        stream.map(|stream| self.watch(stream, None)).map_err(without_url)
+        stream.map(|stream| self.watch(stream, None, own_headers)).map_err(without_url)
     }
 }

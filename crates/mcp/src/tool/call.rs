@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::{McpTool, Operation, task::Task};
 use crate::{
+    call_data::CallData,
     connection::{InFlightRequest, RequestError, Step},
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     input_round::{InputRound, invalid_content},
@@ -31,6 +32,8 @@ pub(super) struct McpCall<'a> {
     pub(super) cx: &'a ToolContext,
     /// The number of rounds of input so far.
     rounds: u32,
+    /// The data of the latest request.
+    pub(super) data: CallData,
 }
 
 /// The data that a suspended call needs when it is resumed.
@@ -58,7 +61,7 @@ pub(super) enum Exchange {
 
 impl<'a> McpCall<'a> {
     pub(super) fn new(tool: &'a McpTool, arguments: &'a Value, cx: &'a ToolContext) -> Self {
-        Self { tool, arguments, cx, rounds: 0 }
+        Self { tool, arguments, cx, rounds: 0, data: CallData::default() }
     }
 
     /// Performs or resumes the call. Suspends it if the server sends an elicitation, and the source
@@ -94,12 +97,13 @@ impl<'a> McpCall<'a> {
 
     /// Sends the call and waits for the end of the exchange. `round` has the responses to
     /// elicitations.
-    async fn send(&self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
+    async fn send(&mut self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
             let McpTool { original_name, operation, handle, .. } = self.tool;
             let connection = handle.wait_for_tool(self.tool.definition.name()).await?;
             let mut request = operation.request(original_name, self.arguments, round);
-            connection.call_data(original_name, self.cx).await?.add_to(&mut request);
+            self.data = connection.call_data(original_name, self.cx).await?;
+            self.data.add_to(&mut request);
             let exchange = match connection.send(request).await {
                 Ok(open) => self.exchange(open, connection.elicitation_handler()).await,
                 Err(error) => Err(ExchangeError::Request(error)),

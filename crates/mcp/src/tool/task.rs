@@ -99,7 +99,7 @@ struct RunningTask<'a> {
 
 impl<'a> RunningTask<'a> {
     fn new(call: &'a McpCall<'a>, task: Task) -> Self {
-        let cancellation = CancelOnDrop::new(call.tool.handle.clone(), task.id.clone());
+        let cancellation = CancelOnDrop::new(call.tool.handle.clone(), task.id.clone(), call.data.clone());
         Self { call, task, cancellation, reports: 0, status_message: None }
     }
 
@@ -187,7 +187,7 @@ impl<'a> RunningTask<'a> {
             };
             match sent.await {
                 Ok(result) => return Ok(result),
-                Err(fault) if attempt < MAX_ATTEMPTS && fault.is_transient() => {
+                Err(fault) if attempt < MAX_ATTEMPTS && fault.is_transient() && !tool.handle.is_closed() => {
                     sleep(DEFAULT_POLL_INTERVAL * attempt).await;
                     attempt += 1;
                 }

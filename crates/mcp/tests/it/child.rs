@@ -46,6 +46,7 @@ fn child() {
         Some(("own", how)) => owner::run(how),
         Some(("elicits", version)) => crate::elicitation::child(version),
         Some(("calls", url)) => crate::connection_pool::child(url),
+        _ if mode == "rmcp_tasks" => crate::tasks::rmcp_child(),
         _ if mode == "own_elicits" => crate::elicitation::own_child(),
         _ if mode == "toolset" => crate::serving::child(),
         _ => serve(&mode),

@@ -64,7 +64,7 @@ pub(crate) fn child(version: &str) {
     });
 }
 
-fn form() -> ElicitRequestParams {
+pub(crate) fn form() -> ElicitRequestParams {
     let schema = json!({"type": "object", "properties": {
         "seat": {"type": "string"}, "class": {"type": "string", "default": "economy"},
     }, "required": ["seat"]});
@@ -164,17 +164,16 @@ fn describe(answer: &ElicitResult) -> String {
     format!("{} {}", answer["action"].as_str().unwrap(), answer["content"])
 }
 
-/// A server over HTTP that ends when it is dropped.
-struct ElicitingWebServer {
-    url: String,
+/// A server of `rmcp` over HTTP that ends when it is dropped.
+pub(crate) struct RmcpWebServer {
+    pub(crate) url: String,
     _tasks: JoinSet<()>,
 }
 
-impl ElicitingWebServer {
-    async fn start(version: &str) -> Self {
-        let asking = ElicitingServer::new(version);
+impl RmcpWebServer {
+    pub(crate) async fn start(handler: impl ServerHandler + Clone) -> Self {
         let service = StreamableHttpService::new(
-            move || Ok(asking.clone()),
+            move || Ok(handler.clone()),
             Arc::new(LocalSessionManager::default()),
             StreamableHttpServerConfig::default(),
         );
@@ -202,7 +201,7 @@ const VERSIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 /// options of the servers.
 async fn with_each_server(options: impl Fn() -> ServerOptions, check: impl AsyncFn(Toolset, String)) {
     for version in VERSIONS {
-        let web = ElicitingWebServer::start(version).await;
+        let web = RmcpWebServer::start(ElicitingServer::new(version)).await;
         let stdio: StdioServer = server(&format!("elicits={version}"));
         let servers = [
             ("stdio", ServerConfig::from(stdio.with_options(options()))),

@@ -149,6 +149,21 @@ async fn call_headers_are_sent_with_their_call() {
     }
 }
 
+/// A resumed response stream has the headers of its call.
+#[tokio::test(flavor = "multi_thread")]
+async fn resumed_stream_has_call_headers() {
+    let server = WebServer::start("resumes").await;
+    let config = server.config().with_bearer_token("service").with_call_headers(|_tool, cx| {
+        let token = format!("Bearer {}", cx.call_id());
+        async move { Ok(BTreeMap::from([("Authorization".to_owned(), token)])) }
+    });
+    let tools = Toolset::new().with_source(McpSource::connect("web", config).await.unwrap());
+    let cx = ToolContext::default().with_call_id("ann");
+    assert_eq!(tools.call_with("add", json!({"x": 1, "y": 2}), &cx).await.model_text(), "resumed");
+    let resumed = server.requests().into_iter().find(|request| request.headers.contains_key("last-event-id"));
+    assert_eq!(resumed.unwrap().header("authorization"), "Bearer ann");
+}
+
 /// An invalid header fails its call, without its value in the error.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_call_header_is_reported() {
@@ -169,14 +184,16 @@ async fn request_metadata_is_sent_in_meta() {
     const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     for mode in ["modern", "legacy"] {
         let server = WebServer::start(mode).await;
-        let options = ServerOptions::default().with_request_metadata(|tool, cx| {
+        let text = json!({"mcpServers": {"web": {"url": server.url}}}).to_string();
+        let config = McpConfig::from_json(&text).unwrap().with_request_metadata(|tool, cx| {
             let value = json!({
                 "traceparent": TRACE, "com.example/call": format!("{tool} {}", cx.call_id()),
                 "progressToken": "x", "io.modelcontextprotocol/protocolVersion": "x",
             });
             value.as_object().cloned().unwrap()
         });
-        let source = McpSource::connect("web", server.config().with_options(options)).await.unwrap();
+        let source = config.start().remove(0);
+        source.wait_until_ready().await.unwrap();
         let tools = Toolset::new().with_source(source);
         let cx = ToolContext::default().with_call_id("call_1");
         assert_eq!(tools.call_with("add", json!({"x": 1}), &cx).await.model_text(), "1", "{mode}");

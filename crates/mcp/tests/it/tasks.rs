@@ -5,12 +5,23 @@ use haft_core::{
     call::{Decision, FailureKind},
     tool::{Principal, RunContext},
 };
-use haft_mcp::{McpSource, ServerOptions, elicitation::ElicitationResponse};
+use haft_mcp::{HttpServer, McpSource, ServerConfig, ServerOptions, elicitation::ElicitationResponse};
+use rmcp::{
+    RoleServer, ServerHandler, ServiceExt as _,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+        CreateTaskResult, ElicitRequest, ErrorData, GetTaskParams, GetTaskResult, InputRequest,
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig as RmcpServerConfig,
+        UpdateTaskParams,
+    },
+    service::RequestContext,
+    task_manager::{TaskManager, TaskOptions},
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    elicitation::{resume, suspend},
+    elicitation::{RmcpWebServer, form, resume, suspend},
     server,
     source::Reports,
     web::WebServer,
@@ -117,4 +128,100 @@ async fn task_is_polled_over_http() {
     let polls = server.requests_of("tasks/get");
     assert_eq!(polls.len(), 1);
     assert_eq!((polls[0].header("mcp-name"), polls[0].header("x-user")), ("task-1", "ann"));
+    // The deadline is before the first poll.
+    let deadline = cx.limit_deadline(Instant::now() + Duration::from_millis(50));
+    tools.call_with("add", json!({}), &deadline).await.into_output().unwrap_err();
+    let cancelled = async {
+        while server.requests_of("tasks/cancel").is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), cancelled).await.unwrap();
+    let cancel = &server.requests_of("tasks/cancel")[0];
+    assert_eq!((cancel.header("mcp-name"), cancel.header("x-user")), ("task-1", "ann"));
+}
+
+/// A server of another implementation. Its tool `book` is a task that elicits a seat.
+#[derive(Clone)]
+struct TaskServer(TaskManager);
+
+impl ServerHandler for TaskServer {
+    fn get_info(&self) -> RmcpServerConfig {
+        RmcpServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tasks().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = json!([{"name": "book", "inputSchema": {"type": "object"}}]);
+        Ok(serde_json::from_value(json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"})).unwrap())
+    }
+
+    async fn call_tool(
+        &self,
+        _request: CallToolRequestParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let options = TaskOptions::new().with_poll_interval_ms(10);
+        let task = self.0.spawn(options, |task| {
+            Box::pin(async move {
+                let form = InputRequest::Elicitation(ElicitRequest::new(form()));
+                let response = task.request_input("seat", form).await?;
+                Ok(CallToolResult::success(vec![ContentBlock::text(response.to_string())]))
+            })
+        });
+        Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        Ok(GetTaskResult::new(self.0.get_task(&request.task_id)?))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.0.update_task(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.0.cancel_task(&request.task_id)
+    }
+}
+
+/// Serves [`TaskServer`] over standard input and output. Runs in the child process.
+pub(crate) fn rmcp_child() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = TaskServer(TaskManager::new());
+        let service = server.serve((tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
+        service.waiting().await.unwrap();
+    });
+}
+
+/// The task of a server of another implementation is suspended and resumed, over each transport.
+#[tokio::test(flavor = "multi_thread")]
+async fn task_of_another_implementation_is_performed() {
+    let web = RmcpWebServer::start(TaskServer(TaskManager::new())).await;
+    for config in [ServerConfig::from(HttpServer::new(&web.url)), server("rmcp_tasks").into()] {
+        let tools = Toolset::new().with_source(McpSource::connect("booking", config).await.unwrap());
+        let call = ToolCall::new("call_1", "book", "{}");
+        let pending = suspend(&tools, &call).await;
+        let input = Decision::Input { value: json!({"seat": "12A"}) };
+        let result = resume(&tools, &call, pending, input).await.into_result();
+        let response: Value = serde_json::from_str(&result.model_text()).unwrap();
+        let accepted = json!({"action": "accept", "content": {"seat": "12A", "class": "economy"}});
+        assert_eq!(response, accepted);
+    }
 }

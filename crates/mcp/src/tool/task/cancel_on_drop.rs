@@ -19,8 +19,8 @@ struct Armed {
 }
 
 impl CancelOnDrop {
-    pub(super) fn new(handle: ConnectionHandle, task_id: String) -> Self {
-        Self(Some(Armed { handle, task_id, data: CallData::default() }))
+    pub(super) fn new(handle: ConnectionHandle, task_id: String, data: CallData) -> Self {
+        Self(Some(Armed { handle, task_id, data }))
     }
 
     pub(super) fn set_data(&mut self, data: CallData) {
