@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderValue, Request, Response, StatusCode, header};
+use ::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use haft_core::{limits, tool::Principal};
@@ -199,6 +199,27 @@ impl<H: ServerHandler> McpService<H> {
     }
 }
 
+impl<H: ServerHandler> McpService<H> {
+    /// Passes `request` to the sessions. The end of a session has status 204, because the official
+    /// Python SDK logs a warning for 202, the status of rmcp 3.11.
+    fn forward<B>(&mut self, request: Request<B>) -> <Self as Service<Request<B>>>::Future
+    where
+        B: Body + Send + 'static,
+        B::Data: Send + 'static,
+        B::Error: Display,
+    {
+        let is_delete = request.method() == Method::DELETE;
+        let response = self.inner.call(request);
+        Box::pin(async move {
+            let mut response = response.await?;
+            if is_delete && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            Ok(response)
+        })
+    }
+}
+
 impl<H> Clone for McpService<H> {
     fn clone(&self) -> Self {
         let Self { inner, access, stop } = self;
@@ -238,14 +259,14 @@ where
         };
         let Some(principal) = principal else {
             request.extensions_mut().remove::<Principal>();
-            return self.inner.call(request);
+            return self.forward(request);
         };
         if !self.access.may_use_session(request.headers(), &principal) {
             let response = text_response(StatusCode::NOT_FOUND, "unknown session\n");
             return Box::pin(async move { Ok(response) });
         }
         request.extensions_mut().insert(principal.clone());
-        let (access, response) = (Arc::clone(&self.access), self.inner.call(request));
+        let (access, response) = (Arc::clone(&self.access), self.forward(request));
         Box::pin(async move {
             let response = response.await?;
             access.record_session(response.headers(), &principal);
