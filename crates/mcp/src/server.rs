@@ -22,7 +22,12 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use haft_core::{ToolCall, pipeline::CallOutcome, tool::Principal, toolset::ToolList};
+use haft_core::{
+    ToolCall,
+    pipeline::{CallOutcome, unknown_tool_message},
+    tool::Principal,
+    toolset::ToolList,
+};
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -227,7 +232,7 @@ impl<H: ServerHandler> ToolServer<H> {
         let tools = catch_panic(self.list(principal.as_ref())).await?;
         let call = ToolCall::new(cx.id.to_string(), name, arguments);
         let Some(tool) = tools.get(&call.name) else {
-            let error = ErrorData::invalid_params(format!("unknown tool: {}", call.name), None);
+            let error = ErrorData::invalid_params(unknown_tool_message(&call.name, &tools), None);
             // The pipeline records the call.
             let batch = call::batch(tools, call, None, principal);
             catch_panic(call::run_batch(self.server.tools.pipeline(), batch, cx, &self.input_closed)).await?;

@@ -196,7 +196,10 @@ async fn failures_are_results_or_protocol_errors() {
     let reason = invalid["result"]["content"][0]["text"].as_str().unwrap();
     assert!(reason.contains(r#"/x: expected integer, received string "abc""#), "{reason}");
     let unknown = client.call("sub", json!({})).await;
-    assert_eq!(unknown["error"], json!({"code": -32602, "message": "unknown tool: sub"}));
+    assert_eq!(
+        unknown["error"],
+        json!({"code": -32602, "message": r#"unknown tool "sub"; available: add, panics"#})
+    );
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
@@ -211,7 +214,10 @@ async fn arguments_other_than_an_object_fail_the_call() {
     assert!(invalid["result"].get("resultType").is_none(), "{invalid}");
     let repaired = client.call("add", json!(r#"{"x": 17, "y": 25}"#)).await;
     assert_eq!(repaired["result"]["structuredContent"], json!({"result": 42}), "{repaired}");
-    assert_eq!(client.call("sub", json!([1])).await["error"]["message"], json!("unknown tool: sub"));
+    assert_eq!(
+        client.call("sub", json!([1])).await["error"]["message"],
+        r#"unknown tool "sub"; available: add"#
+    );
     client.send(json!({"id": 1, "method": "tools/call", "params": {"arguments": {}}})).await;
     assert_eq!(client.receive().await["error"]["code"], json!(-32602));
     client.send(json!({"id": 1, "method": "tools/cell", "params": {}})).await;
