@@ -75,7 +75,11 @@ impl StartFailure {
                 "install the program that the command starts, or add its folder to `PATH` in the server's `env`"
                     .to_owned()
             }
-            Self::Exited(_) => run_it.to_owned(),
+            // The server lacks most variables of a terminal. A launcher may need them to download.
+            Self::Exited(_) => format!(
+                "{run_it}. If that works, pass the variables that it needs in `env`, for example \
+                 `HTTPS_PROXY` or `SSL_CERT_FILE`"
+            ),
             Self::Handshake(_) => {
                 "check that the command starts an MCP server that uses standard input and output".to_owned()
             }

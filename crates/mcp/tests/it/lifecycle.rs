@@ -135,7 +135,8 @@ async fn exit_during_the_handshake_is_reported_with_stderr() {
         "the server exited during the handshake (exit status: 3)\n\
          command: sh -c echo 'no licence' >&2; exit 3\n\
          standard error:\nno licence\n\
-         remedy: run the command in a terminal; an MCP server waits there for input"
+         remedy: run the command in a terminal; an MCP server waits there for input. If that works, pass \
+         the variables that it needs in `env`, for example `HTTPS_PROXY` or `SSL_CERT_FILE`"
     );
 }
 
