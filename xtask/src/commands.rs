@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::{
-    api, bench, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, setup, size, test, tidy,
+    api, bench, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, peers, setup, size, test,
+    tidy,
 };
 
 /// A command of `cargo xtask`.
@@ -45,6 +46,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         about: "run the official conformance suites of MCP against the client and the server",
         has_own_help: false,
         run: conformance::run,
+    },
+    Command {
+        name: "peers",
+        arguments: "",
+        about: "test haft with MCP servers and MCP clients by others; installs them from npm and PyPI",
+        has_own_help: false,
+        run: peers::run,
     },
     Command {
         name: "example",

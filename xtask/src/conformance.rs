@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::failure::Failure;
-use crate::judges::install_npm_packages;
+use crate::judges::{install_node, install_npm_packages};
 use crate::process::{announce, cargo_command, command_in_root, run as run_command};
 use crate::workspace::Workspace;
 
@@ -17,8 +17,6 @@ use crate::workspace::Workspace;
 const SUITE_0_1: &str = "@modelcontextprotocol/conformance@0.1.16";
 /// The suite that also has revision 2026-07-28, and the required scenarios of both.
 const SUITE_0_2: &str = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
-/// The major version of Node that the suites need.
-const NODE_VERSION: u32 = 22;
 /// The revisions to test, with all their required scenarios.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 /// The script of a suite in its folder.
@@ -53,23 +51,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 fn program(name: &str) -> Result<PathBuf, Failure> {
     let path = Workspace::load()?.target_directory.join("debug").join(name);
     Ok(path.with_extension(std::env::consts::EXE_EXTENSION))
-}
-
-/// Returns the program `node`, of the system if its version is sufficient. Otherwise, installs it
-/// in `folder`.
-fn install_node(folder: &Path) -> Result<PathBuf, Failure> {
-    let version = Command::new("node").arg("--version").output().ok();
-    let version = version.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
-    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
-    if major.is_some_and(|major| major >= NODE_VERSION) {
-        return Ok("node".into());
-    }
-    let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
-    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    let package = format!("node-{os}-{arch}");
-    let node = folder.join("node");
-    install_npm_packages(&node, &[&format!("{package}@{NODE_VERSION}")])?;
-    Ok(node.join("node_modules").join(package).join("bin").join("node"))
 }
 
 /// Runs a suite. If a required scenario fails, prints the output of the suite and returns an error.

@@ -1,12 +1,13 @@
-//! Installs third-party model servers in `target/judges`, for tests against independent
-//! implementations.
+//! Installs third-party programs in `target/judges`, for tests against independent implementations.
 //!
-//! The tests in `tests/tests/it/judges.rs` start the servers. If its server is not installed, a
-//! test is skipped. If the environment variable `HAFT_JUDGES` lists the server, as in CI, the test
-//! fails instead.
+//! The tests in `tests/tests/it/judges.rs` start the model servers. If its server is not installed,
+//! a test is skipped. If the environment variable `HAFT_JUDGES` lists the server, as in CI, the
+//! test fails instead. `cargo xtask conformance` and `cargo xtask peers` install their programs
+//! themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::failure::Failure;
 use crate::process::{announce, command_in_root, run as run_command, run_succeeds};
@@ -22,6 +23,11 @@ const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 /// The Python package of the llama.cpp server, which runs a real model.
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
+/// The version of Node that is installed if the Node of the system is older than [`MIN_NODE`].
+const NODE: &str = "22.23.3";
+/// The oldest usable version of Node, major and minor. The MCP Inspector needs it.
+const MIN_NODE: [u32; 2] = [22, 19];
+
 /// Installs llmock and aimock. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
 /// which is a large download. If `python3` or `npm` is missing, its servers are skipped and a note
 /// is printed.
@@ -33,7 +39,7 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
         packages
             .into_iter()
             .flatten()
-            .try_for_each(|(package, place)| install_python_package(&place, package))?;
+            .try_for_each(|(package, place)| install_python_packages(&place, &[package]))?;
     } else {
         announce("note: the tests against llmock and xllamacpp need `python3` with `venv`");
     }
@@ -49,18 +55,37 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
 /// the server's virtual environment.
 pub(crate) fn install_llama_cpp() -> Result<PathBuf, Failure> {
     let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
-    install_python_package(&place, XLLAMACPP)?;
+    install_python_packages(&place, &[XLLAMACPP])?;
     Ok(place.join("bin").join("python"))
 }
 
-/// Creates a Python virtual environment in the folder `place` and installs `package` in it. Does
-/// nothing if the same version is already installed.
-fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
-    install_once(place, package, || {
+/// Creates a Python virtual environment in the folder `place` and installs `packages` in it. Does
+/// nothing if the same versions are already installed.
+pub(crate) fn install_python_packages(place: &Path, packages: &[&str]) -> Result<(), Failure> {
+    install_once(place, &packages.join(" "), || {
         run_command(command_in_root("python3").args(["-m", "venv", "--clear"]).arg(place))?;
         let pip = place.join("bin").join("pip");
-        run_command(command_in_root(pip).args(["install", "--quiet", "--disable-pip-version-check", package]))
+        let command = ["install", "--quiet", "--disable-pip-version-check"];
+        run_command(command_in_root(pip).args(command).args(packages))
     })
+}
+
+/// Returns the program `node`, of the system if its version is at least [`MIN_NODE`]. Otherwise,
+/// installs it in `folder`.
+pub(crate) fn install_node(folder: &Path) -> Result<PathBuf, Failure> {
+    let version = Command::new("node").arg("--version").output().ok();
+    let version = version.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    let numbers: Vec<_> =
+        version.trim_start_matches('v').split('.').map_while(|it| it.parse().ok()).collect();
+    if numbers.as_slice() >= MIN_NODE.as_slice() {
+        return Ok("node".into());
+    }
+    let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let package = format!("node-{os}-{arch}");
+    let node = folder.join("node");
+    install_npm_packages(&node, &[&format!("{package}@{NODE}")])?;
+    Ok(node.join("node_modules").join(package).join("bin").join("node"))
 }
 
 /// Installs npm packages in the folder `place`, without running their scripts. Does nothing if the

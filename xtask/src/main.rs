@@ -16,6 +16,7 @@ mod fuzz;
 mod judges;
 mod minimal_versions;
 mod native_build;
+mod peers;
 mod process;
 mod setup;
 mod size;

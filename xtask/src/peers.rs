@@ -1,0 +1,111 @@
+//! The command `cargo xtask peers`: tests the program `haft` with MCP servers and MCP clients by
+//! others.
+
+mod child;
+mod clients;
+mod home;
+mod login;
+mod servers;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use self::home::Home;
+use crate::failure::Failure;
+use crate::judges::{install_node, install_npm_packages, install_python_packages};
+use crate::process::{announce, cargo_command, run as run_command};
+use crate::workspace::{self, Workspace};
+
+/// The servers and clients from npm.
+const NPM_PACKAGES: [&str; 6] = [
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+    "@modelcontextprotocol/inspector@2.12.0",
+    "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/sdk@1.32.2",
+];
+/// The servers and clients from PyPI.
+const PYTHON_PACKAGES: [&str; 4] =
+    ["mcp==2.3.0", "fastmcp==4.2.3", "mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19"];
+/// The last version of the Python SDK before revision 2026-07-28.
+const PYTHON_SDK_V1: &str = "mcp==1.30.0";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if !arguments.is_empty() {
+        return Err(Failure::usage("`peers` takes no arguments"));
+    }
+    let peers = Peers::install()?;
+    // The same features as the tests, so that dependencies are not compiled again.
+    run_command(&mut cargo_command(&["test", "--locked", "--workspace", "--no-run"]))?;
+    servers::check(&peers)?;
+    login::check(&peers)?;
+    clients::check(&peers)?;
+    announce("haft works with all peers");
+    Ok(())
+}
+
+/// The installed packages, and the program `haft`.
+struct Peers {
+    haft: PathBuf,
+    node: PathBuf,
+    /// The folder of the npm packages. `npx` finds them if it is the working directory.
+    npm: PathBuf,
+    /// The Python interpreter of [`PYTHON_PACKAGES`].
+    python: PathBuf,
+    /// The Python interpreter of [`PYTHON_SDK_V1`].
+    python_v1: PathBuf,
+    /// The folder with our scripts, which use these packages.
+    scripts: PathBuf,
+    /// The folder of the temporary home folders.
+    homes: PathBuf,
+    /// The variable `PATH` of all processes.
+    path: OsString,
+}
+
+impl Peers {
+    fn install() -> Result<Self, Failure> {
+        let target = Workspace::load()?.target_directory;
+        let folder = target.join("judges");
+        let node = install_node(&folder)?;
+        let (npm, python) = (folder.join("mcp-peers-npm"), folder.join("mcp-peers-python"));
+        let python_v1 = folder.join("mcp-peers-python-v1");
+        install_npm_packages(&npm, &NPM_PACKAGES)?;
+        install_python_packages(&python, &PYTHON_PACKAGES)?;
+        install_python_packages(&python_v1, &[PYTHON_SDK_V1])?;
+        let system = env::var_os("PATH").unwrap_or_default();
+        // The parent of `node`, the program of the system, is empty.
+        let node_folder = node.parent().filter(|folder| !folder.as_os_str().is_empty()).map(PathBuf::from);
+        let folders = node_folder.into_iter().chain([python.join("bin")]).chain(env::split_paths(&system));
+        let path = env::join_paths(folders)
+            .map_err(|error| Failure::message(format!("cannot extend PATH: {error}")))?;
+        Ok(Self {
+            haft: target.join("debug").join("haft").with_extension(env::consts::EXE_EXTENSION),
+            node,
+            npm,
+            python: python.join("bin").join("python"),
+            python_v1: python_v1.join("bin").join("python"),
+            scripts: workspace::root().join("tests").join("peers"),
+            homes: folder.join("mcp-peers-homes"),
+            path,
+        })
+    }
+
+    /// Returns the path of one of our scripts. Copies a script for Node to the folder of the npm
+    /// packages, because Node searches packages only in the folders above a script.
+    fn script(&self, name: &str) -> Result<PathBuf, Failure> {
+        let script = self.scripts.join(name);
+        if script.extension().is_none_or(|extension| extension != "mjs") {
+            return Ok(script);
+        }
+        let copy = self.npm.join(script.file_name().unwrap_or_default());
+        let failed = |error| Failure::message(format!("cannot write {}: {error}", copy.display()));
+        fs::copy(&script, &copy).map_err(failed)?;
+        Ok(copy)
+    }
+}
+
+#[cfg(test)]
+mod tests;
