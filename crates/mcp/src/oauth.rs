@@ -10,8 +10,9 @@ use std::{io, sync::Arc, time::Duration};
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession};
 use tokio::time::timeout;
 
+use self::callback::CallbackListener;
 pub use self::credentials::CredentialFile;
-use self::{callback::CallbackListener, http::OAuthHttp};
+pub(crate) use self::http::OAuthHttp;
 use crate::{HttpServer, http::new_client};
 
 /// The time for the user to log in.

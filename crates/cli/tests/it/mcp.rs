@@ -96,6 +96,51 @@ fn network_server_needs_a_token() {
     served.assert_failed(2, "--token-env");
 }
 
+/// The options of OAuth need one another, and an invalid URL is reported before a server starts.
+#[test]
+fn oauth_options_are_checked() {
+    let serve = |options: &[&str]| {
+        let base = ["mcp", "serve", "--no-mcp", "--http", "127.0.0.1:0"];
+        CommandOutput::run(haft(base.into_iter().chain(options.iter().copied())))
+    };
+    let issuer = ["--oauth-issuer", "https://auth.example.org"];
+    serve(&issuer).assert_failed(2, "--public-url");
+    serve(&["--oauth-scope", "tools"]).assert_failed(2, "--oauth-issuer");
+    let url = |url| [&issuer[..], &["--public-url", url]].concat();
+    serve(&url("mcp.example.org")).assert_failed(2, "does not begin with http:// or https://");
+    serve(&[&url("https://mcp.example.org/mcp")[..], &["--no-token"]].concat())
+        .assert_failed(2, "cannot be used with");
+}
+
+/// `haft mcp serve --oauth-issuer` serves the metadata of the resource and challenges its clients.
+#[test]
+fn tools_are_served_to_clients_of_an_issuer() {
+    let url = "https://mcp.example.org/mcp";
+    let mut command = haft(["mcp", "serve", "--http", "127.0.0.1:0", "--no-mcp", "--public-url", url]);
+    command.args(["--oauth-issuer", "https://auth.example.org", "--oauth-scope", "tools"]);
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split_once("http://").unwrap().1.trim_end().trim_end_matches("/mcp").to_owned();
+    let request = |line: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!("{line} HTTP/1.1\r\nHost: mcp.example.org\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    };
+    let metadata = request("GET /.well-known/oauth-protected-resource/mcp");
+    assert!(metadata.starts_with("HTTP/1.1 200") && metadata.contains(url), "{metadata}");
+    let challenged = request("POST /mcp");
+    assert!(challenged.starts_with("HTTP/1.1 401"), "{challenged}");
+    let expected = "resource_metadata=\"https://mcp.example.org/.well-known/oauth-protected-resource/mcp\", \
+                    scope=\"tools\"";
+    assert!(challenged.contains(expected), "{challenged}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
 /// `haft mcp login` is for servers with a URL, and `haft mcp logout` needs no login.
 #[test]
 fn login_and_logout_name_the_server() {

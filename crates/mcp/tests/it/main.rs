@@ -7,6 +7,8 @@
     reason = "tests may panic, and the child servers write to standard output"
 )]
 
+mod authorization;
+mod authorization_server;
 mod child;
 mod config;
 mod connection;

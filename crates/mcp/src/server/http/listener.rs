@@ -15,7 +15,7 @@ use tokio::{
 };
 use tower_service::Service as _;
 
-use super::{McpService, text_response};
+use super::{McpService, ResponseBody, text_response};
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
@@ -30,8 +30,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
 ///
-/// A client has ten seconds to send the headers of a request. At most 1,024 connections are open at
-/// a time; further clients wait.
+/// Also serves the metadata of a [protected resource](crate::authorization). A client has ten
+/// seconds to send the headers of a request. At most 1,024 connections are open at a time; further
+/// clients wait.
 ///
 /// # Shutdown
 ///
@@ -106,8 +107,9 @@ pub async fn serve_http<H: ServerHandler>(
 async fn respond<H: ServerHandler>(
     mut service: McpService<H>,
     request: Request<Incoming>,
-) -> Result<::http::Response<super::ResponseBody>, Infallible> {
-    if request.uri().path().trim_end_matches('/') != PATH {
+) -> Result<::http::Response<ResponseBody>, Infallible> {
+    let path = request.uri().path();
+    if path.trim_end_matches('/') != PATH && !service.is_metadata_path(path) {
         return Ok(text_response(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp\n"));
     }
     service.call(request).await
