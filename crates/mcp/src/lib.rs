@@ -38,7 +38,7 @@ pub use login_required::LoginRequired;
 #[cfg(feature = "oauth")]
 pub use oauth::{CredentialFile, LoginError, LoginOptions, login};
 #[cfg(feature = "http-server")]
-pub use server::http::{HttpServiceConfig, McpService, authorization, serve_http};
+pub use server::http::{ClientAddress, HttpServiceConfig, McpService, authorization, serve_http};
 pub use server::{McpServer, NoHandler, ServeError, serve, serve_stdio};
 pub use server_options::ServerOptions;
 pub use source::McpSource;

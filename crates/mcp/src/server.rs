@@ -155,6 +155,9 @@ pub(crate) struct ToolServer<H> {
     /// The states of suspended calls. `None` if the system has no source of randomness. Calls of
     /// clients of revision 2026-07-28 are then not suspended.
     states: Option<RequestStates>,
+    /// The calls in progress of each HTTP client. `None` over standard input and output.
+    #[cfg(feature = "http-server")]
+    slots: Option<http::CallSlots>,
 }
 
 /// The parameters of a call.
@@ -167,9 +170,14 @@ struct CallParams {
 
 impl<H> Clone for ToolServer<H> {
     fn clone(&self) -> Self {
-        let Self { server, info, input_closed, states } = self;
-        let (server, info) = (server.clone(), info.clone());
-        Self { server, info, input_closed: input_closed.clone(), states: states.clone() }
+        Self {
+            server: self.server.clone(),
+            info: self.info.clone(),
+            input_closed: self.input_closed.clone(),
+            states: self.states.clone(),
+            #[cfg(feature = "http-server")]
+            slots: self.slots.clone(),
+        }
     }
 }
 
@@ -177,7 +185,21 @@ impl<H: ServerHandler> ToolServer<H> {
     pub(crate) fn new(server: McpServer<H>, input_closed: CancellationToken) -> Self {
         let mut info = server.handler.get_info();
         info.capabilities.tools.get_or_insert_default();
-        Self { server, info, input_closed, states: RequestStates::new() }
+        Self {
+            server,
+            info,
+            input_closed,
+            states: RequestStates::new(),
+            #[cfg(feature = "http-server")]
+            slots: None,
+        }
+    }
+
+    /// Limits the calls in progress of each HTTP client.
+    #[cfg(feature = "http-server")]
+    pub(crate) fn with_call_slots(mut self, slots: http::CallSlots) -> Self {
+        self.slots = Some(slots);
+        self
     }
 
     /// Returns the handler if it has tools.
@@ -195,6 +217,8 @@ impl<H: ServerHandler> ToolServer<H> {
         params: CallParams,
         cx: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        #[cfg(feature = "http-server")]
+        let _slot = http::acquire_slot(self.slots.as_ref(), cx)?;
         let CallParams { name, arguments, input_responses, request_state } = params;
         let tools = catch_panic(self.list()).await?;
         let Some(tool) = tools.get(&name) else {

@@ -1,4 +1,4 @@
-use std::process::ExitCode;
+use std::{num::NonZeroU32, process::ExitCode};
 
 use clap::Args;
 use haft_core::tool::Principal;
@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     token_env: Option<String>,
     #[command(flatten)]
     oauth: OAuthOptions,
+    /// The maximum number of requests of a client per minute. Default: no limit.
+    #[arg(long, value_name = "REQUESTS", requires = "http")]
+    rate_limit: Option<NonZeroU32>,
     /// Permit every client of the network to call the tools, at an address other than loopback.
     #[arg(long, requires = "http", conflicts_with_all = ["token_env", "oauth_issuer"])]
     no_token: bool,
@@ -76,6 +79,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let mut config = HttpServiceConfig::default()
         .with_allowed_hosts(arguments.allow_host)
         .with_allowed_origins(arguments.allow_origin);
+    config.max_requests_per_minute = arguments.rate_limit;
     let needs_token = arguments.token_env.is_some() || resource.is_some();
     if let Some(variable) = arguments.token_env {
         let token = std::env::var(&variable).ok().filter(|token| !token.is_empty());

@@ -3,10 +3,13 @@
 mod access;
 pub mod authorization;
 mod body;
+mod client;
 mod config;
 mod listener;
 mod message;
+mod rate_limit;
 mod response;
+mod session_limit;
 
 use std::{
     convert::Infallible,
@@ -16,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use ::http::{Method, Request, Response, StatusCode, header};
+use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use haft_core::{tool::Principal, toolset::ListContext};
@@ -32,15 +35,23 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
+pub use self::client::ClientAddress;
+pub(crate) use self::client::{CallSlots, acquire_slot};
 pub use self::config::HttpServiceConfig;
 pub use self::listener::serve_http;
 use self::{
-    access::Access,
+    access::{Access, SESSION_HEADER},
     body::read_body,
+    client::ClientKey,
     message::MessageKind,
-    response::{ResponseBody, metadata_response, text_response},
+    rate_limit::RequestLimit,
+    response::{ResponseBody, metadata_response, retry_response, text_response},
+    session_limit::{OpeningSession, SessionLimit},
 };
 use super::{McpServer, NoHandler, ToolServer};
+
+/// The time after which a client should try again to open a session.
+const SESSION_PAUSE: Duration = Duration::from_secs(60);
 
 /// A `tower` service that serves a toolset over streamable HTTP, in revision 2026-07-28 and in
 /// revisions up to 2025-11-25 with sessions.
@@ -54,9 +65,9 @@ use super::{McpServer, NoHandler, ToolServer};
 ///
 /// # Security
 ///
-/// The headers `Host` and `Origin` are checked by default; see [`HttpServiceConfig`]. Without
-/// authentication, every client that passes these checks can call the
-/// tools.
+/// The headers `Host` and `Origin` are checked by default, and requests are limited; see
+/// [`HttpServiceConfig`]. Without authentication, every client that passes these checks can call
+/// the tools.
 ///
 /// # Examples
 ///
@@ -80,8 +91,11 @@ struct Shared<H> {
     inner: StreamableHttpService<ToolServer<H>, LocalSessionManager>,
     server: McpServer<H>,
     access: Access,
+    requests: Option<RequestLimit>,
+    sessions: SessionLimit,
     max_body_bytes: usize,
     body_timeout: Duration,
+    max_connections: usize,
     stop: CancellationToken,
 }
 
@@ -94,20 +108,26 @@ impl<H: ServerHandler> McpService<H> {
         let mut session_config = SessionConfig::default();
         session_config.keep_alive = Some(config.session_timeout);
         sessions.session_config = session_config;
+        let sessions = Arc::new(sessions);
         let server_config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(config.allowed_hosts)
             .with_allowed_origins(config.allowed_origins)
             .enforce_origin_validation()
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(stop.clone());
-        let tools = ToolServer::new(server.clone(), CancellationToken::new());
-        let inner = StreamableHttpService::new(move || Ok(tools.clone()), Arc::new(sessions), server_config);
+        let calls = CallSlots::new(config.max_concurrent_calls);
+        let tools = ToolServer::new(server.clone(), CancellationToken::new()).with_call_slots(calls);
+        let inner =
+            StreamableHttpService::new(move || Ok(tools.clone()), Arc::clone(&sessions), server_config);
         let shared = Shared {
             inner,
             server,
-            access: Access::new(config.tokens, config.resource),
+            access: Access::new(config.tokens, config.resource, config.max_sessions),
+            requests: config.max_requests_per_minute.map(RequestLimit::per_minute),
+            sessions: SessionLimit::new(config.max_sessions, sessions),
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,
+            max_connections: config.max_connections,
             stop,
         };
         Self { shared: Arc::new(shared) }
@@ -123,6 +143,10 @@ impl<H> McpService<H> {
     /// Returns `true` if `path` is a path of the metadata of the protected resource.
     fn is_metadata_path(&self, path: &str) -> bool {
         self.shared.access.resource().is_some_and(|resource| resource.is_metadata_path(path))
+    }
+
+    fn max_connections(&self) -> usize {
+        self.shared.max_connections
     }
 }
 
@@ -179,7 +203,7 @@ impl<H: ServerHandler> Shared<H> {
                 .map_err(|error| Box::new(error.into()))?,
             _ => Bytes::new(),
         };
-        self.check_message(principal.as_ref(), &body).await?;
+        let _opening = self.check_message(&parts.headers, principal.as_ref(), &body).await?;
         let response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
         if let Some(principal) = principal {
             self.access.record_session(response.headers(), &principal);
@@ -187,12 +211,21 @@ impl<H: ServerHandler> Shared<H> {
         Ok(response)
     }
 
-    /// Authenticates a request, and checks the owner of its session. Replaces the token
+    /// Authenticates and counts a request, and checks the owner of its session. Replaces the token
     /// of the request by its principal.
     async fn admit<B>(&self, request: &mut Request<B>) -> Handled<Option<Principal>> {
+        let address = request.extensions().get::<ClientAddress>().copied();
         let authenticated = self.access.authenticate(request.headers()).await;
+        let principal = authenticated.as_ref().ok().and_then(Option::as_ref);
+        let client = ClientKey::new(principal, address);
+        if let Some(limit) = &self.requests {
+            limit.count(&client).map_err(|after| {
+                Box::new(retry_response(StatusCode::TOO_MANY_REQUESTS, "too many requests\n", after))
+            })?;
+        }
         let principal = authenticated.map_err(|rejection| Box::new(rejection.into()))?;
         let extensions = request.extensions_mut();
+        extensions.insert(client);
         extensions.remove::<Principal>();
         if let Some(principal) = &principal {
             extensions.insert(principal.clone());
@@ -204,12 +237,33 @@ impl<H: ServerHandler> Shared<H> {
         Ok(principal)
     }
 
-    /// Checks the scopes of a call.
-    async fn check_message(&self, principal: Option<&Principal>, body: &[u8]) -> Handled<()> {
-        if let (Some(principal), MessageKind::CallTool(name)) = (principal, MessageKind::of(body)) {
-            self.check_scopes(principal, &name).await.map_err(|it| Box::new(it.into()))?;
+    /// Checks the maximum number of sessions, and the scopes of a call. Returns the permission to
+    /// open a session, which is valid until the response.
+    async fn check_message(
+        &self,
+        headers: &HeaderMap,
+        principal: Option<&Principal>,
+        body: &[u8],
+    ) -> Handled<Option<OpeningSession<'_>>> {
+        if body.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        match MessageKind::of(body) {
+            MessageKind::Initialize if !headers.contains_key(SESSION_HEADER) => {
+                let opening = self.sessions.open().await.ok_or_else(|| {
+                    let text = "too many sessions\n";
+                    Box::new(retry_response(StatusCode::SERVICE_UNAVAILABLE, text, SESSION_PAUSE))
+                })?;
+                Ok(Some(opening))
+            }
+            MessageKind::CallTool(name) => {
+                if let Some(principal) = principal {
+                    self.check_scopes(principal, &name).await.map_err(|it| Box::new(it.into()))?;
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
     }
 
     async fn check_scopes(&self, principal: &Principal, tool: &str) -> Result<(), access::Rejection> {

@@ -14,6 +14,7 @@ mod config;
 mod connection;
 mod elicitation;
 mod http;
+mod http_limits;
 mod http_serving;
 mod lifecycle;
 mod oauth;

@@ -36,7 +36,7 @@ impl BearerTokens {
 }
 
 /// The header with the id of a session.
-const SESSION_HEADER: &str = "mcp-session-id";
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 /// The maximum number of sessions whose principal is known. The session of a request must be one of
 /// them.
 const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -61,8 +61,13 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(tokens: BearerTokens, resource: Option<ProtectedResource>) -> Self {
-        Self { tokens, resource, owners: Mutex::new(LruCache::new(MAX_SESSIONS)) }
+    pub(super) fn new(
+        tokens: BearerTokens,
+        resource: Option<ProtectedResource>,
+        max_sessions: usize,
+    ) -> Self {
+        let owners = NonZeroUsize::new(max_sessions).unwrap_or(MAX_SESSIONS).max(MAX_SESSIONS);
+        Self { tokens, resource, owners: Mutex::new(LruCache::new(owners)) }
     }
 
     pub(super) fn resource(&self) -> Option<&ProtectedResource> {

@@ -1,4 +1,4 @@
-use std::{fmt, time::Duration};
+use std::{fmt, num::NonZeroU32, time::Duration};
 
 use haft_core::{limits, tool::Principal};
 
@@ -8,6 +8,12 @@ use super::{access::BearerTokens, authorization::ProtectedResource};
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The default maximum time for receiving the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// The default maximum number of sessions.
+const MAX_SESSIONS: usize = 1024;
+/// The default maximum number of open connections of [`serve_http`](crate::serve_http).
+const MAX_CONNECTIONS: usize = 1024;
+/// The default maximum number of calls in progress of a client.
+const MAX_CONCURRENT_CALLS: usize = 1024;
 
 /// The configuration of an [`McpService`](crate::McpService).
 ///
@@ -19,6 +25,29 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// authorization servers; see [`authorization`](crate::authorization). Both can be combined. The
 /// header `Authorization` is removed from a request after its authentication, so handlers and logs
 /// do not see the token.
+///
+/// # Limits
+///
+/// | limit | default | beyond it |
+/// |---|---|---|
+/// | length of a body, [`max_body_bytes`](Self::max_body_bytes) | 4 MiB | status 413 |
+/// | time for a body, [`body_timeout`](Self::body_timeout) | 30 s | status 408 |
+/// | time for headers, also on an idle connection ¹ | 10 s | closed connection |
+/// | open connections, [`max_connections`](Self::max_connections) ¹ | 1,024 | clients wait |
+/// | requests of a client, [`max_requests_per_minute`] | none | status 429 |
+/// | calls in progress of a client, [`max_concurrent_calls`] | 1,024 | JSON-RPC error −32000 |
+/// | sessions, [`max_sessions`](Self::max_sessions) | 1,024 | status 503 |
+/// | time without a message in a session, [`session_timeout`] | 5 min | status 404 |
+/// | length of an access token | 16 KiB | status 401 |
+///
+/// ¹ of [`serve_http`](crate::serve_http)
+///
+/// [`max_requests_per_minute`]: Self::max_requests_per_minute
+/// [`max_concurrent_calls`]: Self::max_concurrent_calls
+/// [`session_timeout`]: Self::session_timeout
+///
+/// The responses 429 and 503 have the header `Retry-After`. A client is a principal, or without
+/// authentication an address; see [`ClientAddress`](crate::ClientAddress).
 ///
 /// # Examples
 ///
@@ -52,6 +81,20 @@ pub struct HttpServiceConfig {
     /// The maximum time for receiving the body of a request. A slower request is rejected with
     /// status 408. Default: 30 seconds.
     pub body_timeout: Duration,
+    /// The maximum number of open connections of [`serve_http`](crate::serve_http), at least 1.
+    /// Further clients wait until a connection is closed. Default: 1,024.
+    pub max_connections: usize,
+    /// The maximum number of requests of a client per minute, also as a burst. Further requests are
+    /// rejected with status 429. Requests without a valid token count for the address of their
+    /// client. Default: `None`, no limit.
+    pub max_requests_per_minute: Option<NonZeroU32>,
+    /// The maximum number of calls in progress of a client. Further calls fail with the JSON-RPC
+    /// error −32000. A call of a session continues after a disconnect, so the number of connections
+    /// does not bound it. Default: 1,024.
+    pub max_concurrent_calls: usize,
+    /// The maximum number of sessions of all clients. Further `initialize` requests are rejected
+    /// with status 503. Revision 2026-07-28 has no sessions. Default: 1,024.
+    pub max_sessions: usize,
     /// The time without a message after which a session ends, also during a call without progress.
     /// An elicitation must be answered in this time. Revision 2026-07-28 has no sessions. Default:
     /// five minutes.
@@ -68,6 +111,10 @@ impl Default for HttpServiceConfig {
             allowed_origins: origins.to_vec(),
             max_body_bytes: limits::HTTP_BODY_BYTES,
             body_timeout: BODY_TIMEOUT,
+            max_connections: MAX_CONNECTIONS,
+            max_requests_per_minute: None,
+            max_concurrent_calls: MAX_CONCURRENT_CALLS,
+            max_sessions: MAX_SESSIONS,
             session_timeout: SESSION_TIMEOUT,
             tokens: BearerTokens::default(),
             resource: None,
@@ -120,6 +167,13 @@ impl HttpServiceConfig {
         self.max_body_bytes = bytes;
         self
     }
+
+    /// Sets the maximum number of requests of a client per minute.
+    #[must_use]
+    pub fn with_max_requests_per_minute(mut self, requests: NonZeroU32) -> Self {
+        self.max_requests_per_minute = Some(requests);
+        self
+    }
 }
 
 /// The debug output contains no tokens.
@@ -130,6 +184,10 @@ impl fmt::Debug for HttpServiceConfig {
             .field("allowed_origins", &self.allowed_origins)
             .field("max_body_bytes", &self.max_body_bytes)
             .field("body_timeout", &self.body_timeout)
+            .field("max_connections", &self.max_connections)
+            .field("max_requests_per_minute", &self.max_requests_per_minute)
+            .field("max_concurrent_calls", &self.max_concurrent_calls)
+            .field("max_sessions", &self.max_sessions)
             .field("session_timeout", &self.session_timeout)
             .field("bearer_tokens", &self.tokens.len())
             .field("resource", &self.resource)

@@ -2,9 +2,11 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// The kind of a JSON-RPC message, as far as the scopes depend on it.
+/// The kind of a JSON-RPC message, as far as the limits and scopes depend on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MessageKind<'a> {
+    /// `initialize`, or a message whose method cannot be read. It may open a session.
+    Initialize,
     /// A call of the tool with this name.
     CallTool(Cow<'a, str>),
     Other,
@@ -31,8 +33,9 @@ struct CallParams<'a> {
 impl<'a> MessageKind<'a> {
     /// Reads the kind of the message in `body`. rmcp parses and validates the message afterwards.
     pub(super) fn of(body: &'a [u8]) -> Self {
-        let Ok(WithMethod { method }) = serde_json::from_slice(body) else { return Self::Other };
+        let Ok(WithMethod { method }) = serde_json::from_slice(body) else { return Self::Initialize };
         match method.as_deref() {
+            Some("initialize") => Self::Initialize,
             // Without a readable name, rmcp rejects the call, or the pipeline checks its scopes.
             Some("tools/call") => serde_json::from_slice(body)
                 .map_or(Self::Other, |call: Call<'a>| Self::CallTool(call.params.name)),
@@ -48,9 +51,9 @@ mod tests {
     #[test]
     fn kind_depends_on_the_method() {
         for (body, kind) in [
-            (r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, MessageKind::Other),
-            (r#"{"method":"initialize","method":"ping"}"#, MessageKind::Other),
-            ("{", MessageKind::Other),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, MessageKind::Initialize),
+            (r#"{"method":"initialize","method":"ping"}"#, MessageKind::Initialize),
+            ("{", MessageKind::Initialize),
             (r#"{"method":"ping"}"#, MessageKind::Other),
             (r#"{"id":1,"result":{}}"#, MessageKind::Other),
             (

@@ -5,7 +5,7 @@ use super::{Access, BearerTokens, Rejection};
 
 #[test]
 fn session_belongs_to_its_principal() {
-    let access = Access::new(BearerTokens::default(), None);
+    let access = Access::new(BearerTokens::default(), None, 1);
     let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
     let headers: HeaderMap = [("mcp-session-id", "1")]
         .map(|(name, id)| (name.parse().unwrap(), HeaderValue::from_static(id)))
@@ -24,7 +24,7 @@ async fn only_permitted_tokens_are_accepted() {
     for id in ["ann", "ben"] {
         tokens.add(format!("token-of-{id}"), Principal { id: id.to_owned(), ..Principal::default() });
     }
-    let access = Access::new(tokens, None);
+    let access = Access::new(tokens, None, 1);
     let check = async |value: Option<&'static str>| {
         let headers: HeaderMap =
             value.map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value))).into_iter().collect();
