@@ -1,8 +1,8 @@
 use std::{collections::BTreeMap, fmt};
 
-#[cfg(feature = "oauth")]
-use crate::CredentialFile;
 use crate::ServerOptions;
+#[cfg(feature = "oauth")]
+use crate::{CredentialFile, client_credentials::ClientCredentials};
 
 /// The configuration of an MCP server with an HTTP endpoint.
 ///
@@ -26,6 +26,10 @@ pub struct HttpServer {
     /// The OAuth tokens of the server. Default: none.
     #[cfg(feature = "oauth")]
     pub credentials: Option<CredentialFile>,
+    /// The client that acts for itself at the server, without a user. It takes precedence over the
+    /// tokens in [`credentials`](Self::credentials). Default: none.
+    #[cfg(feature = "oauth")]
+    pub client_credentials: Option<ClientCredentials>,
     /// Limits for the connection, and the selection of tools.
     pub options: ServerOptions,
 }
@@ -53,6 +57,8 @@ impl HttpServer {
             transport: HttpTransport::default(),
             #[cfg(feature = "oauth")]
             credentials: None,
+            #[cfg(feature = "oauth")]
+            client_credentials: None,
             options: ServerOptions::default(),
         }
     }
@@ -76,6 +82,15 @@ impl HttpServer {
     #[must_use]
     pub fn with_credentials(mut self, credentials: CredentialFile) -> Self {
         self.credentials = Some(credentials);
+        self
+    }
+
+    /// Requests access tokens as a client that acts for itself, without a user. A token is
+    /// requested when it is needed, and renewed when it expires or when the server rejects it.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn with_client_credentials(mut self, client: ClientCredentials) -> Self {
+        self.client_credentials = Some(client.without_token());
         self
     }
 

@@ -155,6 +155,24 @@ fn login_and_logout_name_the_server() {
     assert_eq!(CommandOutput::run(command).stdout, "no tokens of b\n");
 }
 
+/// The login of a client without a user needs its id and a secret or a key. The error names the
+/// option, and not the secret.
+#[test]
+fn client_login_needs_credentials() {
+    let (folder, file) = child::write_mcp_json(r#"{"servers": {"b": {"url": "http://127.0.0.1:9/mcp"}}}"#);
+    let key = folder.path().join("key.pem");
+    fs::write(&key, "s3cret").unwrap();
+    let login =
+        |options: &[&str]| haft_mcp(&[&["login", "b", "--client-credentials"], options].concat(), &file);
+    login(&[]).assert_failed(2, "--client-id");
+    login(&["--client-id", "a"]).assert_failed(2, "--client-secret-env or --client-key");
+    let unset = ["--client-id", "a", "--client-secret-env", "HAFT_NO_SUCH_VARIABLE"];
+    login(&unset).assert_failed(2, "the variable HAFT_NO_SUCH_VARIABLE has no secret");
+    let invalid = login(&["--client-id", "a", "--client-key", key.to_str().unwrap()]);
+    invalid.assert_failed(2, "openssl pkcs8 -topk8");
+    assert!(!invalid.stderr.contains("s3cret"), "{}", invalid.stderr);
+}
+
 /// `haft mcp test` starts the servers and reports each of them.
 #[test]
 fn servers_are_tested() {

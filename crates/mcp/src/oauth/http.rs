@@ -57,6 +57,39 @@ impl OAuthHttp {
         }
     }
 
+    /// Sends `form` to `url`, and `client` in the header `Authorization` (RFC 6749, section 2.3.1).
+    /// Follows no redirect, because the request has a secret.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault.
+    pub(super) async fn post_form(
+        &self,
+        url: &Url,
+        client: Option<(String, String)>,
+        form: &[(&str, String)],
+    ) -> Result<::http::Response<Vec<u8>>, String> {
+        let encode = |fields: &[(&str, &str)]| {
+            let mut encoded = url.clone();
+            encoded.query_pairs_mut().clear().extend_pairs(fields);
+            encoded.query().unwrap_or_default().to_owned()
+        };
+        let fields: Vec<_> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let mut request = self
+            .stopping
+            .post(url.clone())
+            .header("accept", "application/json")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(encode(&fields));
+        if let Some((id, secret)) = client {
+            let [id, secret] = [id, secret].map(|text| encode(&[("", &text)])[1..].to_owned());
+            request = request.basic_auth(id, Some(secret));
+        }
+        let request = request.build().map_err(|error| error.without_url().to_string())?;
+        let response = self.send(&self.stopping, request).await;
+        response.map_err(|error| ErrorChain(&*error).to_string())
+    }
+
     async fn send(
         &self,
         client: &reqwest::Client,

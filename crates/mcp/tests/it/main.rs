@@ -10,6 +10,7 @@
 mod authorization;
 mod authorization_server;
 mod child;
+mod client_credentials;
 mod config;
 mod connection;
 mod elicitation;
