@@ -19,6 +19,8 @@ const SUITE_0_1: &str = "@modelcontextprotocol/conformance@0.1.16";
 const SUITE_0_2: &str = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
 /// The revisions to test, with all their required scenarios.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+/// The scenarios of extensions that the client supports. No revision requires them.
+const EXTENSIONS: [&str; 2] = ["auth/client-credentials-basic", "auth/client-credentials-jwt"];
 /// The script of a suite in its folder.
 const SCRIPT: &str = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
 
@@ -43,7 +45,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         suite(&second, &["client", "--command", &client, "--requirements", revision])?;
         suite(&second, &["server", "--url", &server.url, "--requirements", revision])?;
     }
-    announce("all required scenarios passed");
+    for scenario in EXTENSIONS {
+        suite(&second, &["client", "--command", &client, "--scenario", scenario])?;
+    }
+    announce("all required scenarios passed, and those of the supported extensions");
     Ok(())
 }
 

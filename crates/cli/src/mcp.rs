@@ -68,7 +68,7 @@ enum Action {
 }
 
 /// The configuration file.
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct FileOption {
     /// The configuration file. Default: `haft/mcp.json` in the configuration folder of the user.
     #[arg(long = "mcp", value_name = "FILE")]

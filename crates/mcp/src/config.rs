@@ -50,11 +50,17 @@ use crate::{
 /// | `cwd` | the working directory of the program |
 /// | `url`, `serverUrl`, `httpUrl` | the endpoint of an HTTP server |
 /// | `headers` | the headers of every HTTP request |
+/// | `oauth` | an OAuth client that acts for itself; see below |
 /// | `type`, `transport` | `stdio`, `http`, `streamable-http` or `sse` |
 /// | `disabled`, `enabled` | `true` or `false` skips the entry |
 /// | `lazy` | `true` starts the server at its first call; see [`ServerOptions::with_lazy_start`] |
 /// | `includeTools`, `allowedTools`, `enabledTools`, `tools` | the tools that are offered |
 /// | `excludeTools`, `deniedTools`, `disabledTools`, `blockedTools` | the tools that are hidden |
+///
+/// `oauth` is an object with `"grantType": "client_credentials"`, `clientId`, `clientSecret`, and
+/// optionally `scope`, separated by spaces, and `issuer`; see
+/// [`ClientCredentials`](crate::client_credentials::ClientCredentials). With another grant, it is
+/// ignored: the client of a user is that of a [`login`](crate::login).
 ///
 /// `command` may also be a list with the arguments, or an object with `path`, `args` and `env`. The
 /// lists of tools are a [`ToolFilter`](crate::ToolFilter).

@@ -5,7 +5,7 @@ use haft_core::{ToolContext, ToolError};
 #[cfg(feature = "http")]
 use crate::ConnectionPool;
 #[cfg(feature = "oauth")]
-use crate::CredentialFile;
+use crate::{CredentialFile, client_credentials::ClientCredentials};
 use crate::{ServerOptions, call_data::CallHeaders, callback::Callback};
 
 /// The configuration of an MCP server with an HTTP endpoint.
@@ -33,6 +33,10 @@ pub struct HttpServer {
     pub credentials: Option<CredentialFile>,
     #[cfg(feature = "http")]
     pub(crate) connection_pool: ConnectionPool,
+    /// The client that acts for itself at the server, without a user. It takes precedence over the
+    /// tokens in [`credentials`](Self::credentials). Default: none.
+    #[cfg(feature = "oauth")]
+    pub client_credentials: Option<ClientCredentials>,
     /// Limits for the connection, and the selection of tools.
     pub options: ServerOptions,
 }
@@ -63,6 +67,8 @@ impl HttpServer {
             credentials: None,
             #[cfg(feature = "http")]
             connection_pool: ConnectionPool::default(),
+            #[cfg(feature = "oauth")]
+            client_credentials: None,
             options: ServerOptions::default(),
         }
     }
@@ -144,6 +150,15 @@ impl HttpServer {
         self
     }
 
+    /// Requests access tokens as a client that acts for itself, without a user. A token is
+    /// requested when it is needed, and renewed when it expires or when the server rejects it.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn with_client_credentials(mut self, client: ClientCredentials) -> Self {
+        self.client_credentials = Some(client.without_token());
+        self
+    }
+
     /// Returns the scheme, the host and the port of the URL. The other parts, such as a user name
     /// or a path, may contain secrets. Returns `unknown` for a URL without a scheme.
     pub fn origin(&self) -> String {
@@ -178,12 +193,14 @@ impl PartialEq for HttpServer {
             transport,
             #[cfg(feature = "oauth")]
             credentials,
+            #[cfg(feature = "oauth")]
+            client_credentials,
             #[cfg(feature = "http")]
                 connection_pool: _,
             options,
         } = self;
         #[cfg(feature = "oauth")]
-        if *credentials != other.credentials {
+        if (credentials, client_credentials) != (&other.credentials, &other.client_credentials) {
             return false;
         }
         *url == other.url

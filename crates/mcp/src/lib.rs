@@ -48,10 +48,10 @@ pub use http_server::{HttpServer, HttpTransport};
 #[cfg(feature = "http")]
 pub use login_required::LoginRequired;
 #[cfg(feature = "oauth")]
-pub use oauth::{CredentialFile, LoginError, LoginOptions, login};
+pub use oauth::{CredentialFile, LoginError, LoginOptions, client_credentials, login};
 pub use process::ProcessLimits;
 #[cfg(feature = "http-server")]
-pub use server::http::{HttpServiceConfig, McpService, serve_http};
+pub use server::http::{ClientAddress, HttpServiceConfig, McpService, authorization, serve_http};
 pub use server::{McpServer, NoHandler, ServeError, serve, serve_stdio};
 pub use server_options::ServerOptions;
 pub use source::{McpSource, ServerStatus};

@@ -1,17 +1,28 @@
-//! OAuth 2.1 for HTTP servers: the login of a user, and stored credentials.
+//! OAuth 2.1 for HTTP servers: the login of a user or of a client without a user, and stored
+//! credentials.
 
+mod access_token;
 mod address;
 mod callback;
+pub mod client_credentials;
 mod credentials;
 mod http;
+mod signing_key;
+mod token_source;
 
 use std::{io, sync::Arc, time::Duration};
 
-use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession};
+use haft_core::text::ErrorChain;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, OAuthClientConfig,
+};
+use serde_json::Value;
 use tokio::time::timeout;
 
+use self::callback::CallbackListener;
 pub use self::credentials::CredentialFile;
-use self::{callback::CallbackListener, http::OAuthHttp};
+pub(crate) use self::http::OAuthHttp;
+pub(crate) use self::token_source::TokenSource;
 use crate::{HttpServer, http::new_client};
 
 /// The time for the user to log in.
@@ -33,6 +44,14 @@ pub enum LoginError {
     /// registration was rejected, or the response of the authorization server is invalid.
     #[error("the authorization failed")]
     Authorization(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server names another authorization server than [`LoginOptions::issuer`].
+    #[error("the server names the authorization server {found:?}, not {expected:?}")]
+    OtherIssuer {
+        /// The issuer in the options.
+        expected: String,
+        /// The issuer in the metadata. Empty if the metadata has none.
+        found: String,
+    },
     /// The authorization server returned an error, for example because the user denied the request.
     #[error("the authorization was denied: {0}")]
     Denied(String),
@@ -60,8 +79,8 @@ pub struct LoginOptions {
     /// The id of a client that is registered with the authorization server. Default: the client is
     /// registered dynamically (RFC 7591).
     pub client_id: Option<String>,
-    /// The secret of the client `client_id`. It is not stored, so another login is necessary when
-    /// the access token has expired.
+    /// The secret of the client `client_id`. It is stored beside the tokens, because their refresh
+    /// needs it.
     pub client_secret: Option<String>,
     /// The URL of a client id metadata document, which is used instead of a registration if the
     /// authorization server supports it.
@@ -69,6 +88,9 @@ pub struct LoginOptions {
     /// The scopes to request, besides those that the stored token has. Default: the scopes of the
     /// challenge or of the server metadata.
     pub scopes: Vec<String>,
+    /// The issuer of the authorization server. If the server names another one, the login fails,
+    /// and no secret is sent. Default: the authorization server that the server names.
+    pub issuer: Option<String>,
 }
 
 /// The debug output contains no secret.
@@ -78,6 +100,7 @@ impl std::fmt::Debug for LoginOptions {
             .field("client_id", &self.client_id)
             .field("client_metadata_url", &self.client_metadata_url)
             .field("scopes", &self.scopes)
+            .field("issuer", &self.issuer)
             .finish_non_exhaustive()
     }
 }
@@ -120,8 +143,11 @@ pub async fn login(
 ) -> Result<(), LoginError> {
     let challenge = challenge(server).await?;
     let mut manager = manager(server, credentials).await.map_err(LoginError::Unreachable)?;
-    let metadata = manager.resolve_metadata_from_challenge(Some(&challenge)).await?;
-    manager.set_metadata(metadata.metadata);
+    let metadata = manager.resolve_metadata_from_challenge(Some(&challenge)).await?.metadata;
+    check_issuer(options.issuer, metadata.issuer.as_deref())?;
+    let supports_client_metadata =
+        metadata.additional_fields.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
+    manager.set_metadata(metadata);
     let mut scopes = options.scopes;
     if !scopes.is_empty() {
         // A token with other scopes replaces the stored one.
@@ -129,13 +155,15 @@ pub async fn login(
         scopes.extend(granted.into_iter().filter(|scope| !scopes.contains(scope)).collect::<Vec<_>>());
     }
     let listener = CallbackListener::bind().await?;
-    let mut request = AuthorizationRequest::new(listener.redirect_uri())
-        .with_client_name(CLIENT_NAME)
-        .with_initial_scope_selection()
-        .with_scopes(scopes);
-    request.client_id = options.client_id;
-    request.client_secret = options.client_secret;
-    request.client_metadata_url = options.client_metadata_url;
+    let mut request = AuthorizationRequest::new(listener.redirect_uri()).with_initial_scope_selection();
+    (request.client_id, request.client_secret) = (options.client_id, options.client_secret);
+    request.client_metadata_url = options.client_metadata_url.filter(|_| supports_client_metadata);
+    if request.client_id.is_none() && request.client_metadata_url.is_none() {
+        let client = register(&mut manager, listener.redirect_uri(), &scopes).await?;
+        (request.client_id, request.client_secret) = (Some(client.client_id), client.client_secret);
+    }
+    let secret = request.client_id.clone().zip(request.client_secret.clone());
+    let request = request.with_scopes(scopes);
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
     let url = reqwest::Url::parse(session.get_authorization_url())
         .map_err(|error| LoginError::Authorization(Box::new(error)))?;
@@ -151,7 +179,39 @@ pub async fn login(
         return Err(LoginError::Denied(error));
     }
     session.handle_callback_url(redirect.as_str()).await?;
+    if let Some((client_id, secret)) = secret {
+        credentials.save_client_secret(&server.url, client_id, secret).await?;
+    }
     Ok(())
+}
+
+/// Fails if `found` is another issuer than `expected`.
+fn check_issuer(expected: Option<String>, found: Option<&str>) -> Result<(), LoginError> {
+    match expected {
+        Some(expected) if found != Some(&expected) => {
+            Err(LoginError::OtherIssuer { expected, found: found.unwrap_or_default().to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Registers a client (RFC 7591). A session of rmcp would register it as well, but keeps its
+/// secret.
+async fn register(
+    manager: &mut AuthorizationManager,
+    redirect_uri: &str,
+    scopes: &[String],
+) -> Result<OAuthClientConfig, AuthError> {
+    let initial;
+    let scopes = match scopes {
+        [] => {
+            initial = manager.select_initial_scopes(&[]).await;
+            &initial
+        }
+        scopes => scopes,
+    };
+    let scopes: Vec<_> = scopes.iter().map(String::as_str).collect();
+    manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await
 }
 
 /// Returns the `WWW-Authenticate` challenge of `server` to a request without credentials.
@@ -193,4 +253,27 @@ pub(crate) async fn manager(
         .map_err(|error| error.to_string())?;
     manager.set_credential_store(credentials.store_of(&server.url));
     Ok(manager)
+}
+
+/// Reads the tokens in `credentials` for `manager`, and the secret of the client, which the refresh
+/// of a token needs.
+///
+/// # Errors
+///
+/// Returns a description of the fault.
+pub(crate) async fn initialize(
+    manager: &mut AuthorizationManager,
+    server: &HttpServer,
+    credentials: &CredentialFile,
+) -> Result<(), String> {
+    let describe = |error: AuthError| ErrorChain(&error).to_string();
+    if !manager.initialize_from_store().await.map_err(describe)? {
+        return Ok(());
+    }
+    let secret = credentials.client_secret(&server.url).await.map_err(|error| error.to_string())?;
+    if let Some((client_id, secret)) = secret {
+        let client = OAuthClientConfig::new(client_id, server.url.as_str()).with_client_secret(secret);
+        manager.configure_client(client).map_err(describe)?;
+    }
+    Ok(())
 }

@@ -173,6 +173,9 @@ pub(crate) struct ToolServer<H> {
     list_contexts: Arc<ListContexts>,
     /// `true` if changes of the tool list are sent to the client of this session.
     sends_changes: AtomicBool,
+    /// The calls in progress of each HTTP client. `None` over standard input and output.
+    #[cfg(feature = "http-server")]
+    slots: Option<http::CallSlots>,
 }
 
 /// The parameters of a call.
@@ -185,10 +188,16 @@ struct CallParams {
 
 impl<H> Clone for ToolServer<H> {
     fn clone(&self) -> Self {
-        let Self { server, info, input_closed, states, list_contexts, .. } = self;
-        let (server, info, input_closed) = (server.clone(), info.clone(), input_closed.clone());
-        let (states, list_contexts) = (states.clone(), Arc::clone(list_contexts));
-        Self { server, info, input_closed, states, list_contexts, sends_changes: AtomicBool::new(false) }
+        Self {
+            server: self.server.clone(),
+            info: self.info.clone(),
+            input_closed: self.input_closed.clone(),
+            states: self.states.clone(),
+            list_contexts: Arc::clone(&self.list_contexts),
+            sends_changes: AtomicBool::new(false),
+            #[cfg(feature = "http-server")]
+            slots: self.slots.clone(),
+        }
     }
 }
 
@@ -203,7 +212,16 @@ impl<H: ServerHandler> ToolServer<H> {
             states: RequestStates::new(),
             list_contexts: Arc::default(),
             sends_changes: AtomicBool::new(false),
+            #[cfg(feature = "http-server")]
+            slots: None,
         }
+    }
+
+    /// Limits the calls in progress of each HTTP client.
+    #[cfg(feature = "http-server")]
+    pub(crate) fn with_call_slots(mut self, slots: http::CallSlots) -> Self {
+        self.slots = Some(slots);
+        self
     }
 
     /// Returns the handler if it has tools.
@@ -227,6 +245,8 @@ impl<H: ServerHandler> ToolServer<H> {
         params: CallParams,
         cx: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        #[cfg(feature = "http-server")]
+        let _slot = http::acquire_slot(self.slots.as_ref(), cx)?;
         let CallParams { name, arguments, input_responses, request_state } = params;
         let principal = self.principal(&cx.extensions);
         let tools = catch_panic(self.list(principal.as_ref())).await?;

@@ -7,6 +7,7 @@ use haft_core::{
 };
 use haft_mcp::{
     CredentialFile, HttpServer, LoginOptions, LoginRequired, McpSource, ServerOptions,
+    client_credentials::ClientCredentials,
     elicitation::{Elicitation, ElicitationKind, ElicitationResponse},
     login,
 };
@@ -31,13 +32,16 @@ async fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let credentials = CredentialFile::new(folder.path().join("credentials.json"));
     let options = ServerOptions::default().with_elicitation_handler(accept);
-    let server = HttpServer::new(url).with_credentials(credentials.clone()).with_options(options);
-    if scenario.starts_with("auth/") {
+    let mut server = HttpServer::new(url).with_credentials(credentials.clone()).with_options(options);
+    let has_client_credentials = scenario.starts_with("auth/client-credentials");
+    if has_client_credentials {
+        server = server.with_client_credentials(client_credentials()?);
+    } else if scenario.starts_with("auth/") {
         log_in(&server, &credentials, &[]).await?;
     }
     let source = match McpSource::connect("conformance", server.clone()).await {
         // The authorization server of the server may have changed.
-        Err(_) if scenario.starts_with("auth/") => {
+        Err(_) if scenario.starts_with("auth/") && !has_client_credentials => {
             log_in(&server, &credentials, &[]).await?;
             McpSource::connect("conformance", server.clone()).await?
         }
@@ -111,6 +115,17 @@ fn arguments(schema: &Value, object: Option<&Value>) -> Value {
     };
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties.map(|(name, schema)| (name.clone(), argument(schema))).collect()
+}
+
+/// Returns the client of the scenarios `auth/client-credentials-…`, which acts for itself.
+fn client_credentials() -> Result<ClientCredentials> {
+    let context: Value = serde_json::from_str(&env::var("MCP_CONFORMANCE_CONTEXT")?)?;
+    let text = |key: &str| context[key].as_str().map(str::to_owned);
+    let id = text("client_id").ok_or("the id of the client is missing")?;
+    match text("private_key_pem") {
+        Some(pem) => Ok(ClientCredentials::with_private_key(id, pem)?),
+        None => Ok(ClientCredentials::with_secret(id, text("client_secret").unwrap_or_default())),
+    }
 }
 
 /// Performs a login. The browser is a task that follows the redirect of the authorization server.

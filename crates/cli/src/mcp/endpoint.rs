@@ -1,8 +1,14 @@
 //! Options of the commands that serve tools over standard input and output, or over HTTP.
 
+use std::num::NonZeroU32;
+
 use clap::Args;
 use haft_core::tool::Principal;
-use haft_mcp::{HttpServiceConfig, McpServer, McpService, serve_http, serve_stdio};
+use haft_mcp::{
+    HttpServiceConfig, McpServer, McpService,
+    authorization::{InvalidUrl, ProtectedResource},
+    serve_http, serve_stdio,
+};
 use tokio::net::TcpListener;
 
 use crate::{error::CliError, interrupt, terminal};
@@ -22,9 +28,42 @@ pub(super) struct EndpointOptions {
     /// Require the bearer token in this environment variable.
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     token_env: Option<String>,
+    #[command(flatten)]
+    oauth: OAuthOptions,
+    /// The maximum number of requests of a client per minute. Default: no limit.
+    #[arg(long, value_name = "REQUESTS", requires = "http")]
+    rate_limit: Option<NonZeroU32>,
     /// Permit every client of the network to call the tools, at an address other than loopback.
-    #[arg(long, requires = "http", conflicts_with = "token_env")]
+    #[arg(long, requires = "http", conflicts_with_all = ["token_env", "oauth_issuer"])]
     no_token: bool,
+}
+
+/// The server as an OAuth protected resource.
+#[derive(Args)]
+struct OAuthOptions {
+    /// Require an access token of this authorization server, for example
+    /// `https://auth.example.org`. May be repeated.
+    #[arg(long, value_name = "URL", requires_all = ["http", "public_url"])]
+    oauth_issuer: Vec<String>,
+    /// The URL that clients connect to, for example `https://mcp.example.org/mcp`. It is the
+    /// audience of the access tokens, and its host is a permitted value of the header `Host`.
+    #[arg(long, value_name = "URL", requires = "oauth_issuer")]
+    public_url: Option<String>,
+    /// A scope that every access token must have. May be repeated.
+    #[arg(long, value_name = "SCOPE", requires = "oauth_issuer")]
+    oauth_scope: Vec<String>,
+}
+
+impl OAuthOptions {
+    /// Returns the protected resource, or `None` without an issuer.
+    fn resource(&self) -> Result<Option<ProtectedResource>, InvalidUrl> {
+        let Some(url) = &self.public_url else { return Ok(None) };
+        let mut resource = ProtectedResource::new(url)?.with_required_scopes(self.oauth_scope.clone());
+        for issuer in &self.oauth_issuer {
+            resource = resource.with_issuer(issuer)?;
+        }
+        Ok(Some(resource))
+    }
 }
 
 impl EndpointOptions {
@@ -47,7 +86,7 @@ impl EndpointOptions {
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() && !config.requires_authentication() && !self.no_token {
             return Err(CliError::usage(format!(
-                "everyone who reaches {address} could call the tools: set --token-env, or permit it with --no-token"
+                "everyone who reaches {address} could call the tools: set --token-env or --oauth-issuer, or permit it with --no-token"
             )));
         }
         terminal::write_error(&format!("serving {count} tools at http://{address}/mcp\n"))?;
@@ -57,9 +96,14 @@ impl EndpointOptions {
     }
 
     fn http_config(&self, config: HttpServiceConfig) -> Result<HttpServiceConfig, CliError> {
-        let config = config
+        let mut config = config
             .with_allowed_hosts(self.allow_host.iter().cloned())
             .with_allowed_origins(self.allow_origin.iter().cloned());
+        config.max_requests_per_minute = self.rate_limit;
+        let resource = self.oauth.resource().map_err(|error| CliError::usage(error.to_string()))?;
+        if let Some(resource) = resource {
+            config = config.with_protected_resource(resource);
+        }
         let Some(variable) = &self.token_env else { return Ok(config) };
         let token = std::env::var(variable).ok().filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| CliError::usage(format!("the variable {variable} has no token")))?;

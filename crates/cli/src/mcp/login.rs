@@ -1,7 +1,13 @@
-use std::process::{Command, ExitCode, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode, Stdio},
+};
 
 use clap::Args;
-use haft_mcp::{CredentialFile, HttpServer, LoginOptions, McpConfig, ServerConfig};
+use haft_mcp::{
+    CredentialFile, HttpServer, LoginOptions, McpConfig, ServerConfig,
+    client_credentials::{ClientCredentials, login_client},
+};
 
 use super::{FileOption, credentials, unknown_server};
 use crate::{
@@ -10,6 +16,7 @@ use crate::{
 };
 
 /// Log in to an HTTP server with OAuth. The browser opens, and the tokens are stored for the user.
+/// With `--client-credentials`, the client itself logs in, without a browser.
 #[derive(Args)]
 pub(super) struct LoginArguments {
     #[command(flatten)]
@@ -22,9 +29,19 @@ pub(super) struct LoginArguments {
     /// The id of a client that is registered with the authorization server. Default: register one.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// The environment variable with the secret of the client.
+    /// The environment variable with the secret of the client. The secret is stored beside the
+    /// tokens, because their renewal needs it.
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
     client_secret_env: Option<String>,
+    /// Log in as the client itself, without a user: the grant `client_credentials`.
+    #[arg(long, requires = "client_id")]
+    client_credentials: bool,
+    /// The file with the private key of the client, as PKCS#8 and PEM, instead of a secret.
+    #[arg(long, value_name = "FILE", requires = "client_credentials", conflicts_with = "client_secret_env")]
+    client_key: Option<PathBuf>,
+    /// The issuer of the authorization server. The login fails if the server names another one.
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
     /// Write the URL only, and open no browser.
     #[arg(long)]
     no_browser: bool,
@@ -40,28 +57,70 @@ pub(super) struct LogoutArguments {
 }
 
 pub(super) async fn login(arguments: LoginArguments) -> Result<ExitCode, CliError> {
-    let LoginArguments { file, name, scope, client_id, client_secret_env, no_browser } = arguments;
-    let config = file.open()?.config()?;
-    let server = http_server(&config, &name)?;
+    let config = arguments.file.clone().open()?.config()?;
+    let server = http_server(&config, &arguments.name)?;
     let credentials = credential_file()?;
-    let mut options = LoginOptions::default();
-    (options.scopes, options.client_id) = (scope, client_id);
-    if let Some(variable) = client_secret_env {
-        let secret = std::env::var(&variable)
-            .map_err(|_| CliError::usage(format!("the variable {variable} has no secret")))?;
-        options.client_secret = Some(secret);
+    if arguments.client_credentials {
+        let client = arguments.client()?;
+        login_client(server, &credentials, client).await.map_err(|error| CliError::from_error(&error))?;
+    } else {
+        login_user(server, &credentials, &arguments).await?;
     }
+    let name = arguments.name;
+    terminal::write(&format!("logged in to {name}; the tokens are in {}\n", credentials.path().display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl LoginArguments {
+    fn secret(&self) -> Result<Option<String>, CliError> {
+        let Some(variable) = &self.client_secret_env else { return Ok(None) };
+        let secret = std::env::var(variable).ok().filter(|secret| !secret.is_empty());
+        let missing = || CliError::usage(format!("the variable {variable} has no secret"));
+        secret.map(Some).ok_or_else(missing)
+    }
+
+    /// Returns the client that logs in itself.
+    fn client(&self) -> Result<ClientCredentials, CliError> {
+        let id = self.client_id.clone().unwrap_or_default();
+        let client = match (&self.client_key, self.secret()?) {
+            (Some(path), _) => {
+                let pem = std::fs::read_to_string(path)
+                    .map_err(|error| CliError::new(format!("{}: cannot be read: {error}", path.display())))?;
+                ClientCredentials::with_private_key(id, pem)
+                    .map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?
+            }
+            (None, Some(secret)) => ClientCredentials::with_secret(id, secret),
+            (None, None) => {
+                return Err(CliError::usage(
+                    "--client-credentials needs --client-secret-env or --client-key",
+                ));
+            }
+        };
+        let client = client.with_scopes(&self.scope);
+        Ok(match &self.issuer {
+            Some(issuer) => client.with_issuer(issuer),
+            None => client,
+        })
+    }
+}
+
+async fn login_user(
+    server: &HttpServer,
+    credentials: &CredentialFile,
+    arguments: &LoginArguments,
+) -> Result<(), CliError> {
+    let mut options = LoginOptions::default();
+    options.scopes.clone_from(&arguments.scope);
+    options.client_id.clone_from(&arguments.client_id);
+    options.issuer.clone_from(&arguments.issuer);
+    options.client_secret = arguments.secret()?;
     let open = |url: &str| {
         let _ = terminal::write_error(&format!("open this URL to log in:\n{}\n", remove_control_chars(url)));
-        if !no_browser {
+        if !arguments.no_browser {
             open_browser(url);
         }
     };
-    haft_mcp::login(server, &credentials, options, open)
-        .await
-        .map_err(|error| CliError::from_error(&error))?;
-    terminal::write(&format!("logged in to {name}; the tokens are in {}\n", credentials.path().display()))?;
-    Ok(ExitCode::SUCCESS)
+    haft_mcp::login(server, credentials, options, open).await.map_err(|error| CliError::from_error(&error))
 }
 
 pub(super) fn logout(arguments: LogoutArguments) -> Result<ExitCode, CliError> {

@@ -97,6 +97,51 @@ fn network_server_needs_a_token() {
     served.assert_failed(2, "--token-env");
 }
 
+/// The options of OAuth need one another, and an invalid URL is reported before a server starts.
+#[test]
+fn oauth_options_are_checked() {
+    let serve = |options: &[&str]| {
+        let base = ["mcp", "serve", "--no-mcp", "--http", "127.0.0.1:0"];
+        CommandOutput::run(haft(base.into_iter().chain(options.iter().copied())))
+    };
+    let issuer = ["--oauth-issuer", "https://auth.example.org"];
+    serve(&issuer).assert_failed(2, "--public-url");
+    serve(&["--oauth-scope", "tools"]).assert_failed(2, "--oauth-issuer");
+    let url = |url| [&issuer[..], &["--public-url", url]].concat();
+    serve(&url("mcp.example.org")).assert_failed(2, "does not begin with http:// or https://");
+    serve(&[&url("https://mcp.example.org/mcp")[..], &["--no-token"]].concat())
+        .assert_failed(2, "cannot be used with");
+}
+
+/// `haft mcp serve --oauth-issuer` serves the metadata of the resource and challenges its clients.
+#[test]
+fn tools_are_served_to_clients_of_an_issuer() {
+    let url = "https://mcp.example.org/mcp";
+    let mut command = haft(["mcp", "serve", "--http", "127.0.0.1:0", "--no-mcp", "--public-url", url]);
+    command.args(["--oauth-issuer", "https://auth.example.org", "--oauth-scope", "tools"]);
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split_once("http://").unwrap().1.trim_end().trim_end_matches("/mcp").to_owned();
+    let request = |line: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!("{line} HTTP/1.1\r\nHost: mcp.example.org\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    };
+    let metadata = request("GET /.well-known/oauth-protected-resource/mcp");
+    assert!(metadata.starts_with("HTTP/1.1 200") && metadata.contains(url), "{metadata}");
+    let challenged = request("POST /mcp");
+    assert!(challenged.starts_with("HTTP/1.1 401"), "{challenged}");
+    let expected = "resource_metadata=\"https://mcp.example.org/.well-known/oauth-protected-resource/mcp\", \
+                    scope=\"tools\"";
+    assert!(challenged.contains(expected), "{challenged}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
 /// `haft mcp login` is for servers with a URL, and `haft mcp logout` needs no login.
 #[test]
 fn login_and_logout_name_the_server() {
@@ -109,6 +154,24 @@ fn login_and_logout_name_the_server() {
     let mut command = haft(["mcp", "logout", "b", "--mcp", file.to_str().unwrap()]);
     command.env("XDG_CONFIG_HOME", folder.path());
     assert_eq!(CommandOutput::run(command).stdout, "no tokens of b\n");
+}
+
+/// The login of a client without a user needs its id and a secret or a key. The error names the
+/// option, and not the secret.
+#[test]
+fn client_login_needs_credentials() {
+    let (folder, file) = child::write_mcp_json(r#"{"servers": {"b": {"url": "http://127.0.0.1:9/mcp"}}}"#);
+    let key = folder.path().join("key.pem");
+    fs::write(&key, "s3cret").unwrap();
+    let login =
+        |options: &[&str]| haft_mcp(&[&["login", "b", "--client-credentials"], options].concat(), &file);
+    login(&[]).assert_failed(2, "--client-id");
+    login(&["--client-id", "a"]).assert_failed(2, "--client-secret-env or --client-key");
+    let unset = ["--client-id", "a", "--client-secret-env", "HAFT_NO_SUCH_VARIABLE"];
+    login(&unset).assert_failed(2, "the variable HAFT_NO_SUCH_VARIABLE has no secret");
+    let invalid = login(&["--client-id", "a", "--client-key", key.to_str().unwrap()]);
+    invalid.assert_failed(2, "openssl pkcs8 -topk8");
+    assert!(!invalid.stderr.contains("s3cret"), "{}", invalid.stderr);
 }
 
 /// `haft mcp test` starts the servers and reports each of them.

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::{Map, Value};
 
 use super::{ServerConfig, expand::expand, type_name, variables::Variables};
+#[cfg(feature = "oauth")]
+use crate::client_credentials::ClientCredentials;
 use crate::{HttpServer, HttpTransport, StdioServer, ToolFilter};
 
 /// The keys of a list of the offered tools.
@@ -66,6 +68,10 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
             server.options.tool_filter = filter;
             server.options.lazy_start = is_lazy;
             server.headers = entry.expanded_map("headers")?;
+            #[cfg(feature = "oauth")]
+            if let Some(client) = entry.client_credentials()? {
+                server = server.with_client_credentials(client);
+            }
             Ok(ServerConfig::Http(server))
         }
         (_, None | Some(Transport::Stdio)) => {
@@ -121,6 +127,39 @@ impl EntryReader<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the client that acts for itself, from `oauth` with the grant `client_credentials`.
+    /// The client of a user is that of a login.
+    #[cfg(feature = "oauth")]
+    fn client_credentials(&self) -> Result<Option<ClientCredentials>, String> {
+        let Some(Value::Object(fields)) = self.get_non_null("oauth") else { return Ok(None) };
+        let oauth = EntryReader { fields, variables: self.variables };
+        let text = |key: &str| {
+            let value = oauth.get_non_null(key);
+            value
+                .map(|it| oauth.expand(it, || format!("\"{key}\" of \"oauth\"")).map(|it| it.text))
+                .transpose()
+        };
+        match text("grantType")?.as_deref() {
+            Some("client_credentials") => {}
+            None | Some("authorization_code") => return Ok(None),
+            Some(_) => {
+                return Err(
+                    "\"grantType\" of \"oauth\" must be \"client_credentials\" or \"authorization_code\""
+                        .to_owned(),
+                );
+            }
+        }
+        let required = |key: &str| text(key)?.ok_or_else(|| format!("\"{key}\" of \"oauth\" is missing"));
+        let mut client = ClientCredentials::with_secret(required("clientId")?, required("clientSecret")?);
+        if let Some(scope) = text("scope")? {
+            client = client.with_scopes(scope.split_whitespace());
+        }
+        if let Some(issuer) = text("issuer")? {
+            client = client.with_issuer(issuer);
+        }
+        Ok(Some(client))
     }
 
     fn stdio_server(&self, filter: ToolFilter) -> Result<StdioServer, String> {

@@ -24,6 +24,8 @@ use tokio_util::sync::DropGuard;
 
 use super::{resumption::ResumableStreams, tls};
 use crate::call_data::RequestHeaders;
+#[cfg(feature = "oauth")]
+use crate::oauth::TokenSource;
 use crate::transport::{Envelope, EventForwarder, ServerEvents};
 
 /// The error of an HTTP request to an MCP server.
@@ -93,6 +95,9 @@ pub(crate) struct HttpClient {
     subscriptions: Arc<Subscriptions>,
     resumable: Arc<ResumableStreams>,
     probe_timeout: Duration,
+    /// The tokens of a client that acts for itself.
+    #[cfg(feature = "oauth")]
+    tokens: Option<Arc<TokenSource>>,
     /// Cancels [`ServerEvents::closed`] when the transport is dropped.
     _closed: Arc<DropGuard>,
 }
@@ -142,8 +147,57 @@ impl HttpClient {
     /// response to `server/discover`.
     pub(crate) fn new(client: reqwest::Client, events: Arc<ServerEvents>, probe_timeout: Duration) -> Self {
         let closed = Arc::new(events.closed.clone().drop_guard());
-        let (subscriptions, resumable) = (Arc::default(), Arc::default());
-        Self { client, events, subscriptions, resumable, probe_timeout, _closed: closed }
+        Self {
+            client,
+            events,
+            subscriptions: Arc::default(),
+            resumable: Arc::default(),
+            probe_timeout,
+            #[cfg(feature = "oauth")]
+            tokens: None,
+            _closed: closed,
+        }
+    }
+
+    /// Sends the tokens of `tokens`.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn with_tokens(mut self, tokens: TokenSource) -> Self {
+        self.tokens = Some(Arc::new(tokens));
+        self
+    }
+
+    /// Returns `true` if the requests have the tokens of a client that acts for itself.
+    pub(crate) fn has_tokens(&self) -> bool {
+        #[cfg(feature = "oauth")]
+        {
+            self.tokens.is_some()
+        }
+        #[cfg(not(feature = "oauth"))]
+        {
+            false
+        }
+    }
+
+    /// Sends a request with `send`, which gets the access token, or `token` without client
+    /// credentials. If the server rejects the token, sends the request once more with another
+    /// token.
+    async fn authorized<T, F>(
+        &self,
+        token: Option<String>,
+        send: impl Fn(Option<String>) -> F,
+    ) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
+        #[cfg(feature = "oauth")]
+        if let Some(tokens) = &self.tokens {
+            let token = tokens.token().await?;
+            return match send(Some(token.clone())).await {
+                Err(HttpError::AuthRequired(_)) => send(Some(tokens.replacement(&token).await?)).await,
+                sent => sent,
+            };
+        }
+        send(token).await
     }
 
     /// Handles the messages in `stream`, the events of the response to `request`, or of a session.
@@ -256,8 +310,32 @@ impl StreamableHttpClient for HttpClient {
         }
         let no_response = unanswered_discover(&message, self.probe_timeout);
         let client = &self.client;
-        let post =
-            client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits);
+        let post = async {
+            // Without client credentials, the message is not cloned.
+            if !self.has_tokens() {
+                let post = client.post_message_with_response_limits(
+                    uri,
+                    message,
+                    session_id,
+                    auth_header,
+                    headers,
+                    limits,
+                );
+                return post.await;
+            }
+            let send = |token| {
+                let (uri, message, session_id) = (uri.clone(), message.clone(), session_id.clone());
+                client.post_message_with_response_limits(
+                    uri,
+                    message,
+                    session_id,
+                    token,
+                    headers.clone(),
+                    limits,
+                )
+            };
+            self.authorized(auth_header, send).await
+        };
         let post = post.map_err(without_url);
         let response = match no_response {
             Some(error) => {
@@ -291,7 +369,9 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), HttpError> {
-        self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
+        let send =
+            |token| self.client.delete_session(uri.clone(), session_id.clone(), token, headers.clone());
+        self.authorized(auth_header, send).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -320,17 +400,18 @@ impl StreamableHttpClient for HttpClient {
         if let Some(own_headers) = &own_headers {
             own_headers.add_to(&mut headers, &mut auth_header);
         }
-        let client = &self.client;
-        let stream = client
-            .get_stream_with_max_sse_event_size(
-                uri,
+        let send = |token| {
+            let (session_id, last_event_id) = (session_id.clone(), last_event_id.clone());
+            self.client.get_stream_with_max_sse_event_size(
+                uri.clone(),
                 session_id,
                 last_event_id,
-                auth_header,
-                headers,
+                token,
+                headers.clone(),
                 max_bytes,
             )
-            .await;
+        };
+        let stream = self.authorized(auth_header, send).await;
         stream.map(|stream| self.watch(stream, None, own_headers)).map_err(without_url)
     }
 }

@@ -2,18 +2,25 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
 use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
+use super::{
+    access_token::AccessToken,
+    client_credentials::{Authentication, ClientCredentials},
+};
 use crate::locked_file::LockedFile;
 
 /// The version of the file format.
 const VERSION: u64 = 1;
 
-/// A file with the OAuth tokens of servers. Only its owner can read it (mode 0600).
+/// A file with the OAuth tokens of servers, and with the secrets of their clients. Only its owner
+/// can read it (mode 0600).
 ///
 /// Several processes can use the file: changes are atomic, and a lock file prevents that two of
 /// them refresh the same token. The tokens of a server are discarded if its authorization server
@@ -27,7 +34,51 @@ pub struct CredentialFile {
 #[derive(Default, Serialize, Deserialize)]
 struct Content {
     /// The credentials by the URL of the server.
-    servers: BTreeMap<String, StoredCredentials>,
+    servers: BTreeMap<String, Entry>,
+}
+
+/// The credentials of a server.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    /// The client and its tokens, in the form of rmcp.
+    #[serde(flatten)]
+    stored: StoredCredentials,
+    /// The secret of the client, if it is no public client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
+    /// The private key of a client that acts for itself, in the form PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_private_key: Option<String>,
+    /// `client_credentials` for a client that acts for itself. `None` for a client of a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grant: Option<Grant>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Grant {
+    ClientCredentials,
+}
+
+impl Entry {
+    fn new(stored: StoredCredentials) -> Self {
+        Self { stored, client_secret: None, client_private_key: None, grant: None }
+    }
+
+    /// Returns the client that acts for itself, with its token for `url`.
+    fn client_credentials(self, url: &str) -> Option<ClientCredentials> {
+        self.grant?;
+        let client_id = &self.stored.client_id;
+        let mut client = match (self.client_secret, self.client_private_key) {
+            (Some(secret), _) => ClientCredentials::with_secret(client_id, secret),
+            (None, Some(pem)) => ClientCredentials::with_private_key(client_id, pem).ok()?,
+            (None, None) => return None,
+        };
+        client.token = Arc::new(Mutex::new(AccessToken::from_stored(&self.stored, url)));
+        client.scopes = self.stored.granted_scopes;
+        client.issuer = self.stored.issuer;
+        Some(client)
+    }
 }
 
 impl CredentialFile {
@@ -63,10 +114,65 @@ impl CredentialFile {
 
     /// Returns the scopes of the stored token of the server with the endpoint `url`.
     pub(super) async fn granted_scopes(&self, url: &str) -> io::Result<Vec<String>> {
-        let (file, url) = (self.clone(), url.to_owned());
-        let reading = tokio::task::spawn_blocking(move || file.read());
-        let content = reading.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
-        Ok(content.servers.get(&url).map(|stored| stored.granted_scopes.clone()).unwrap_or_default())
+        Ok(self.entry(url).await?.map(|entry| entry.stored.granted_scopes).unwrap_or_default())
+    }
+
+    /// Returns the id and the secret of the client of a user for the server with the endpoint
+    /// `url`. `None` if there are no credentials, or if the client has no secret.
+    pub(super) async fn client_secret(&self, url: &str) -> io::Result<Option<(String, String)>> {
+        let entry = self.entry(url).await?;
+        Ok(entry.and_then(|entry| Some((entry.stored.client_id, entry.client_secret?))))
+    }
+
+    /// Returns the client that acts for itself at the server with the endpoint `url`.
+    pub(super) async fn client_credentials(&self, url: &str) -> io::Result<Option<ClientCredentials>> {
+        Ok(self.entry(url).await?.and_then(|entry| entry.client_credentials(url)))
+    }
+
+    /// Stores the secret of the client `client_id` beside its tokens for the server with the
+    /// endpoint `url`.
+    pub(super) async fn save_client_secret(
+        &self,
+        url: &str,
+        client_id: String,
+        secret: String,
+    ) -> io::Result<()> {
+        let url = url.to_owned();
+        self.blocking(move |file| {
+            file.change(|servers| {
+                if let Some(entry) = servers.get_mut(&url).filter(|it| it.stored.client_id == client_id) {
+                    entry.client_secret = Some(secret);
+                }
+            })
+        })
+        .await
+    }
+
+    /// Stores `client`, which acts for itself, and its `token`.
+    pub(super) async fn save_client(&self, client: &ClientCredentials, token: AccessToken) -> io::Result<()> {
+        let scopes = if client.scopes.is_empty() { token.scopes.clone() } else { client.scopes.clone() };
+        let mut entry = Entry::new(token.to_stored(&client.client_id, scopes));
+        entry.grant = Some(Grant::ClientCredentials);
+        match &client.authentication {
+            Authentication::Secret(secret) => entry.client_secret = Some(secret.clone()),
+            Authentication::PrivateKey { pem, .. } => entry.client_private_key = Some(pem.clone()),
+        }
+        self.blocking(move |file| file.change(|servers| drop(servers.insert(token.server, entry)))).await
+    }
+
+    async fn entry(&self, url: &str) -> io::Result<Option<Entry>> {
+        let url = url.to_owned();
+        self.blocking(move |file| Ok(file.read()?.servers.remove(&url))).await
+    }
+
+    /// Runs `work`, which reads or writes files, on a thread for blocking work.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let file = self.clone();
+        let finished = tokio::task::spawn_blocking(move || work(&file)).await;
+        finished.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     pub(super) fn store_of(&self, url: &str) -> impl CredentialStore + use<> {
@@ -78,7 +184,7 @@ impl CredentialFile {
     }
 
     /// Changes the credentials and replaces the file.
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, StoredCredentials>)) -> io::Result<()> {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>)) -> io::Result<()> {
         self.file.change(VERSION, |content: &mut Content| {
             change(&mut content.servers);
             true
@@ -98,9 +204,8 @@ impl ServerStore {
         &self,
         work: impl FnOnce(&CredentialFile, &str) -> io::Result<T> + Send + 'static,
     ) -> Result<T, AuthError> {
-        let (file, url) = (self.file.clone(), self.url.clone());
-        let finished = tokio::task::spawn_blocking(move || work(&file, &url)).await;
-        let finished = finished.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let url = self.url.clone();
+        let finished = self.file.blocking(move |file| work(file, &url)).await;
         finished.map_err(|error| AuthError::CredentialStoreError(error.to_string()))
     }
 }
@@ -108,13 +213,18 @@ impl ServerStore {
 #[async_trait]
 impl CredentialStore for ServerStore {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        self.run(|file, url| Ok(file.read()?.servers.remove(url))).await
+        self.run(|file, url| Ok(file.read()?.servers.remove(url).map(|entry| entry.stored))).await
     }
 
+    /// Replaces the tokens. The secret of the same client is kept.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         self.run(|file, url| {
-            let url = url.to_owned();
-            file.change(|servers| drop(servers.insert(url, credentials)))
+            file.change(|servers| {
+                let earlier = servers.remove(url).filter(|it| it.stored.client_id == credentials.client_id);
+                let mut entry = Entry::new(credentials);
+                entry.client_secret = earlier.and_then(|earlier| earlier.client_secret);
+                servers.insert(url.to_owned(), entry);
+            })
         })
         .await
     }

@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
-use reqwest::redirect::Policy;
+use haft_core::text::ErrorChain;
+use reqwest::{StatusCode, Url, redirect::Policy};
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
@@ -14,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// The HTTP client for metadata and tokens. It connects to permitted addresses only.
-pub(super) struct OAuthHttp {
+pub(crate) struct OAuthHttp {
     filter: AddressFilter,
     /// A client that follows redirects within an origin.
     following: reqwest::Client,
@@ -23,13 +24,13 @@ pub(super) struct OAuthHttp {
 }
 
 impl OAuthHttp {
-    /// Creates a client for the authorization of the server at `url`.
+    /// Creates a client for the metadata of the server at `url`.
     ///
     /// # Errors
     ///
     /// Returns a description of the fault.
-    pub(super) async fn new(url: &str) -> Result<Self, String> {
-        let url = reqwest::Url::parse(url).map_err(|error| format!("invalid URL: {error}"))?;
+    pub(crate) async fn new(url: &str) -> Result<Self, String> {
+        let url = Url::parse(url).map_err(|error| format!("invalid URL: {error}"))?;
         let filter = AddressFilter::for_server(&url).await;
         let client = |redirects: Policy| {
             let builder = http::client_builder()?.redirect(redirects);
@@ -40,6 +41,77 @@ impl OAuthHttp {
         let stopping = client(Policy::none())?;
         Ok(Self { filter, following, stopping })
     }
+
+    /// Requests `url` and returns the body of the response.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault, also for another status than 200.
+    pub(crate) async fn get(&self, url: &Url) -> Result<Vec<u8>, String> {
+        let request = self.following.get(url.clone()).build().map_err(|error| error.to_string())?;
+        let response = self.send(&self.following, request).await;
+        let response = response.map_err(|error| ErrorChain(&*error).to_string())?;
+        match response.status() {
+            StatusCode::OK => Ok(response.into_body()),
+            status => Err(format!("HTTP {status}")),
+        }
+    }
+
+    /// Sends `form` to `url`, and `client` in the header `Authorization` (RFC 6749, section 2.3.1).
+    /// Follows no redirect, because the request has a secret.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault.
+    pub(super) async fn post_form(
+        &self,
+        url: &Url,
+        client: Option<(String, String)>,
+        form: &[(&str, String)],
+    ) -> Result<::http::Response<Vec<u8>>, String> {
+        let encode = |fields: &[(&str, &str)]| {
+            let mut encoded = url.clone();
+            encoded.query_pairs_mut().clear().extend_pairs(fields);
+            encoded.query().unwrap_or_default().to_owned()
+        };
+        let fields: Vec<_> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let mut request = self
+            .stopping
+            .post(url.clone())
+            .header("accept", "application/json")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(encode(&fields));
+        if let Some((id, secret)) = client {
+            let [id, secret] = [id, secret].map(|text| encode(&[("", &text)])[1..].to_owned());
+            request = request.basic_auth(id, Some(secret));
+        }
+        let request = request.build().map_err(|error| error.without_url().to_string())?;
+        let response = self.send(&self.stopping, request).await;
+        response.map_err(|error| ErrorChain(&*error).to_string())
+    }
+
+    async fn send(
+        &self,
+        client: &reqwest::Client,
+        request: reqwest::Request,
+    ) -> Result<::http::Response<Vec<u8>>, OAuthHttpClientError> {
+        if !self.filter.permits_host(request.url()) {
+            let host = request.url().host_str().unwrap_or_default().to_owned();
+            return Err(format!("{host} is no permitted address").into());
+        }
+        let mut response = client.execute(request).await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_BODY_BYTES {
+                return Err(format!("a response exceeds {MAX_BODY_BYTES} bytes").into());
+            }
+        }
+        let mut received = ::http::Response::new(body);
+        *received.status_mut() = response.status();
+        *received.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(received)
+    }
 }
 
 impl OAuthHttpClient for OAuthHttp {
@@ -49,23 +121,7 @@ impl OAuthHttpClient for OAuthHttp {
                 OAuthHttpRedirectPolicy::Follow => &self.following,
                 _ => &self.stopping,
             };
-            let request = reqwest::Request::try_from(request.request)?;
-            if !self.filter.permits_host(request.url()) {
-                let host = request.url().host_str().unwrap_or_default().to_owned();
-                return Err(OAuthHttpClientError::from(format!("{host} is no permitted address")));
-            }
-            let mut response = client.execute(request).await?;
-            let mut body = Vec::new();
-            while let Some(chunk) = response.chunk().await? {
-                body.extend_from_slice(&chunk);
-                if body.len() > MAX_BODY_BYTES {
-                    return Err(format!("a response exceeds {MAX_BODY_BYTES} bytes").into());
-                }
-            }
-            let mut received = ::http::Response::new(body);
-            *received.status_mut() = response.status();
-            *received.headers_mut() = std::mem::take(response.headers_mut());
-            Ok(received)
+            self.send(client, reqwest::Request::try_from(request.request)?).await
         })
     }
 }

@@ -1,7 +1,15 @@
 //! A toolset as an MCP server with an HTTP endpoint.
 
 mod access;
+pub mod authorization;
+mod body;
+mod client;
+mod config;
 mod listener;
+mod message;
+mod rate_limit;
+mod response;
+mod session_limit;
 
 use std::{
     convert::Infallible,
@@ -11,12 +19,12 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use haft_core::{limits, tool::Principal};
+use haft_core::tool::Principal;
 use http_body::Body;
-use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use http_body_util::Full;
 use rmcp::{
     ServerHandler,
     transport::streamable_http_server::{
@@ -27,118 +35,23 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
-use self::access::{Access, BearerTokens};
+pub use self::client::ClientAddress;
+pub(crate) use self::client::{CallSlots, acquire_slot};
+pub use self::config::HttpServiceConfig;
 pub use self::listener::serve_http;
-use super::{McpServer, NoHandler, ToolServer};
+use self::{
+    access::{Access, SESSION_HEADER},
+    body::read_body,
+    client::ClientKey,
+    message::MessageKind,
+    rate_limit::RequestLimit,
+    response::{ResponseBody, metadata_response, retry_response, text_response},
+    session_limit::{OpeningSession, SessionLimit},
+};
+use super::{McpServer, NoHandler, ToolServer, list_contexts::ListContexts};
 
-/// The time without a request after which a session ends.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-
-/// The body of a response of [`McpService`].
-type ResponseBody = BoxBody<Bytes, Infallible>;
-
-/// The configuration of an [`McpService`].
-///
-/// # Examples
-///
-/// ```
-/// use haft_core::tool::Principal;
-/// use haft_mcp::HttpServiceConfig;
-///
-/// let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
-/// let config = HttpServiceConfig::default()
-///     .with_allowed_hosts(["mcp.example.org"])
-///     .with_bearer_token("secret", ann);
-/// assert!(!format!("{config:?}").contains("secret"));
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct HttpServiceConfig {
-    /// The permitted values of the header `Host`, as `host` for any port or as `host:port`. An
-    /// empty list permits all values.
-    ///
-    /// Default: the loopback names. The check prevents DNS rebinding: a web page cannot reach a
-    /// server on the machine of its reader through a name that resolves to a loopback address.
-    pub allowed_hosts: Vec<String>,
-    /// The permitted values of the header `Origin`, as `scheme://host:port`, with the port `*` for
-    /// any port. A request without `Origin` does not come from a web page and is permitted.
-    ///
-    /// Default: `http://localhost:*`, `http://127.0.0.1:*` and `http://[::1]:*`.
-    pub allowed_origins: Vec<String>,
-    /// The maximum length of a request body, in bytes. A longer body is rejected with status 413.
-    /// Default: [`limits::HTTP_BODY_BYTES`].
-    pub max_body_bytes: usize,
-    /// The time without a message after which a session ends, also during a call without progress.
-    /// An elicitation must be answered in this time. Revision 2026-07-28 has no sessions. Default:
-    /// five minutes.
-    pub session_timeout: Duration,
-    tokens: BearerTokens,
-}
-
-impl Default for HttpServiceConfig {
-    fn default() -> Self {
-        let origins = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:*"));
-        Self {
-            allowed_hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
-            allowed_origins: origins.to_vec(),
-            max_body_bytes: limits::HTTP_BODY_BYTES,
-            session_timeout: SESSION_TIMEOUT,
-            tokens: BearerTokens::default(),
-        }
-    }
-}
-
-impl HttpServiceConfig {
-    /// Adds `hosts` to the permitted values of the header `Host`.
-    #[must_use]
-    pub fn with_allowed_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
-        self.allowed_hosts.extend(hosts.into_iter().map(Into::into));
-        self
-    }
-
-    /// Adds `origins` to the permitted values of the header `Origin`.
-    #[must_use]
-    pub fn with_allowed_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
-        self.allowed_origins.extend(origins.into_iter().map(Into::into));
-        self
-    }
-
-    /// Requires authentication, and permits requests with the bearer token `token`. Their calls
-    /// have the principal `principal`.
-    ///
-    /// A request without a permitted token is rejected with status 401. Tokens are compared in
-    /// constant time.
-    #[must_use]
-    pub fn with_bearer_token(mut self, token: impl Into<String>, principal: Principal) -> Self {
-        self.tokens.add(token.into(), principal);
-        self
-    }
-
-    /// Returns `true` if requests without a permitted bearer token are rejected.
-    pub fn requires_authentication(&self) -> bool {
-        self.tokens.len() > 0
-    }
-
-    /// Sets the maximum length of a request body, in bytes.
-    #[must_use]
-    pub fn with_max_body_bytes(mut self, bytes: usize) -> Self {
-        self.max_body_bytes = bytes;
-        self
-    }
-}
-
-/// The debug output contains no tokens.
-impl fmt::Debug for HttpServiceConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpServiceConfig")
-            .field("allowed_hosts", &self.allowed_hosts)
-            .field("allowed_origins", &self.allowed_origins)
-            .field("max_body_bytes", &self.max_body_bytes)
-            .field("session_timeout", &self.session_timeout)
-            .field("bearer_tokens", &self.tokens.len())
-            .finish()
-    }
-}
+/// The time after which a client should try again to open a session.
+const SESSION_PAUSE: Duration = Duration::from_secs(60);
 
 /// A `tower` service that serves a toolset over streamable HTTP, in revision 2026-07-28 and in
 /// revisions up to 2025-11-25 with sessions.
@@ -152,8 +65,9 @@ impl fmt::Debug for HttpServiceConfig {
 ///
 /// # Security
 ///
-/// The headers `Host` and `Origin` are checked by default; see [`HttpServiceConfig`]. Without a
-/// bearer token, every client that passes these checks can call the tools.
+/// The headers `Host` and `Origin` are checked by default, and requests are limited; see
+/// [`HttpServiceConfig`]. Without authentication, every client that passes these checks can call
+/// the tools.
 ///
 /// # Examples
 ///
@@ -169,61 +83,78 @@ impl fmt::Debug for HttpServiceConfig {
 /// # }
 /// ```
 pub struct McpService<H = NoHandler> {
+    shared: Arc<Shared<H>>,
+}
+
+/// The parts of a service that its clones share.
+struct Shared<H> {
     inner: StreamableHttpService<ToolServer<H>, LocalSessionManager>,
-    access: Arc<Access>,
+    server: McpServer<H>,
+    list_contexts: ListContexts,
+    access: Access,
+    requests: Option<RequestLimit>,
+    sessions: SessionLimit,
+    max_body_bytes: usize,
+    body_timeout: Duration,
+    max_connections: usize,
     stop: CancellationToken,
 }
 
 impl<H: ServerHandler> McpService<H> {
     /// Creates a service for `server`, usually a [`Toolset`](haft_core::Toolset).
     pub fn new(server: impl Into<McpServer<H>>, config: HttpServiceConfig) -> Self {
+        let server = server.into();
         let stop = CancellationToken::new();
         let mut sessions = LocalSessionManager::default();
         let mut session_config = SessionConfig::default();
         session_config.keep_alive = Some(config.session_timeout);
         sessions.session_config = session_config;
+        let sessions = Arc::new(sessions);
         let server_config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(config.allowed_hosts)
             .with_allowed_origins(config.allowed_origins)
             .enforce_origin_validation()
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(stop.clone());
-        let server = ToolServer::new(server.into(), CancellationToken::new());
-        let inner = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(sessions), server_config);
-        Self { inner, access: Arc::new(Access::new(config.tokens)), stop }
+        let calls = CallSlots::new(config.max_concurrent_calls);
+        let tools = ToolServer::new(server.clone(), CancellationToken::new()).with_call_slots(calls);
+        let inner =
+            StreamableHttpService::new(move || Ok(tools.clone()), Arc::clone(&sessions), server_config);
+        let shared = Shared {
+            inner,
+            server,
+            list_contexts: ListContexts::default(),
+            access: Access::new(config.tokens, config.resource, config.max_sessions),
+            requests: config.max_requests_per_minute.map(RequestLimit::per_minute),
+            sessions: SessionLimit::new(config.max_sessions, sessions),
+            max_body_bytes: config.max_body_bytes,
+            body_timeout: config.body_timeout,
+            max_connections: config.max_connections,
+            stop,
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Ends all sessions and cancels their calls. Further requests fail with status 503.
     pub fn close(&self) {
-        self.stop.cancel();
+        self.shared.stop.cancel();
     }
 }
 
-impl<H: ServerHandler> McpService<H> {
-    /// Passes `request` to the sessions. The end of a session has status 204, because the official
-    /// Python SDK logs a warning for 202, the status of rmcp 3.11.
-    fn forward<B>(&mut self, request: Request<B>) -> <Self as Service<Request<B>>>::Future
-    where
-        B: Body + Send + 'static,
-        B::Data: Send + 'static,
-        B::Error: Display,
-    {
-        let is_delete = request.method() == Method::DELETE;
-        let response = self.inner.call(request);
-        Box::pin(async move {
-            let mut response = response.await?;
-            if is_delete && response.status() == StatusCode::ACCEPTED {
-                *response.status_mut() = StatusCode::NO_CONTENT;
-            }
-            Ok(response)
-        })
+impl<H> McpService<H> {
+    /// Returns `true` if `path` is a path of the metadata of the protected resource.
+    fn is_metadata_path(&self, path: &str) -> bool {
+        self.shared.access.resource().is_some_and(|resource| resource.is_metadata_path(path))
+    }
+
+    fn max_connections(&self) -> usize {
+        self.shared.max_connections
     }
 }
 
 impl<H> Clone for McpService<H> {
     fn clone(&self) -> Self {
-        let Self { inner, access, stop } = self;
-        Self { inner: inner.clone(), access: Arc::clone(access), stop: stop.clone() }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -248,45 +179,115 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if self.stop.is_cancelled() {
-            let response = text_response(StatusCode::SERVICE_UNAVAILABLE, "the server ends\n");
-            return Box::pin(async move { Ok(response) });
-        }
-        let principal = match self.access.authenticate(request.headers()) {
-            Ok(principal) => principal.cloned(),
-            Err(challenge) => return Box::pin(async move { Ok(unauthorized(challenge)) }),
-        };
-        let Some(principal) = principal else {
-            request.extensions_mut().remove::<Principal>();
-            return self.forward(request);
-        };
-        if !self.access.may_use_session(request.headers(), &principal) {
-            let response = text_response(StatusCode::NOT_FOUND, "unknown session\n");
-            return Box::pin(async move { Ok(response) });
-        }
-        request.extensions_mut().insert(principal.clone());
-        let (access, response) = (Arc::clone(&self.access), self.forward(request));
-        Box::pin(async move {
-            let response = response.await?;
-            access.record_session(response.headers(), &principal);
-            Ok(response)
-        })
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { Ok(shared.respond(request).await.unwrap_or_else(|rejected| *rejected)) })
     }
 }
 
-/// Returns a response with status 401 and `challenge` in the header `WWW-Authenticate` (RFC 6750,
-/// section 3).
-fn unauthorized(challenge: HeaderValue) -> Response<ResponseBody> {
-    let mut response = text_response(StatusCode::UNAUTHORIZED, "a valid bearer token is required\n");
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    response
+/// A response, or the response that rejects the request.
+type Handled<T> = Result<T, Box<Response<ResponseBody>>>;
+
+impl<H: ServerHandler> Shared<H> {
+    async fn respond<B: Body>(&self, mut request: Request<B>) -> Handled<Response<ResponseBody>> {
+        if self.stop.is_cancelled() {
+            return Err(Box::new(text_response(StatusCode::SERVICE_UNAVAILABLE, "the server ends\n")));
+        }
+        let metadata = self.access.resource().filter(|it| it.is_metadata_path(request.uri().path()));
+        if let Some(resource) = metadata {
+            return Ok(respond_with_metadata(request.method(), &resource.metadata()));
+        }
+        let principal = self.admit(&mut request).await?;
+        let (parts, body) = request.into_parts();
+        let body = match parts.method {
+            Method::POST => read_body(body, self.max_body_bytes, self.body_timeout)
+                .await
+                .map_err(|error| Box::new(error.into()))?,
+            _ => Bytes::new(),
+        };
+        let _opening = self.check_message(&parts.headers, principal.as_ref(), &body).await?;
+        let is_delete = parts.method == Method::DELETE;
+        let mut response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
+        if is_delete && response.status() == StatusCode::ACCEPTED {
+            // The official Python SDK logs a warning for 202, the status of rmcp 3.11.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        if let Some(principal) = principal {
+            self.access.record_session(response.headers(), &principal);
+        }
+        Ok(response)
+    }
+
+    /// Authenticates and counts a request, and checks the owner of its session. Replaces the token
+    /// of the request by its principal.
+    async fn admit<B>(&self, request: &mut Request<B>) -> Handled<Option<Principal>> {
+        let address = request.extensions().get::<ClientAddress>().copied();
+        let authenticated = self.access.authenticate(request.headers()).await;
+        let principal = authenticated.as_ref().ok().and_then(Option::as_ref);
+        let client = ClientKey::new(principal, address);
+        if let Some(limit) = &self.requests {
+            limit.count(&client).map_err(|after| {
+                Box::new(retry_response(StatusCode::TOO_MANY_REQUESTS, "too many requests\n", after))
+            })?;
+        }
+        let principal = authenticated.map_err(|rejection| Box::new(rejection.into()))?;
+        let extensions = request.extensions_mut();
+        extensions.insert(client);
+        extensions.remove::<Principal>();
+        if let Some(principal) = &principal {
+            extensions.insert(principal.clone());
+            request.headers_mut().remove(header::AUTHORIZATION);
+            if !self.access.may_use_session(request.headers(), principal) {
+                return Err(Box::new(text_response(StatusCode::NOT_FOUND, "unknown session\n")));
+            }
+        }
+        Ok(principal)
+    }
+
+    /// Checks the maximum number of sessions, and the scopes of a call. Returns the permission to
+    /// open a session, which is valid until the response.
+    async fn check_message(
+        &self,
+        headers: &HeaderMap,
+        principal: Option<&Principal>,
+        body: &[u8],
+    ) -> Handled<Option<OpeningSession<'_>>> {
+        if body.is_empty() {
+            return Ok(None);
+        }
+        match MessageKind::of(body) {
+            MessageKind::Initialize if !headers.contains_key(SESSION_HEADER) => {
+                let opening = self.sessions.open().await.ok_or_else(|| {
+                    let text = "too many sessions\n";
+                    Box::new(retry_response(StatusCode::SERVICE_UNAVAILABLE, text, SESSION_PAUSE))
+                })?;
+                Ok(Some(opening))
+            }
+            MessageKind::CallTool(name) => {
+                if let Some(principal) = principal {
+                    self.check_scopes(principal, &name).await.map_err(|it| Box::new(it.into()))?;
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn check_scopes(&self, principal: &Principal, tool: &str) -> Result<(), access::Rejection> {
+        if self.access.resource().is_none() {
+            return Ok(());
+        }
+        let tools = self.server.tools.list(&self.list_contexts.get(Some(principal))).await;
+        match tools.get(tool) {
+            Some(tool) => self.access.check_scopes(principal, &tool.definition().policy().required_scopes),
+            None => Ok(()),
+        }
+    }
 }
 
-fn text_response(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response
+fn respond_with_metadata(method: &Method, metadata: &serde_json::Value) -> Response<ResponseBody> {
+    match *method {
+        Method::GET | Method::HEAD => metadata_response(metadata),
+        _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "the method must be GET\n"),
+    }
 }

@@ -22,7 +22,7 @@ use super::{
     request_handler,
 };
 #[cfg(feature = "oauth")]
-use crate::CredentialFile;
+use crate::{CredentialFile, oauth::TokenSource};
 use crate::{
     HttpServer, HttpTransport,
     connection::Connection,
@@ -103,7 +103,9 @@ async fn serve(
     let events = Arc::new(ServerEvents::default());
     let http_client = HttpClient::new(client.clone(), Arc::clone(&events), probe_timeout);
     #[cfg(feature = "oauth")]
-    if let Some(credentials) = &server.credentials {
+    let http_client = with_client_credentials(server, http_client).await?;
+    #[cfg(feature = "oauth")]
+    if let (Some(credentials), false) = (&server.credentials, http_client.has_tokens()) {
         let transport = http::transport(server, authorized(server, credentials, http_client).await?)?;
         let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;
         return Ok(service.map(|service| Negotiated { service, events, is_sse: false }));
@@ -121,8 +123,20 @@ async fn authorized(
     client: HttpClient,
 ) -> Result<AuthClient<HttpClient>, HandshakeFailure> {
     let mut manager = crate::oauth::manager(server, credentials).await?;
-    manager.initialize_from_store().await.map_err(|error| ErrorChain(&error).to_string())?;
+    crate::oauth::initialize(&mut manager, server, credentials).await?;
     Ok(AuthClient::new(client, manager))
+}
+
+/// Returns `client` with the access tokens of the client that acts for itself at `server`, if there
+/// is one. A first token is requested, so that the error of this request is reported.
+#[cfg(feature = "oauth")]
+async fn with_client_credentials(
+    server: &HttpServer,
+    client: HttpClient,
+) -> Result<HttpClient, HandshakeFailure> {
+    let Some(tokens) = TokenSource::open(server).await? else { return Ok(client) };
+    tokens.token().await.map_err(|error| ErrorChain(&error).to_string())?;
+    Ok(client.with_tokens(tokens))
 }
 
 /// Performs the handshake over HTTP with SSE.
@@ -131,7 +145,9 @@ async fn serve_sse(server: &HttpServer, client: &reqwest::Client) -> Result<Nego
     let mode = ClientLifecycleMode::Initialize;
     let http_client = HttpClient::new(client.clone(), Arc::clone(&events), DISCOVER_TIMEOUT);
     #[cfg(feature = "oauth")]
-    if let Some(credentials) = &server.credentials {
+    let http_client = with_client_credentials(server, http_client).await?;
+    #[cfg(feature = "oauth")]
+    if let (Some(credentials), false) = (&server.credentials, http_client.has_tokens()) {
         let http_client = authorized(server, credentials, http_client).await?;
         let transport = http::sse_transport(server, http_client).await?;
         let service = request_handler(&events).serve_with_lifecycle(transport, mode).await;

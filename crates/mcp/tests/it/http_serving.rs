@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use haft_core::{
     Tool, ToolContext, ToolDefinition, ToolError, ToolName, Toolset,
     call::ToolResponse,
-    tool::{Principal, Progress},
+    tool::{Principal, Progress, ToolPolicy},
     toolset::ListContext,
 };
 use haft_mcp::{HttpServer, HttpServiceConfig, McpService, McpSource, serve_http};
@@ -19,13 +19,16 @@ use tokio::{
 
 /// A server that ends when it is dropped.
 pub(crate) struct Served {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
 pub(crate) async fn serve(tools: Toolset, config: HttpServiceConfig) -> Served {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    serve_at(TcpListener::bind("127.0.0.1:0").await.unwrap(), tools, config)
+}
+
+pub(crate) fn serve_at(listener: TcpListener, tools: Toolset, config: HttpServiceConfig) -> Served {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async move { drop(stopped.await) };
@@ -45,13 +48,14 @@ impl Served {
 
     /// Sends a request with `headers` and `body`, and returns the response.
     pub(crate) async fn post(&self, headers: &str, body: &str) -> String {
-        self.send("POST", headers, body).await
+        self.request("POST /mcp", headers, body).await
     }
 
-    async fn send(&self, method: &str, headers: &str, body: &str) -> String {
+    /// Sends a request such as `GET /mcp` with `headers` and `body`, and returns the response.
+    pub(crate) async fn request(&self, line: &str, headers: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let accept = "Accept: application/json, text/event-stream\r\nContent-Type: application/json";
-        let head = format!("{method} /mcp HTTP/1.1\r\n{headers}{accept}\r\nConnection: close\r\n");
+        let head = format!("{line} HTTP/1.1\r\n{headers}{accept}\r\nConnection: close\r\n");
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = Vec::new();
@@ -62,18 +66,23 @@ impl Served {
 }
 
 /// A tool that returns the principal of the caller, or waits, or panics.
-struct Probe {
+pub(crate) struct Probe {
     definition: ToolDefinition,
     dropped: Arc<Notify>,
 }
 
 impl Probe {
-    fn new() -> (Self, Arc<Notify>) {
-        let dropped = Arc::new(Notify::new());
+    pub(crate) fn new() -> (Self, Arc<Notify>) {
+        let probe = Self::with_policy("probe", ToolPolicy::default());
+        let dropped = Arc::clone(&probe.dropped);
+        (probe, dropped)
+    }
+
+    pub(crate) fn with_policy(name: &str, policy: ToolPolicy) -> Self {
         let schema = json!({"type": "object", "properties": {"action": {"type": "string"}}});
         let schema = haft_core::Schema::for_arguments(schema).unwrap();
-        let definition = ToolDefinition::new(ToolName::new("probe").unwrap(), schema);
-        (Self { definition, dropped: Arc::clone(&dropped) }, dropped)
+        let definition = ToolDefinition::new(ToolName::new(name).unwrap(), schema).with_policy(policy);
+        Self { definition, dropped: Arc::new(Notify::new()) }
     }
 }
 
@@ -104,7 +113,7 @@ impl Tool for Probe {
     }
 }
 
-async fn probe_tools(client: HttpServer) -> Toolset {
+pub(crate) async fn probe_tools(client: HttpServer) -> Toolset {
     Toolset::new().with_source(McpSource::connect("probe", client).await.unwrap())
 }
 
@@ -147,7 +156,7 @@ async fn earlier_revision_has_sessions() {
     assert!(server.post(&headers, &list).await.contains("\"probe\""));
     let foreign = format!("{host}Mcp-Session-Id: other\r\n");
     assert!(server.post(&foreign, &list).await.starts_with("HTTP/1.1 404"));
-    assert!(server.send("DELETE", &headers, "").await.starts_with("HTTP/1.1 204"));
+    assert!(server.request("DELETE /mcp", &headers, "").await.starts_with("HTTP/1.1 204"));
     assert!(server.post(&headers, &list).await.starts_with("HTTP/1.1 404"));
 }
 

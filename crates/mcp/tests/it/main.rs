@@ -7,7 +7,10 @@
     reason = "tests may panic, and the child servers write to standard output"
 )]
 
+mod authorization;
+mod authorization_server;
 mod child;
+mod client_credentials;
 mod config;
 mod connection;
 mod connection_pool;
@@ -15,6 +18,7 @@ mod elicitation;
 mod features;
 mod gateway;
 mod http;
+mod http_limits;
 mod http_serving;
 mod isolation;
 mod lazy_start;

@@ -105,7 +105,7 @@ impl ProtectedServer {
 }
 
 /// Requests `url`, and then the URL of its redirect.
-async fn browse(url: Url) {
+pub(crate) async fn browse(url: Url) {
     let response = get(&url).await;
     let location = response.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
     // A request of another program does not end the login.
@@ -235,7 +235,7 @@ async fn respond_as_resource(stream: &mut TcpStream, request: &Request, state: &
     write(stream, "200 OK", "Content-Type: application/json\r\n", &body).await
 }
 
-fn credential_file() -> (TempDir, PathBuf, CredentialFile) {
+pub(crate) fn credential_file() -> (TempDir, PathBuf, CredentialFile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/credentials.json");
     (folder, path.clone(), CredentialFile::new(path))

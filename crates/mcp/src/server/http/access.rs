@@ -8,6 +8,8 @@ use haft_core::tool::Principal;
 use lru::LruCache;
 use subtle::ConstantTimeEq as _;
 
+use super::authorization::{ProtectedResource, TokenError, bearer_challenge, insufficient_scope};
+
 /// The permitted bearer tokens and their principals.
 #[derive(Clone, Default)]
 pub(super) struct BearerTokens(Vec<(Arc<str>, Principal)>);
@@ -20,24 +22,56 @@ impl BearerTokens {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
+
+    fn find(&self, token: &str) -> Option<&Principal> {
+        // All tokens are compared, so that the time does not depend on the position.
+        let mut found = None;
+        for (known, principal) in &self.0 {
+            if bool::from(known.as_bytes().ct_eq(token.as_bytes())) {
+                found = Some(principal);
+            }
+        }
+        found
+    }
 }
 
 /// The header with the id of a session.
-const SESSION_HEADER: &str = "mcp-session-id";
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 /// The maximum number of sessions whose principal is known. The session of a request must be one of
 /// them.
 const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
+/// The reason for the rejection of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// Status 401, with the value of `WWW-Authenticate`.
+    Unauthorized(HeaderValue),
+    /// Status 403, with the value of `WWW-Authenticate`.
+    Forbidden(HeaderValue),
+    /// Status 503: the token cannot be verified at present.
+    Unavailable,
+}
+
 /// The authentication of requests.
 pub(super) struct Access {
     tokens: BearerTokens,
+    resource: Option<ProtectedResource>,
     /// The ids of the principals that opened the sessions.
     owners: Mutex<LruCache<String, String>>,
 }
 
 impl Access {
-    pub(super) fn new(tokens: BearerTokens) -> Self {
-        Self { tokens, owners: Mutex::new(LruCache::new(MAX_SESSIONS)) }
+    pub(super) fn new(
+        tokens: BearerTokens,
+        resource: Option<ProtectedResource>,
+        max_sessions: usize,
+    ) -> Self {
+        let owners = NonZeroUsize::new(max_sessions).unwrap_or(MAX_SESSIONS).max(MAX_SESSIONS);
+        Self { tokens, resource, owners: Mutex::new(LruCache::new(owners)) }
+    }
+
+    pub(super) fn resource(&self) -> Option<&ProtectedResource> {
+        self.resource.as_ref()
     }
 
     /// Returns `true` if a request with `headers` has no session, or one of `principal`.
@@ -62,29 +96,51 @@ impl Access {
 
     /// Returns the principal of a request with `headers`, or `None` if no authentication is
     /// required.
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<Option<Principal>, Rejection> {
+        let resource = self.resource.as_ref();
+        if self.tokens.0.is_empty() && resource.is_none() {
+            return Ok(None);
+        }
+        let unauthorized = |fault: Option<&str>| Rejection::Unauthorized(bearer_challenge(resource, fault));
+        let token = bearer_token(headers).ok_or_else(|| unauthorized(None))?;
+        if let Some(principal) = self.tokens.find(token) {
+            return Ok(Some(principal.clone()));
+        }
+        let Some(resource) = resource else { return Err(unauthorized(Some("the token is unknown"))) };
+        match resource.verify(token).await {
+            Ok(principal) if has_scopes(&principal, resource.scopes()) => Ok(Some(principal)),
+            Ok(_) => {
+                let scopes = resource.scopes().iter().map(String::as_str);
+                Err(Rejection::Forbidden(insufficient_scope(resource, scopes)))
+            }
+            Err(TokenError::Invalid(reason)) => Err(unauthorized(Some(&reason))),
+            Err(TokenError::Unavailable(reason)) => {
+                tracing::warn!(%reason, "cannot verify an access token");
+                Err(Rejection::Unavailable)
+            }
+        }
+    }
+
+    /// Checks that `principal` has the `scopes` of a tool.
     ///
     /// # Errors
     ///
-    /// Returns the value of `WWW-Authenticate` if the request has no permitted token.
-    pub(super) fn authenticate(&self, headers: &HeaderMap) -> Result<Option<&Principal>, HeaderValue> {
-        if self.tokens.0.is_empty() {
-            return Ok(None);
-        }
-        let Some(token) = bearer_token(headers) else {
-            return Err(HeaderValue::from_static("Bearer"));
-        };
-        // All tokens are compared, so that the time does not depend on the position.
-        let mut found = None;
-        for (known, principal) in &self.tokens.0 {
-            if bool::from(known.as_bytes().ct_eq(token.as_bytes())) {
-                found = Some(principal);
+    /// Returns a challenge with all scopes of the call. Without a protected resource, a client
+    /// cannot request scopes: the pipeline denies the call, and the model reads the missing scope.
+    pub(super) fn check_scopes(&self, principal: &Principal, scopes: &[String]) -> Result<(), Rejection> {
+        match &self.resource {
+            Some(resource) if !has_scopes(principal, scopes) => {
+                let own = resource.scopes().iter().filter(|scope| !scopes.contains(scope));
+                let scopes = own.chain(scopes).map(String::as_str);
+                Err(Rejection::Forbidden(insufficient_scope(resource, scopes)))
             }
-        }
-        match found {
-            Some(principal) => Ok(Some(principal)),
-            None => Err(HeaderValue::from_static("Bearer error=\"invalid_token\"")),
+            _ => Ok(()),
         }
     }
+}
+
+fn has_scopes(principal: &Principal, scopes: &[String]) -> bool {
+    scopes.iter().all(|scope| principal.scopes.contains(scope))
 }
 
 /// Returns the token of the header `Authorization` (RFC 6750, section 2.1).
@@ -95,49 +151,4 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use ::http::{HeaderMap, HeaderValue, header};
-    use haft_core::tool::Principal;
-
-    use super::{Access, BearerTokens};
-
-    #[test]
-    fn session_belongs_to_its_principal() {
-        let access = Access::new(BearerTokens::default());
-        let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
-        let headers: HeaderMap = [("mcp-session-id", "1")]
-            .map(|(name, id)| (name.parse().unwrap(), HeaderValue::from_static(id)))
-            .into_iter()
-            .collect();
-        assert!(access.may_use_session(&HeaderMap::new(), &principal("ann")));
-        assert!(!access.may_use_session(&headers, &principal("ann")));
-        access.record_session(&headers, &principal("ann"));
-        assert!(access.may_use_session(&headers, &principal("ann")));
-        assert!(!access.may_use_session(&headers, &principal("ben")));
-    }
-
-    #[test]
-    fn only_permitted_tokens_are_accepted() {
-        let mut tokens = BearerTokens::default();
-        for id in ["ann", "ben"] {
-            tokens.add(format!("token-of-{id}"), Principal { id: id.to_owned(), ..Principal::default() });
-        }
-        let access = Access::new(tokens);
-        let check = |value: Option<&'static str>| {
-            let headers: HeaderMap = value
-                .map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value)))
-                .into_iter()
-                .collect();
-            access.authenticate(&headers).map(|principal| principal.map(|principal| principal.id.clone()))
-        };
-        assert_eq!(check(Some("Bearer token-of-ben")), Ok(Some("ben".to_owned())));
-        assert_eq!(check(Some("bearer  token-of-ann")), Ok(Some("ann".to_owned())));
-        assert_eq!(check(None).unwrap_err(), "Bearer");
-        for wrong in ["Bearer token-of-be", "Bearer token-of-bent"] {
-            assert_eq!(check(Some(wrong)).unwrap_err(), "Bearer error=\"invalid_token\"", "{wrong}");
-        }
-        for other in ["Basic token-of-ben", "Bearer ", "token-of-ben"] {
-            assert_eq!(check(Some(other)).unwrap_err(), "Bearer", "{other}");
-        }
-    }
-}
+mod tests;

@@ -15,12 +15,10 @@ use tokio::{
 };
 use tower_service::Service as _;
 
-use super::{McpService, text_response};
+use super::{ClientAddress, McpService, ResponseBody, text_response};
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
-/// The maximum number of open connections. Further clients wait until a connection is closed.
-const MAX_CONNECTIONS: usize = 1024;
 /// The maximum time for receiving the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for calls in progress to finish after the end of the server.
@@ -30,8 +28,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
 ///
-/// A client has ten seconds to send the headers of a request. At most 1,024 connections are open at
-/// a time; further clients wait.
+/// Also serves the metadata of a [protected resource](crate::authorization). A client has ten
+/// seconds to send the headers of a request, and an idle connection is closed after this time. The
+/// other [limits](crate::HttpServiceConfig#limits) are in the configuration of the service.
 ///
 /// # Shutdown
 ///
@@ -54,7 +53,7 @@ pub async fn serve_http<H: ServerHandler>(
     let address = listener.local_addr()?;
     tracing::info!(%address, "serving MCP over HTTP");
     let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(service.max_connections().clamp(1, Semaphore::MAX_PERMITS)));
     let mut shutdown = pin!(shutdown);
     // Dropping the set closes the connections.
     let mut connections = JoinSet::new();
@@ -69,8 +68,8 @@ pub async fn serve_http<H: ServerHandler>(
             () = &mut shutdown => break,
             next = next => next,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 sleep(ACCEPT_PAUSE).await;
@@ -78,7 +77,10 @@ pub async fn serve_http<H: ServerHandler>(
             }
         };
         let service = service.clone();
-        let handle = service_fn(move |request| respond(service.clone(), request));
+        let handle = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ClientAddress(peer.ip()));
+            respond(service.clone(), request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
@@ -106,8 +108,9 @@ pub async fn serve_http<H: ServerHandler>(
 async fn respond<H: ServerHandler>(
     mut service: McpService<H>,
     request: Request<Incoming>,
-) -> Result<::http::Response<super::ResponseBody>, Infallible> {
-    if request.uri().path().trim_end_matches('/') != PATH {
+) -> Result<::http::Response<ResponseBody>, Infallible> {
+    let path = request.uri().path();
+    if path.trim_end_matches('/') != PATH && !service.is_metadata_path(path) {
         return Ok(text_response(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp\n"));
     }
     service.call(request).await

@@ -1,0 +1,226 @@
+use std::sync::Arc;
+
+use haft_core::text::{truncate_with_ellipsis, without_hidden_chars};
+use reqwest::{StatusCode, Url};
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, WWWAuthenticateParams};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    CredentialFile, OAuthHttp,
+    access_token::{AccessToken, TokenResponse},
+    challenge,
+    client_credentials::{Authentication, ClientCredentials},
+};
+use crate::HttpServer;
+
+/// The type of an assertion (RFC 7523, section 2.2).
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The maximum length of the error of an authorization server, in bytes.
+const MAX_ERROR_BYTES: usize = 300;
+
+/// The access tokens of a client that acts for itself, for one server.
+pub(crate) struct TokenSource {
+    server: HttpServer,
+    client: ClientCredentials,
+    /// The file with the credentials and the token.
+    file: Option<CredentialFile>,
+}
+
+/// An error of a token endpoint (RFC 6749, section 5.2).
+#[derive(Deserialize)]
+struct ErrorResponse {
+    error: String,
+    error_description: Option<String>,
+}
+
+impl TokenSource {
+    /// Returns the source for `server`, if it has client credentials, or if they are stored.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault in the file.
+    pub(crate) async fn open(server: &HttpServer) -> Result<Option<Self>, String> {
+        let server = server.clone();
+        if let Some(client) = server.client_credentials.clone() {
+            return Ok(Some(Self { server, client, file: None }));
+        }
+        let Some(file) = server.credentials.clone() else { return Ok(None) };
+        let client = file.client_credentials(&server.url).await.map_err(|error| error.to_string())?;
+        Ok(client.map(|client| Self { server, client, file: Some(file) }))
+    }
+
+    pub(super) fn new(server: HttpServer, client: ClientCredentials, file: CredentialFile) -> Self {
+        Self { server, client: client.without_token(), file: Some(file) }
+    }
+
+    /// Returns the current token, or requests one if there is none, or if it is about to expire.
+    pub(crate) async fn token(&self) -> Result<String, AuthError> {
+        self.token_unless(|token| !token.is_usable()).await
+    }
+
+    /// Returns another token than `rejected`, which the server rejected.
+    pub(crate) async fn replacement(&self, rejected: &str) -> Result<String, AuthError> {
+        self.token_unless(|token| token.value == rejected || !token.is_usable()).await
+    }
+
+    async fn token_unless(&self, is_replaced: impl Fn(&AccessToken) -> bool) -> Result<String, AuthError> {
+        // The lock is held during the request, so that concurrent calls share one token.
+        let mut current = self.client.token.lock().await;
+        let usable = current.as_ref().filter(|token| token.server == self.server.url && !is_replaced(token));
+        if let Some(token) = usable {
+            return Ok(token.value.clone());
+        }
+        let token = self.request().await.map_err(AuthError::ClientCredentialsError)?;
+        if let Some(file) = &self.file {
+            file.save_client(&self.client, token.clone())
+                .await
+                .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
+        }
+        Ok(current.insert(token).value.clone())
+    }
+
+    /// Discovers the authorization server and requests a token.
+    async fn request(&self) -> Result<AccessToken, String> {
+        let http = Arc::new(OAuthHttp::new(&self.server.url).await?);
+        let discovery = Discovery::of(&self.server, &http).await?;
+        let Discovery { metadata, resource, scopes } = discovery;
+        if let Some(expected) = &self.client.issuer
+            && metadata.issuer.as_ref() != Some(expected)
+        {
+            let named = metadata.issuer.unwrap_or_default();
+            return Err(format!("the server names the authorization server {named:?}, not {expected:?}"));
+        }
+        let endpoint = token_endpoint(&metadata, &self.server.url)?;
+        let scopes = if self.client.scopes.is_empty() { scopes } else { self.client.scopes.clone() };
+        let mut form = vec![("grant_type", "client_credentials".to_owned()), ("resource", resource)];
+        if !scopes.is_empty() {
+            form.push(("scope", scopes.join(" ")));
+        }
+        let basic = self.authenticate(&metadata, &mut form)?;
+        let response = http.post_form(&endpoint, basic, &form).await?;
+        if response.status() != StatusCode::OK {
+            return Err(rejection(response.status(), response.body()));
+        }
+        let response: TokenResponse = serde_json::from_slice(response.body())
+            .map_err(|_| "the response of the token endpoint is invalid".to_owned())?;
+        AccessToken::new(response, &self.server.url, metadata.issuer, &scopes)
+    }
+
+    /// Adds the identity of the client to `form`. Returns the id and the secret for the header
+    /// `Authorization`, if the authorization server reads them there.
+    fn authenticate(
+        &self,
+        metadata: &AuthorizationMetadata,
+        form: &mut Vec<(&'static str, String)>,
+    ) -> Result<Option<(String, String)>, String> {
+        let client_id = self.client.client_id.clone();
+        let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+        let methods = methods.and_then(Value::as_array);
+        let supports = |method: &str| {
+            methods.is_some_and(|methods| methods.iter().any(|it| it.as_str() == Some(method)))
+        };
+        match &self.client.authentication {
+            // The default method (RFC 8414, section 2).
+            Authentication::Secret(secret) if methods.is_none() || supports("client_secret_basic") => {
+                Ok(Some((client_id, secret.clone())))
+            }
+            Authentication::Secret(secret) if supports("client_secret_post") => {
+                form.extend([("client_id", client_id), ("client_secret", secret.clone())]);
+                Ok(None)
+            }
+            Authentication::PrivateKey { key, .. } if methods.is_none() || supports("private_key_jwt") => {
+                let issuer = metadata.issuer.as_deref().unwrap_or(&metadata.token_endpoint);
+                let assertion = key.assertion(&client_id, issuer).ok_or("the assertion cannot be signed")?;
+                form.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
+                form.push(("client_assertion", assertion));
+                Ok(None)
+            }
+            _ => {
+                let methods: Vec<_> = methods.into_iter().flatten().filter_map(Value::as_str).collect();
+                let methods = without_hidden_chars(&methods.join(", ")).into_owned();
+                let methods = truncate_with_ellipsis(&methods, MAX_ERROR_BYTES);
+                Err(format!("the authorization server accepts only other clients: {methods}"))
+            }
+        }
+    }
+}
+
+/// The authorization server of a server.
+struct Discovery {
+    metadata: AuthorizationMetadata,
+    /// The identifier of the server for the parameter `resource` (RFC 8707).
+    resource: String,
+    /// The scopes in the challenge or in the metadata of the server.
+    scopes: Vec<String>,
+}
+
+impl Discovery {
+    async fn of(server: &HttpServer, http: &Arc<OAuthHttp>) -> Result<Self, String> {
+        let client = Arc::clone(http);
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), client)
+            .await
+            .map_err(|error| error.to_string())?;
+        // A server may accept the first message without a token, and require one for calls.
+        let challenge = challenge(server).await.ok();
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
+        let found = found.map_err(|error| error.to_string())?;
+        if !found.source.is_discovered() {
+            return Err("the server names no authorization server".to_owned());
+        }
+        manager.set_metadata(found.metadata.clone());
+        let mut scopes = manager.select_initial_scopes(&[]).await;
+        // A client without a user gets no refresh token.
+        scopes.retain(|scope| scope != "offline_access");
+        let resource = resource(http, challenge.as_deref(), &server.url).await?;
+        Ok(Self { metadata: found.metadata, resource, scopes })
+    }
+}
+
+/// Returns the identifier in the metadata that `challenge` names, or else the URL of the server.
+///
+/// # Errors
+///
+/// Fails if the identifier is not that of the server: its token could be used at another server.
+async fn resource(http: &OAuthHttp, challenge: Option<&str>, server: &str) -> Result<String, String> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        resource: String,
+    }
+    let server = Url::parse(server).map_err(|error| format!("invalid URL: {error}"))?;
+    let url = challenge.and_then(|it| WWWAuthenticateParams::parse(it, &server).resource_metadata_url);
+    let Some(url) = url else { return Ok(server.into()) };
+    let text = http.get(&url).await.map_err(|error| format!("{url}: {error}"))?;
+    let metadata: Metadata =
+        serde_json::from_slice(&text).map_err(|_| format!("{url}: no metadata of a resource"))?;
+    let resource = Url::parse(&metadata.resource).map_err(|error| format!("{url}: {error}"))?;
+    let path = resource.path().trim_end_matches('/');
+    let is_parent =
+        server.path().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if resource.origin() != server.origin() || !is_parent {
+        return Err(format!("{url}: the metadata is of another resource"));
+    }
+    Ok(metadata.resource)
+}
+
+/// Returns the URL of the token endpoint. It gets a secret, so it must be an `https` URL, unless
+/// the server itself has an `http` URL.
+fn token_endpoint(metadata: &AuthorizationMetadata, server: &str) -> Result<Url, String> {
+    let endpoint =
+        Url::parse(&metadata.token_endpoint).map_err(|error| format!("invalid token endpoint: {error}"))?;
+    match endpoint.scheme() {
+        "https" => Ok(endpoint),
+        "http" if server.starts_with("http://") => Ok(endpoint),
+        _ => Err("the token endpoint is no https URL".to_owned()),
+    }
+}
+
+/// Returns the description of an error response.
+fn rejection(status: StatusCode, body: &[u8]) -> String {
+    let Ok(ErrorResponse { error, error_description }) = serde_json::from_slice(body) else {
+        return format!("the token endpoint returned HTTP {status}");
+    };
+    let description = error_description.map(|text| format!(": {text}")).unwrap_or_default();
+    let text = format!("the authorization server rejected the client: {error}{description}");
+    truncate_with_ellipsis(&without_hidden_chars(&text), MAX_ERROR_BYTES).into_owned()
+}
