@@ -2,6 +2,7 @@
 
 mod accept;
 mod config_file;
+mod from_openapi;
 mod login;
 mod serve;
 
@@ -60,6 +61,7 @@ enum Action {
     Login(login::LoginArguments),
     Logout(login::LogoutArguments),
     Serve(serve::Arguments),
+    FromOpenapi(Box<from_openapi::Arguments>),
 }
 
 /// The configuration file.
@@ -133,6 +135,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
         Action::Login(arguments) => interrupt::cancel_on_interrupt(login::login(arguments)).await,
         Action::Logout(arguments) => login::logout(arguments),
         Action::Serve(arguments) => serve::run(arguments).await,
+        Action::FromOpenapi(arguments) => from_openapi::run(*arguments).await,
     }
 }
 

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use haft_core::tool::Principal;
+use haft_core::{Toolset, tool::Principal};
 use haft_mcp::{HttpServiceConfig, McpService, serve_http, serve_stdio};
 use tokio::net::TcpListener;
 
@@ -13,6 +13,13 @@ use crate::{error::CliError, interrupt, terminal, toolbox::ToolOptions};
 pub(crate) struct Arguments {
     #[command(flatten)]
     tools: ToolOptions,
+    #[command(flatten)]
+    http: HttpOptions,
+}
+
+/// Options for serving over HTTP.
+#[derive(Args)]
+pub(super) struct HttpOptions {
     /// Serve over HTTP at this address, for example `127.0.0.1:8000`. The path is `/mcp`.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -34,31 +41,40 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open_toolbox().await?;
     toolbox.require_any_server()?;
     let list = toolbox.list_and_warn().await;
-    let Some(address) = arguments.http else {
-        serve_stdio(toolbox.tools).await.map_err(|error| CliError::from_error(&error))?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let mut config = HttpServiceConfig::default()
-        .with_allowed_hosts(arguments.allow_host)
-        .with_allowed_origins(arguments.allow_origin);
-    let has_token = arguments.token_env.is_some();
-    if let Some(variable) = arguments.token_env {
-        let token = std::env::var(&variable).ok().filter(|token| !token.is_empty());
-        let token = token.ok_or_else(|| CliError::usage(format!("the variable {variable} has no token")))?;
-        let principal = Principal { id: variable, ..Principal::default() };
-        config = config.with_bearer_token(token, principal);
+    arguments.http.serve(toolbox.tools, list.len()).await
+}
+
+impl HttpOptions {
+    /// Serves `tools` at the address of `--http`, or else on standard input and output.
+    /// `tool_count` is shown to the user.
+    pub(super) async fn serve(self, tools: Toolset, tool_count: usize) -> Result<ExitCode, CliError> {
+        let Some(address) = self.http else {
+            serve_stdio(tools).await.map_err(|error| CliError::from_error(&error))?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let mut config = HttpServiceConfig::default()
+            .with_allowed_hosts(self.allow_host)
+            .with_allowed_origins(self.allow_origin);
+        let has_token = self.token_env.is_some();
+        if let Some(variable) = self.token_env {
+            let token = std::env::var(&variable).ok().filter(|token| !token.is_empty());
+            let token =
+                token.ok_or_else(|| CliError::usage(format!("the variable {variable} has no token")))?;
+            let principal = Principal { id: variable, ..Principal::default() };
+            config = config.with_bearer_token(token, principal);
+        }
+        let listener = TcpListener::bind(&address)
+            .await
+            .map_err(|error| CliError::new(format!("cannot serve at {address}: {error}")))?;
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() && !has_token && !self.no_token {
+            return Err(CliError::usage(format!(
+                "everyone who reaches {address} could call the tools: set --token-env, or permit it with --no-token"
+            )));
+        }
+        terminal::write_error(&format!("serving {tool_count} tools at http://{address}/mcp\n"))?;
+        let service = McpService::new(tools, config);
+        serve_http(service, listener, interrupt::wait_for_interrupt()).await?;
+        Ok(ExitCode::SUCCESS)
     }
-    let listener = TcpListener::bind(&address)
-        .await
-        .map_err(|error| CliError::new(format!("cannot serve at {address}: {error}")))?;
-    let address = listener.local_addr()?;
-    if !address.ip().is_loopback() && !has_token && !arguments.no_token {
-        return Err(CliError::usage(format!(
-            "everyone who reaches {address} could call the tools: set --token-env, or permit it with --no-token"
-        )));
-    }
-    terminal::write_error(&format!("serving {} tools at http://{address}/mcp\n", list.len()))?;
-    let service = McpService::new(toolbox.tools, config);
-    serve_http(service, listener, interrupt::wait_for_interrupt()).await?;
-    Ok(ExitCode::SUCCESS)
 }
