@@ -12,6 +12,9 @@ mod around_a_call {}
 #[doc = include_str!("../../docs/src/mcp-servers.md")]
 mod mcp_servers {}
 
+#[doc = include_str!("../../docs/src/http-apis.md")]
+mod http_apis {}
+
 #[doc = include_str!("../../docs/src/models.md")]
 mod models {}
 

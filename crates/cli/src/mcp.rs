@@ -1,8 +1,10 @@
 //! The command `haft mcp`: configures, tests and serves MCP servers.
 
 mod accept;
+mod audit;
 mod config_file;
 mod endpoint;
+mod from_openapi;
 mod gateway;
 mod login;
 mod search;
@@ -65,6 +67,7 @@ enum Action {
     Logout(login::LogoutArguments),
     Search(search::Arguments),
     Serve(serve::Arguments),
+    FromOpenapi(Box<from_openapi::Arguments>),
 }
 
 /// The configuration file.
@@ -140,6 +143,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
         Action::Logout(arguments) => login::logout(arguments),
         Action::Search(arguments) => interrupt::cancel_on_interrupt(search::run(arguments)).await,
         Action::Serve(arguments) => serve::run(arguments).await,
+        Action::FromOpenapi(arguments) => from_openapi::run(*arguments).await,
     }
 }
 

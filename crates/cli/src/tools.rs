@@ -35,17 +35,23 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
         toolbox.require_all_servers()?;
         return Ok(if has_no_findings { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    write_list(&list, arguments.json)?;
+    toolbox.require_all_servers()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the definitions in `list`, as text or as one JSON object per line.
+pub(crate) fn write_list(list: &ToolList, json: bool) -> Result<(), CliError> {
     for tool in list.tools() {
         let definition = tool.definition();
-        if arguments.json {
+        if json {
             let json = serde_json::to_string(definition).map_err(|error| CliError::from_error(&error))?;
             terminal::write_json(&json)?;
         } else {
             terminal::write(&format_tool(definition))?;
         }
     }
-    toolbox.require_all_servers()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Lints the tools in `list` and writes the findings. Returns `true` if there are none.

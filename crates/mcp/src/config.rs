@@ -1,3 +1,5 @@
+//! The configuration of servers in `mcp.json` files.
+
 mod entry;
 mod expand;
 mod gateway;

@@ -2,7 +2,7 @@
 
 mod call_data;
 mod callback;
-mod config;
+pub mod config;
 mod connection;
 mod connection_handle;
 #[cfg(feature = "http")]
@@ -23,7 +23,7 @@ mod metadata;
 #[cfg(feature = "oauth")]
 mod oauth;
 pub mod pins;
-mod process;
+pub mod process;
 #[cfg(feature = "http")]
 pub mod registry;
 mod result;
@@ -31,7 +31,7 @@ mod revision_cache;
 mod server;
 mod server_options;
 mod session;
-mod source;
+pub mod source;
 mod start_failure;
 mod stdio_server;
 mod suspended_calls;
@@ -40,7 +40,7 @@ mod tool;
 mod tool_filter;
 mod transport;
 
-pub use config::{McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
+pub use config::{McpConfig, McpConfigError, ServerConfig};
 pub use connection_handle::NotConnected;
 #[cfg(feature = "http")]
 pub use connection_pool::ConnectionPool;
@@ -49,12 +49,11 @@ pub use http_server::{HttpServer, HttpTransport};
 pub use login_required::LoginRequired;
 #[cfg(feature = "oauth")]
 pub use oauth::{CredentialFile, LoginError, LoginOptions, client_credentials, login};
-pub use process::ProcessLimits;
 #[cfg(feature = "http-server")]
 pub use server::http::{ClientAddress, HttpServiceConfig, McpService, authorization, serve_http};
 pub use server::{McpServer, NoHandler, ServeError, serve, serve_stdio};
 pub use server_options::ServerOptions;
-pub use source::{McpSource, ServerStatus};
+pub use source::McpSource;
 pub use stdio_server::StdioServer;
 pub use tool::{McpTool, mcp_tool};
 pub use tool_filter::ToolFilter;

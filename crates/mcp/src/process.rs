@@ -1,5 +1,5 @@
-//! The process group of a server. The group is terminated when its owner drops it, exits or
-//! crashes.
+//! The processes of a server, and their limits. The process group is terminated when its owner
+//! drops it, exits or crashes.
 
 mod limits;
 mod stderr;

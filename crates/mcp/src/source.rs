@@ -1,3 +1,5 @@
+//! Tool sources backed by MCP servers.
+
 mod status;
 mod supervisor;
 
@@ -203,7 +205,7 @@ impl McpSource {
     ///
     /// ```
     /// use haft_core::Toolset;
-    /// use haft_mcp::{McpSource, ServerStatus, testing::InProcessServer};
+    /// use haft_mcp::{McpSource, source::ServerStatus, testing::InProcessServer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), haft_core::toolset::SourceError> {

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use crate::{ProcessLimits, ServerOptions, start_failure};
+use crate::{ServerOptions, process::ProcessLimits, start_failure};
 
 /// The handshake timeout of a server that may have to be downloaded.
 const LAUNCHER_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,9 +1,9 @@
 //! Options of the commands that serve tools over standard input and output, or over HTTP.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, path::PathBuf};
 
 use clap::Args;
-use haft_core::tool::Principal;
+use haft_core::{Toolset, tool::Principal};
 use haft_mcp::{
     HttpServiceConfig, McpServer, McpService,
     authorization::{InvalidUrl, ProtectedResource},
@@ -11,6 +11,7 @@ use haft_mcp::{
 };
 use tokio::net::TcpListener;
 
+use super::audit;
 use crate::{error::CliError, interrupt, terminal};
 
 /// The endpoint of a server. The default is standard input and output.
@@ -36,6 +37,18 @@ pub(super) struct EndpointOptions {
     /// Permit every client of the network to call the tools, at an address other than loopback.
     #[arg(long, requires = "http", conflicts_with_all = ["token_env", "oauth_issuer"])]
     no_token: bool,
+    /// Append a line of JSON for each call to this file. Secrets in arguments are redacted.
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+}
+
+/// The clients of a served toolset.
+#[derive(Default)]
+pub(super) struct Clients {
+    /// The configuration of an HTTP endpoint, before the options of the command line.
+    pub(super) config: HttpServiceConfig,
+    /// The principal of the client over standard input and output.
+    pub(super) principal: Option<Principal>,
 }
 
 /// The server as an OAuth protected resource.
@@ -67,19 +80,25 @@ impl OAuthOptions {
 }
 
 impl EndpointOptions {
-    /// Serves `server` until the input ends or the user interrupts the command. `count` is the
-    /// number of its tools. `config` is the configuration of an HTTP endpoint, before these
-    /// options.
+    /// Serves `tools` until the input ends or the user interrupts the command. `count` is shown as
+    /// the number of the tools.
     pub(super) async fn serve(
         self,
-        server: impl Into<McpServer>,
+        mut tools: Toolset,
         count: usize,
-        config: HttpServiceConfig,
+        clients: Clients,
     ) -> Result<(), CliError> {
+        if let Some(path) = &self.audit {
+            tools = tools.with_pipeline(audit::audited(path)?);
+        }
+        let mut server = McpServer::new(tools);
+        if let Some(principal) = clients.principal {
+            server = server.with_principal(principal);
+        }
         let Some(address) = &self.http else {
             return serve_stdio(server).await.map_err(|error| CliError::from_error(&error));
         };
-        let config = self.http_config(config)?;
+        let config = self.http_config(clients.config)?;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| CliError::new(format!("cannot serve at {address}: {error}")))?;

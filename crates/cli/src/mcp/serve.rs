@@ -1,10 +1,8 @@
 use std::process::ExitCode;
 
-use clap::Args;
-use haft_mcp::HttpServiceConfig;
-
-use super::endpoint::EndpointOptions;
+use super::endpoint::{Clients, EndpointOptions};
 use crate::{error::CliError, toolbox::ToolOptions};
+use clap::Args;
 
 /// Serve the built-in tools and the tools of the configured servers as one MCP server. Without
 /// `--http`, it uses standard input and output.
@@ -20,6 +18,6 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open_toolbox().await?;
     toolbox.require_any_server()?;
     let list = toolbox.list_and_warn().await;
-    arguments.endpoint.serve(toolbox.tools, list.len(), HttpServiceConfig::default()).await?;
+    arguments.endpoint.serve(toolbox.tools, list.len(), Clients::default()).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ mod interrupt;
 mod mcp;
 #[cfg(feature = "local")]
 mod model;
+mod openapi;
 mod run;
 mod tools;
 

@@ -16,7 +16,7 @@ use tokio::process::Command;
 /// ```
 /// use std::time::Duration;
 ///
-/// use haft_mcp::{ProcessLimits, StdioServer};
+/// use haft_mcp::{StdioServer, process::ProcessLimits};
 ///
 /// let limits = ProcessLimits::default().with_memory(256 <<
 /// 20).with_cpu_time(Duration::from_secs(60)); let server =

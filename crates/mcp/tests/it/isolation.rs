@@ -1,7 +1,7 @@
 use std::{path::Path, time::Duration};
 
 use haft_core::{Toolset, call::FailureKind};
-use haft_mcp::{McpSource, ProcessLimits, StdioServer};
+use haft_mcp::{McpSource, StdioServer, process::ProcessLimits};
 use serde_json::json;
 
 use crate::server;

@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_core::{Toolset, tool_fn, toolset::ListContext};
-use haft_mcp::{McpSource, ServerOptions, ServerStatus, pins::PinFile, testing::InProcessServer};
+use haft_mcp::{McpSource, ServerOptions, pins::PinFile, source::ServerStatus, testing::InProcessServer};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
