@@ -15,7 +15,6 @@ use rmcp::transport::{
 };
 
 pub(crate) use self::client::{HttpClient, HttpError, new_client};
-#[cfg(feature = "oauth")]
 pub(crate) use self::client::{client_builder, follow_within_origin};
 pub(crate) use self::error::{HandshakeFailure, may_be_sse_server};
 pub(crate) use self::sse::SseTransport;
