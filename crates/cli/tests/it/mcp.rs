@@ -18,7 +18,8 @@ fn haft_mcp(arguments: &[&str], file: &Path) -> CommandOutput {
     CommandOutput::run(haft(["mcp", *action].into_iter().chain(file).chain(rest.iter().copied())))
 }
 
-/// `haft mcp add` creates the configuration of the user, which `haft tools` reads.
+/// Behaviour X6: `haft mcp add` creates the configuration of the user, and shows the command before
+/// the first start.
 #[test]
 fn servers_are_added_listed_and_removed() {
     let folder = tempfile::tempdir().unwrap();

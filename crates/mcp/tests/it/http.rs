@@ -37,6 +37,32 @@ async fn revision_of_an_http_server_is_detected() {
     }
 }
 
+/// Behaviour P8: the revision of a server is found from each response to `server/discover`. A
+/// server without a common revision is an error that names its revisions.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_response_to_discovery_is_handled() {
+    for (mode, version) in [
+        ("modern", "2026-07-28"),
+        ("dual", "2026-07-28"),
+        ("legacy_stateless", "2025-11-25"), // status 400 with a text
+        ("legacy_error", "2025-11-25"),
+        ("legacy_not_found", "2025-11-25"),
+        ("legacy_listed", "2025-11-25"),
+        ("legacy_rejects", "2025-11-25"),
+    ] {
+        let server = WebServer::start(mode).await;
+        let tools = tools_of(&server).await;
+        assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3", "{mode}");
+        let call = server.requests_of("tools/call").pop().unwrap();
+        assert_eq!(call.headers["mcp-protocol-version"], version, "{mode}");
+    }
+    for mode in ["future", "future_rejects"] {
+        let server = WebServer::start(mode).await;
+        let error = McpSource::connect("web", server.config()).await.unwrap_err().reason;
+        assert!(error.contains("2030-01-01"), "{mode}: {error}");
+    }
+}
+
 /// Behaviour F41: after an invalid response to `server/discover`, the client sends `initialize`.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_discovery_falls_back_to_initialize() {

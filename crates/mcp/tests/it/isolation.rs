@@ -47,3 +47,16 @@ async fn isolated_server_has_its_own_folder_and_no_environment() {
     let cwd = Path::new(place["cwd"].as_str().unwrap()).to_owned();
     assert!(cwd.is_dir() && cwd != std::env::current_dir().unwrap());
 }
+
+/// Behaviour X6: no shell interprets the arguments of a server, also if the server has limits.
+#[tokio::test]
+async fn arguments_are_not_interpreted() {
+    let arguments = ["$(touch x)", "`id`", "; exit 1", "$HOME", "a b", "*", "\"", "'", "\\"];
+    let StdioServer { command, args, .. } = server("limited");
+    for server in [StdioServer::new(&command), StdioServer::isolated(&command)] {
+        let tools = start(server.with_args(args.clone()).with_args(arguments)).await;
+        let received = tools.call("arguments", json!({})).await.into_output().unwrap().structured.unwrap();
+        let expected: Vec<_> = args.iter().map(String::as_str).chain(arguments).collect();
+        assert_eq!(received["arguments"], json!(expected));
+    }
+}

@@ -327,7 +327,8 @@ async fn lost_authorization_requires_a_login() {
     assert_eq!(error.downcast_ref::<LoginRequired>().unwrap().scopes, [""; 0]);
 }
 
-/// A denied request, a foreign issuer and an unsafe URL fail the login, and nothing is stored.
+/// Behaviour X6: a denied request, a foreign issuer and an unsafe URL fail the login, and nothing
+/// is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_login_stores_nothing() {
     for (faults, expected) in [

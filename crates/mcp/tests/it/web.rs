@@ -78,6 +78,13 @@ impl WebServer {
     /// | `modern_sse` | the same with event streams and a progress notification |
     /// | `legacy` | revision 2025-11-25 with sessions and event streams |
     /// | `legacy_stateless` | revision 2025-11-25 without sessions, with JSON responses |
+    /// | `legacy_error` | 2025-11-25; `server/discover` has status 400 with a JSON-RPC error |
+    /// | `legacy_not_found` | 2025-11-25; `server/discover` has status 404 |
+    /// | `legacy_listed` | 2025-11-25; `server/discover` lists this revision |
+    /// | `legacy_rejects` | 2025-11-25; `server/discover` has the error -32022 with it |
+    /// | `dual` | `modern`, but `server/discover` lists both revisions |
+    /// | `future` | `modern`, but `server/discover` lists revision 2030-01-01 |
+    /// | `future_rejects` | `server/discover` has the error -32022 with revision 2030-01-01 |
     /// | `ignores_discover` | `legacy`, but never responds to `server/discover` |
     /// | `empty_discover` | `legacy`, but responds to `server/discover` with an empty result |
     /// | `expiring` | `modern`, but its list lives for 1.2 s, and then has another tool |
@@ -207,6 +214,10 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         mode,
         "legacy"
             | "legacy_stateless"
+            | "legacy_error"
+            | "legacy_not_found"
+            | "legacy_listed"
+            | "legacy_rejects"
             | "ignores_discover"
             | "empty_discover"
             | "changing"
@@ -214,7 +225,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
             | "resumes"
     );
     let (id, method) = (&request.body["id"], request.method());
-    let has_session = !matches!(mode, "legacy_stateless") && !is_modern;
+    let has_session = !mode.starts_with("legacy_") && !is_modern;
     if mode == "unauthorized" {
         let challenge = "WWW-Authenticate: Bearer resource_metadata=\"http://localhost/meta\"\r\n";
         return write(stream, "401 Unauthorized", challenge, "").await;
@@ -258,9 +269,28 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
         "server/discover" if mode == "empty_discover" => {
             write_json(stream, &json!({"jsonrpc": "2.0", "id": id, "result": {}})).await
         }
-        "server/discover" if is_modern => {
+        "server/discover" if mode == "legacy_not_found" => write(stream, "404 Not Found", "", "").await,
+        "server/discover" if mode == "legacy_error" => {
+            let error = json!({"code": -32600, "message": "not initialized"});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+            write(stream, "400 Bad Request", "Content-Type: application/json\r\n", &body).await
+        }
+        "server/discover" if mode.ends_with("_rejects") => {
+            let version = if mode == "legacy_rejects" { "2025-11-25" } else { "2030-01-01" };
+            let data = json!({"supported": [version], "requested": "2026-07-28"});
+            let error = json!({"code": -32022, "message": "unsupported version", "data": data});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+            write(stream, "400 Bad Request", "Content-Type: application/json\r\n", &body).await
+        }
+        "server/discover" if is_modern || mode == "legacy_listed" => {
+            let versions = match mode {
+                "legacy_listed" => json!(["2025-11-25"]),
+                "dual" => json!(["2025-11-25", "2026-07-28"]),
+                "future" => json!(["2030-01-01"]),
+                _ => json!(["2026-07-28"]),
+            };
             let result = json!({
-                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "resultType": "complete", "supportedVersions": versions,
                 "capabilities": {"tools": {}, "resources": {}},
                 "serverInfo": {"name": "web", "version": "1"}, "ttlMs": 0, "cacheScope": "private",
             });

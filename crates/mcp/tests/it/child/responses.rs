@@ -40,7 +40,7 @@ pub(super) fn list(mode: &str, request: &Value) {
             json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
         }
         "limited" => {
-            json!({"tools": "allocate spin open grow place pid stop".split(' ').map(tool).collect::<Vec<_>>()})
+            json!({"tools": "allocate spin open grow place pid stop arguments".split(' ').map(tool).collect::<Vec<_>>()})
         }
         "tasks" => json!({"tools": [tool("task"), tool("log")]}),
         "features" => json!({"tools": [tool("add"), tool("features_read_resource")]}),
@@ -128,6 +128,10 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
         "spin" => loop {
             std::hint::spin_loop();
         },
+        "arguments" => {
+            let arguments: Vec<_> = env::args().skip(1).collect();
+            reply(request, json!({"content": [], "structuredContent": {"arguments": arguments}}));
+        }
         "pid" => reply_text(request, &process::id().to_string()),
         "stop" => {
             reply_text(request, "stopped");
