@@ -44,6 +44,7 @@ fn child() {
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
+        Some(("leaks", marker)) => crate::leaks::child(marker),
         Some(("elicits", version)) => crate::elicitation::child(version),
         Some(("calls", url)) => crate::connection_pool::child(url),
         _ if mode == "rmcp_tasks" => crate::tasks::rmcp_child(),

@@ -22,6 +22,7 @@ mod http_limits;
 mod http_serving;
 mod isolation;
 mod lazy_start;
+mod leaks;
 mod lifecycle;
 mod list_changes;
 mod oauth;
