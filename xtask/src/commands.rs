@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "peers",
         arguments: "",
-        about: "test haft with MCP servers and MCP clients by others; installs them from npm and PyPI",
+        about: "test haft with third-party MCP servers and clients; installs them from npm and PyPI",
         has_own_help: false,
         run: peers::run,
     },

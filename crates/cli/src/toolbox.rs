@@ -141,7 +141,8 @@ impl Toolbox {
     /// `require_any_server` and `require_all_servers` report them.
     pub(crate) async fn list_and_warn(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
-        let is_shown = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
+        let is_reported = |label: &str| self.server_errors.iter().any(|error| error.label == label);
+        let is_shown = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { source_label, .. } if is_reported(source_label));
         for diagnostic in list.diagnostics().iter().filter(is_shown) {
             terminal::warn(&diagnostic.to_string());
         }

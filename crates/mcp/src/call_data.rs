@@ -61,10 +61,15 @@ impl CallData {
 
 #[cfg(feature = "http")]
 impl RequestHeaders {
+    /// Returns `true` if the request has its own authorization.
+    pub(crate) fn has_authorization(&self) -> bool {
+        self.0.contains_key(&AUTHORIZATION)
+    }
+
     /// Adds the headers to `headers`, the headers of the server. A header of the same name is
     /// replaced. Removes the OAuth token in `token` if the request has its own authorization.
     pub(crate) fn add_to(&self, headers: &mut HashMap<HeaderName, HeaderValue>, token: &mut Option<String>) {
-        if self.0.contains_key(&AUTHORIZATION) {
+        if self.has_authorization() {
             *token = None;
         }
         headers.extend(self.0.clone());

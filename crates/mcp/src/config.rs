@@ -61,8 +61,9 @@ use crate::{
 ///
 /// `oauth` is an object with `"grantType": "client_credentials"`, `clientId`, `clientSecret`, and
 /// optionally `scope`, separated by spaces, and `issuer`; see
-/// [`ClientCredentials`](crate::client_credentials::ClientCredentials). With another grant, it is
-/// ignored: the client of a user is that of a [`login`](crate::login).
+/// [`ClientCredentials`](crate::client_credentials::ClientCredentials). With the grant
+/// `authorization_code`, or without `grantType`, it is ignored: the client of a user is that of a
+/// [`login`](crate::login). Another grant is an error. A private key cannot be configured.
 ///
 /// `command` may also be a list with the arguments, or an object with `path`, `args` and `env`. The
 /// lists of tools are a [`ToolFilter`](crate::ToolFilter).
@@ -267,8 +268,7 @@ impl McpConfig {
     }
 
     /// Withholds changed and new tools of the servers until they are accepted. The key of a server
-    /// in
-    /// `pins` is its name.
+    /// in `pins` is its name.
     #[must_use]
     pub fn with_pins(mut self, pins: &PinFile) -> Self {
         for (name, server) in &mut self.servers {

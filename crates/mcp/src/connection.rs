@@ -33,6 +33,8 @@ use crate::{
 /// The maximum time to wait for the transport to detect the end of the server's output after a
 /// failed write.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
+/// The number of pings without a response after which a server is started again.
+const MAX_MISSED_PINGS: u32 = 3;
 /// The minimum time between two pings.
 const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -208,27 +210,26 @@ impl Connection {
     }
 
     /// Sends a `ping` after each `interval` without a request in flight. Returns an error message
-    /// if no response arrives within the interval.
+    /// after [`MAX_MISSED_PINGS`] consecutive pings without a response.
     pub(crate) async fn check_health(&self, interval: Duration) -> String {
         let interval = interval.max(MIN_PING_INTERVAL);
-        loop {
+        let mut missed = 0;
+        while missed < MAX_MISSED_PINGS {
             sleep(interval).await;
             // A server may handle one request at a time, so pings would wait for calls.
             if self.has_open_requests() {
                 continue;
             }
             let ping = self.request(ClientRequest::PingRequest(PingRequest::default()));
-            let fault = match timeout(interval, ping).await {
-                Err(_) => format!("no response to a ping within {interval:?}"),
-                Ok(Err(error @ (RequestError::NotSent | RequestError::Lost))) => {
-                    format!("a ping failed: {error}")
-                }
-                Ok(_) => continue,
-            };
-            if !self.has_open_requests() {
-                return fault;
+            match timeout(interval, ping).await {
+                // A server may still work on a call that was dropped.
+                Err(_) if !self.has_open_requests() => missed += 1,
+                Ok(Err(RequestError::NotSent)) => return "a ping cannot be sent".to_owned(),
+                // Every response counts, also an HTTP error, after which a call is lost.
+                _ => missed = 0,
             }
         }
+        format!("no response to {MAX_MISSED_PINGS} pings, each within {interval:?}")
     }
 
     /// Removes and returns the suspended call `id`. Returns `None` if the call is unknown, or if

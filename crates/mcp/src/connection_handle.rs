@@ -37,6 +37,8 @@ pub(crate) struct ConnectionHandle {
     start_timeout: Duration,
     /// Notified when a call needs the server.
     needed: Arc<Notify>,
+    /// `true` if the connection is never replaced, and its tools are unknown.
+    is_fixed: bool,
 }
 
 /// The error for a call that was not sent because there was no connection to the server.
@@ -83,7 +85,7 @@ impl ConnectionHandle {
         closed: CancellationToken,
         start_timeout: Duration,
     ) -> Self {
-        Self { label, status, closed, start_timeout, needed: Arc::default() }
+        Self { label, status, closed, start_timeout, needed: Arc::default(), is_fixed: false }
     }
 
     /// Returns `true` if the source was dropped or closed.
@@ -98,7 +100,7 @@ impl ConnectionHandle {
     /// Creates a handle to a connection that is never replaced.
     pub(crate) fn fixed(label: String, connection: Connection) -> Self {
         let (_, status) = watch::channel(SourceStatus::Ready { connection, tools: ToolList::default() });
-        Self::new(label, status, CancellationToken::new(), Duration::ZERO)
+        Self { is_fixed: true, ..Self::new(label, status, CancellationToken::new(), Duration::ZERO) }
     }
 
     /// Waits until a call needs the server.
@@ -114,13 +116,11 @@ impl ConnectionHandle {
     }
 
     /// Returns the current connection for a call to the tool `name`, like
-    /// [`wait_for_connection`](Self::wait_for_connection). If the call has to wait for a start of
-    /// the server, also fails if the server then does not offer the tool, or not with its accepted
-    /// definition.
+    /// [`wait_for_connection`](Self::wait_for_connection). Also fails if the server no longer
+    /// offers the tool, or not with its accepted definition.
     pub(crate) async fn wait_for_tool(&self, name: &ToolName) -> Result<Connection, ToolError> {
-        let is_ready = matches!(&*self.status.borrow(), SourceStatus::Ready { .. });
         let (connection, tools) = self.wait_until_ready().await?;
-        if !is_ready && tools.get(name.as_str()).is_none() {
+        if !self.is_fixed && tools.get(name.as_str()).is_none() {
             let message = format!("{} no longer offers {name}, or its definition has changed", self.label);
             return Err(ToolError::failed(message));
         }

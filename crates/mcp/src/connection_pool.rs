@@ -9,8 +9,8 @@ use crate::http;
 ///
 /// Sources of clones of an [`HttpServer`](crate::HttpServer) share a pool, and so do all servers of
 /// an [`McpConfig`](crate::McpConfig). With a shared pool, ten sources of one origin need one
-/// connection if they send their requests in turn, instead of ten. Requests at the same time have a
-/// connection each, also at the start of several sources, and so has each open event stream.
+/// connection for sequential requests, instead of ten. Each concurrent request and each open event
+/// stream uses a connection of its own (HTTP/1.1).
 ///
 /// An unused connection is closed after 90 seconds, and with the last source and configuration that
 /// has the pool. Connections belong to the tokio runtime that opened them.

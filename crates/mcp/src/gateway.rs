@@ -21,7 +21,8 @@ pub const OTHER_CLIENTS: &str = "*";
 /// A gateway offers the tools of several sources, usually MCP servers, as one toolset.
 /// [`McpConfig::gateway`](crate::McpConfig::gateway) reads the rules from an `mcp.json` file.
 /// [`toolset`](Self::toolset) applies them to the sources. The toolset is then served like any
-/// other, with [`serve_stdio`](crate::serve_stdio) or [`McpService`](crate::McpService).
+/// other, with [`serve_stdio`](crate::serve_stdio) or [`McpService`](crate::McpService). The tokens
+/// of the clients have an effect only in an HTTP endpoint with the configuration of `http_config`.
 ///
 /// The rules are applied in this order: prefixes, [`renamed_tools`](Self::renamed_tools),
 /// [`tool_filter`](Self::tool_filter), [`approval_patterns`](Self::approval_patterns), and the
@@ -68,13 +69,14 @@ pub struct GatewayConfig {
     /// Default: `true`. If it is `false` and two sources have a tool with the same name, the tool
     /// of the first source is offered.
     pub has_prefixes: bool,
-    /// The tools that are offered.
+    /// The tools that are offered. Default: all.
     pub tool_filter: ToolFilter,
-    /// The new names of tools by their names with the prefix. Default: none.
+    /// The new names of tools by their names with the prefix, or by their own names without
+    /// [prefixes](Self::has_prefixes). Unknown names are ignored. Default: none.
     pub renamed_tools: BTreeMap<String, String>,
     /// The patterns of the tools whose calls need an approval. A client with the capability
-    /// `elicitation` asks its user; for other clients, the call fails. In a pattern, `*` stands for
-    /// any number of characters. Default: none.
+    /// `elicitation` receives an elicitation; for other clients, the call fails. In a pattern, `*`
+    /// stands for any number of characters. Default: none.
     pub approval_patterns: Vec<String>,
     /// The clients by the id of their principal. [`OTHER_CLIENTS`] stands for all other callers,
     /// with and without a principal. Default: none, so that all callers have all tools of the
@@ -89,10 +91,11 @@ pub struct GatewayConfig {
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayClient {
-    /// The tools that the client sees and can call.
+    /// The tools of the gateway that the client sees and can call. Default: all.
     pub tool_filter: ToolFilter,
-    /// The scopes of the client. They permit the tools with
-    /// [required scopes](haft_core::tool::ToolPolicy::required_scopes). Default: none.
+    /// The scopes of a client that authenticates with [`token`](Self::token). They permit the tools
+    /// with [required scopes](haft_core::tool::ToolPolicy::required_scopes). With another
+    /// authentication, the scopes are those of its principal. Default: none.
     pub scopes: Vec<String>,
     /// The bearer token of the client. `None` if another component authenticates the client.
     /// Default: `None`.
@@ -180,6 +183,10 @@ impl GatewayConfig {
 
     /// Returns a toolset with the tools of `sources`, pairs of a name and a source.
     ///
+    /// With the sources `db` and `db_admin`, a tool `admin_query` of `db` is hidden, because its
+    /// name would be that of a tool of `db_admin`. If two tools have the same new name, the tool of
+    /// the first source is offered.
+    ///
     /// A server of this crate lists and calls the tools of the principal of each request. In other
     /// listings, the principal is the [principal](haft_core::tool::Principal) in the
     /// [state](haft_core::toolset::ListContext::state) of the context.
@@ -191,15 +198,21 @@ impl GatewayConfig {
         &self,
         sources: impl IntoIterator<Item = (impl AsRef<str>, S)>,
     ) -> Result<Toolset, InvalidToolName> {
+        let sources: Vec<_> =
+            sources.into_iter().map(|(name, it)| (format!("{}_", name.as_ref()), it)).collect();
+        let prefixes: Vec<_> = sources.iter().map(|(prefix, _)| prefix.clone()).collect();
         let mut tools = Toolset::new();
-        for (name, source) in sources {
-            let source = Toolset::new().with_source(source);
-            tools = tools.with_source(match self.has_prefixes {
-                true => source.prefixed(format!("{}_", name.as_ref())),
-                false => source,
-            });
+        for (prefix, source) in sources {
+            let mut source = Toolset::new().with_source(source);
+            if self.has_prefixes {
+                let foreign = prefixes.iter().filter(|other| other.starts_with(&prefix) && **other != prefix);
+                let foreign: Vec<_> = foreign.cloned().collect();
+                let is_own = move |name: &str| !foreign.iter().any(|prefix| name.starts_with(prefix));
+                source = source.prefixed(prefix).filtered(move |tool| is_own(tool.name().as_str()));
+            }
+            // A conflict of new names affects the tools of its source only.
+            tools = tools.with_source(source.renamed(&self.renamed_tools)?);
         }
-        let tools = tools.renamed(&self.renamed_tools)?;
         let filter = self.tool_filter.clone();
         let tools = tools.filtered(move |tool| filter.selects(tool.name().as_str()));
         let patterns = ToolFilter::allow(self.approval_patterns.iter().cloned());

@@ -198,14 +198,17 @@ fn build_tool_list(
 ) -> ToolList {
     let label = handle.label();
     let mut tools = Vec::new();
-    let mut names = HashSet::new();
+    let (mut names, mut original_names) = (HashSet::new(), HashSet::new());
     let mut diagnostics = Vec::new();
     let is_selected =
         |tool: &&Value| tool.get("name").and_then(Value::as_str).is_none_or(|name| filter.selects(name));
     for (index, tool) in json.iter().filter(is_selected).filter(|tool| is_for_models(tool)).enumerate() {
         let name = tool.get("name").and_then(Value::as_str);
         let change = changes.iter().find(|change| Some(&*change.tool) == name);
+        // The pins compare only the first tool of each name.
+        let is_repeated = name.is_some_and(|name| !original_names.insert(name));
         let definition = match change {
+            _ if is_repeated => Err("an earlier tool has the same name".to_owned()),
             Some(change) => Err(format!(
                 "it is withheld until its definition is accepted, for example with `haft mcp accept`: {change}"
             )),

@@ -119,12 +119,13 @@ impl Registry {
     }
 
     /// Returns the latest versions of the servers whose name contains `name`, in the order of the
-    /// registry, at most `limit`. Deleted servers are omitted. At most 2,000 servers are read.
+    /// registry, at most `limit`. Deleted servers are omitted. At most 20 pages are read, each with
+    /// up to `limit` servers, at most 100.
     ///
     /// # Errors
     ///
-    /// Fails if the registry cannot be reached within 30 seconds, or if it returns an error or an
-    /// invalid response. A server whose entry is invalid is omitted.
+    /// Fails if a page takes longer than 30 seconds or exceeds 8 MiB, or if the registry returns an
+    /// error or an invalid response. A server whose entry is invalid is omitted.
     pub async fn search(&self, name: &str, limit: usize) -> Result<Vec<RegistryServer>, RegistryError> {
         let client = client()?;
         let mut servers = Vec::new();
@@ -196,7 +197,9 @@ fn parse_server(mut response: Value) -> Option<RegistryServer> {
     }
     let (mut installations, mut unsupported) = (Vec::new(), Vec::new());
     let packages = server.packages.iter().map(entry::from_package);
-    for installation in packages.chain(server.remotes.iter().map(entry::from_remote)) {
+    for installation in
+        packages.chain(server.remotes.iter().map(|remote| entry::from_remote(&server.name, remote)))
+    {
         match installation {
             Ok(installation) => installations.push(installation),
             Err(reason) => unsupported.push(reason),

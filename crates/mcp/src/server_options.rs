@@ -208,9 +208,10 @@ impl ServerOptions {
         self
     }
 
-    /// Sends a `ping` to the server at each `interval` without a call in progress, at least one
-    /// second. If no response arrives within the interval, the server is restarted, or contacted
-    /// again. An error is a response.
+    /// Sends a `ping` to the server after each `interval`, unless a request is in progress. After
+    /// three pings in a row without a response within another `interval`, a child process is
+    /// restarted, and an HTTP server is contacted again. An error response counts as a response.
+    /// Intervals below one second are raised to one second.
     ///
     /// Without pings, a server that hangs or an HTTP server that is gone is detected by its next
     /// call.

@@ -20,7 +20,7 @@ use rmcp::{
     },
     service::{ClientLifecycleMode, Peer, RunningService},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::{handler::RequestHandler, stdio::ServerProcess};
@@ -122,6 +122,7 @@ impl Session {
             (HandshakeMode::Auto, Some(cache)) => cache.read().await.unwrap_or(handshake),
             _ => handshake,
         };
+        let started = Instant::now();
         let opened = match Self::open_with(server, known, closed).await {
             // The server may have been updated since `known` was detected.
             Err(StartError { group, is_rejection: true, .. }) if known != HandshakeMode::Auto => {
@@ -133,7 +134,16 @@ impl Session {
                 }
                 Self::open_with(server, HandshakeMode::Auto, closed).await?
             }
-            opened => opened?,
+            Err(error) => {
+                // A server that needs another handshake may not respond to this one.
+                let has_timed_out = started.elapsed() >= server.options().handshake_timeout;
+                if let Some(cache) = cache.as_ref().filter(|_| known != HandshakeMode::Auto && has_timed_out)
+                {
+                    cache.remove().await;
+                }
+                return Err(error);
+            }
+            Ok(opened) => opened,
         };
         if let Some(cache) = cache.filter(|_| opened.is_slow) {
             cache.write(opened.next_handshake).await;

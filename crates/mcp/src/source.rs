@@ -123,7 +123,8 @@ impl McpSource {
         Self { label, status, shutdown, listed, task_end_reason: NO_RUNTIME.into() }
     }
 
-    /// Starts `server` and waits until its tools are listed.
+    /// Starts `server` and waits until its tools are listed. With a
+    /// [lazy start](ServerOptions::with_lazy_start), the server is not started yet.
     ///
     /// # Errors
     ///
@@ -177,7 +178,8 @@ impl McpSource {
         Ok(Self { label, status, shutdown, listed: Arc::default(), task_end_reason })
     }
 
-    /// Waits until the first attempt to start the server succeeds or fails.
+    /// Waits until the first attempt to start the server succeeds or fails. With a
+    /// [lazy start](ServerOptions::with_lazy_start), waits for the accepted definitions only.
     ///
     /// # Errors
     ///

@@ -76,8 +76,8 @@ impl InProcessServer {
     }
 }
 
-/// Serves `server` over a pipe. Returns the end for a client, for example of `rmcp`. The server
-/// ends at most one second after the end is dropped.
+/// Serves `server` over a pipe. Returns the client side of the pipe, for example for `rmcp`. The
+/// server ends at most one second after that side is dropped.
 ///
 /// # Panics
 ///

@@ -1,13 +1,15 @@
 //! [`OpenApiError`]: the error of a document that yields no tool source.
 
-/// The error of an OpenAPI document that cannot be used at all.
+/// An error from creating an [`OpenApiSource`](crate::OpenApiSource): a document that cannot be
+/// used at all, an invalid option, or an HTTP client that cannot be created.
 ///
 /// A fault in an operation is not an error: the operation is reported as a
 /// [diagnostic](haft_core::toolset::Diagnostic) of the tool list.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenApiError {
-    /// The document is longer than the limit.
+    /// A document from a text or a file is longer than the limit. A fetched document that is too
+    /// long is [`Unreadable`](Self::Unreadable).
     #[error(
         "the document is longer than {limit} bytes: remove operations, or raise the limit `max_document_bytes` in a program"
     )]
@@ -44,10 +46,10 @@ pub enum OpenApiError {
         reason: String,
     },
     /// The document cannot be read or fetched.
-    #[error("cannot read the document from {place}: {reason}")]
+    #[error("cannot read the document from {location}: {reason}")]
     Unreadable {
         /// The path, or the URL without its query.
-        place: String,
+        location: String,
         /// The fault.
         reason: String,
     },

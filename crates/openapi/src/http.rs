@@ -125,7 +125,7 @@ async fn read(mut response: Response, method: &Method, max_bytes: usize) -> Resu
     }
     while let Some(chunk) = response.chunk().await.map_err(|error| HttpError::Lost(error.without_url()))? {
         body.extend_from_slice(&chunk);
-        if is_error && body.len() > MAX_ERROR_BYTES {
+        if is_error && body.len() > MAX_ERROR_BYTES.min(max_bytes) {
             break;
         }
         if body.len() > max_bytes {

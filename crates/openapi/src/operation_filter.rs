@@ -70,7 +70,8 @@ impl OperationFilter {
         self
     }
 
-    /// Selects operations with a path below one of `prefixes`.
+    /// Selects operations whose path is one of `prefixes` or below it, in addition to those of
+    /// earlier calls.
     #[must_use]
     pub fn with_path_prefixes<P: Into<String>>(mut self, prefixes: impl IntoIterator<Item = P>) -> Self {
         self.path_prefixes.extend(prefixes.into_iter().map(Into::into));

@@ -27,11 +27,13 @@ use crate::{Credentials, OperationFilter, credentials::CredentialProvider};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct OpenApiOptions {
-    /// The base URL of all requests. `None` uses the servers of the document. Default: `None`.
+    /// The base URL of all requests, an `http` or `https` URL without a user name. Its query and
+    /// fragment are ignored. `None` uses the servers of the document. Default: `None`.
     pub base_url: Option<String>,
     /// Further origins that may be called, for example `https://uploads.example.org`. Without a
     /// base URL, requests go to the origin from which the document was fetched, or to the origin of
-    /// the first server in a document from a file. Default: none.
+    /// the first server in a document from a file. Operations of these origins are called with the
+    /// same credentials and headers. Ignored with a [base URL](Self::base_url). Default: none.
     pub allowed_origins: Vec<String>,
     /// The values of server variables. They replace the defaults of the document. Default: none.
     pub server_variables: BTreeMap<String, String>,
@@ -40,7 +42,8 @@ pub struct OpenApiOptions {
     /// The maximum time of a call, with redirects and repeated requests. Default: one minute
     /// ([`limits::CALL_IDLE_TIMEOUT`]).
     pub timeout: Duration,
-    /// The longest wait that a `Retry-After` header can cause. After a longer one, the call fails.
+    /// The longest wait before a request is repeated because of `Retry-After`, at most twice. After
+    /// a longer wait, or without the header, the call fails. Zero disables repeated requests.
     /// Default: 10 seconds.
     pub max_retry_wait: Duration,
     /// The maximum length of a response body, in bytes. Default: 16 MiB

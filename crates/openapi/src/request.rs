@@ -18,7 +18,7 @@ use crate::{
     Credentials,
     operation::{
         BodyArguments, BodyFormat, Location, Operation, Parameter, RequestBody, SchemeKind, SecurityScheme,
-        Segment,
+        Segment, Style,
     },
 };
 
@@ -57,6 +57,8 @@ pub(crate) async fn prepare(
         match arguments.get(argument) {
             None | Some(Value::Null) => {}
             Some(value) => {
+                check_exploded_names(operation, parameter, value)
+                    .map_err(|reason| invalid(argument, &reason))?;
                 parts.add_parameter(parameter, value).map_err(|reason| invalid(argument, &reason))?;
             }
         }
@@ -86,10 +88,31 @@ pub(crate) async fn prepare(
         value.set_sensitive(matches!(name, AUTHORIZATION | COOKIE));
         request.headers_mut().insert(name, value);
     }
-    if let Some((body, place)) = &operation.arguments.body {
-        add_body(&mut request, body, place, operation, arguments).await?;
+    if let Some((body, layout)) = &operation.arguments.body {
+        add_body(&mut request, body, layout, operation, arguments).await?;
     }
     Ok(PreparedRequest { request, secrets: parts.secrets, missing_schemes })
+}
+
+/// Checks the members of `value`, an object whose members become parameters of their own. They must
+/// not be other parameters of the operation, or its credentials.
+fn check_exploded_names(operation: &Operation, parameter: &Parameter, value: &Value) -> Result<(), String> {
+    let (Style::Form { explode: true, .. }, Value::Object(members)) = (parameter.style, value) else {
+        return Ok(());
+    };
+    let others = operation.arguments.parameters.iter().map(|(_, other)| other);
+    let others = others.filter(|other| other.location == parameter.location && other.name != parameter.name);
+    let others: Vec<_> = others.map(|other| other.name.as_str()).collect();
+    let is_credential = |name: &str| {
+        operation.security.iter().flatten().any(|scheme| match &scheme.kind {
+            SchemeKind::ApiKey { name: key, location } => *location == parameter.location && key == name,
+            _ => false,
+        })
+    };
+    match members.keys().find(|name| others.contains(&name.as_str()) || is_credential(name)) {
+        Some(name) => Err(format!("the member {name:?} is another parameter of the operation")),
+        None => Ok(()),
+    }
 }
 
 fn invalid(argument: &str, reason: &str) -> ToolError {
@@ -210,11 +233,11 @@ fn is_empty(value: &Value) -> bool {
 async fn add_body(
     request: &mut Request,
     body: &RequestBody,
-    place: &BodyArguments,
+    layout: &BodyArguments,
     operation: &Operation,
     arguments: &Map<String, Value>,
 ) -> Result<(), ToolError> {
-    let (name, value) = match place {
+    let (name, value) = match layout {
         BodyArguments::Single(name) => (name.as_str(), arguments.get(name).cloned()),
         BodyArguments::Members => {
             let is_parameter = |key: &str| operation.arguments.parameters.iter().any(|(name, _)| name == key);

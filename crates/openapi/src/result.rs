@@ -93,7 +93,7 @@ fn metadata(response: &HttpResponse) -> Value {
 /// | status | error |
 /// |---|---|
 /// | 400, 422 | `InvalidArguments`: the model can correct them |
-/// | 500, 502, 504 and others from 500 on, after a method that is not safe | `Unconfirmed` |
+/// | 3xx, 500, 502, 504 and others from 500 on, after a method that is not safe | `Unconfirmed` |
 /// | other | `Failed` |
 pub(crate) fn status_error(
     method: &Method,
@@ -102,7 +102,7 @@ pub(crate) fn status_error(
     missing_schemes: &[String],
 ) -> ToolError {
     let status = response.status;
-    let excerpt = without_secrets(&excerpt(response), secrets);
+    let excerpt = excerpt(response, secrets);
     let message =
         if excerpt.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {excerpt}") };
     match status {
@@ -122,6 +122,10 @@ pub(crate) fn status_error(
         // The server rejects these requests before it executes them.
         StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => failed(message),
         status if status.is_server_error() && !method.is_safe() => ToolError::Unconfirmed(message),
+        // The server may have executed the request (RFC 9110, section 15.4.4).
+        status if status.is_redirection() && !method.is_safe() => {
+            ToolError::Unconfirmed(without_secrets(&describe_empty(response), secrets))
+        }
         _ => failed(message),
     }
 }
@@ -130,8 +134,8 @@ fn failed(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-/// Returns the start of the error body on one line.
-fn excerpt(response: &HttpResponse) -> String {
+/// Returns the start of the error body on one line, without `secrets`.
+fn excerpt(response: &HttpResponse, secrets: &[SecretString]) -> String {
     if response.headers.contains_key(CONTENT_ENCODING) {
         return String::new();
     }
@@ -140,7 +144,8 @@ fn excerpt(response: &HttpResponse) -> String {
     if !is_text {
         return format!("{} bytes of {media_type}", response.body.len());
     }
-    let text = decode_text(response);
+    // A secret could be cut by the truncation.
+    let text = without_secrets(&decode_text(response), secrets);
     let words = without_hidden_chars(&text).split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = if media_type == "text/html" { MAX_HTML_EXCERPT_BYTES } else { MAX_EXCERPT_BYTES };
     truncate_with_ellipsis(&words, limit).into_owned()

@@ -75,7 +75,7 @@ impl OpenApiSource {
     }
 
     /// Creates a source from the document in the file `path`. `name` becomes a part of the source's
-    /// label.
+    /// label. Blocks the thread while it reads and parses: large documents take seconds.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl OpenApiSource {
             Self::build(&name, &document, &options)
         });
         building.await.unwrap_or_else(|error| {
-            Err(OpenApiError::Unreadable { place: "the URL".to_owned(), reason: error.to_string() })
+            Err(OpenApiError::Unreadable { location: "the URL".to_owned(), reason: error.to_string() })
         })
     }
 

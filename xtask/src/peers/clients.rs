@@ -1,4 +1,4 @@
-//! `haft` as a server: clients by others list and call its tools.
+//! `haft` as a server: third-party clients list and call its tools.
 
 use std::path::Path;
 

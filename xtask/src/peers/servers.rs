@@ -1,4 +1,4 @@
-//! `haft` as a client: lists and calls the tools of servers by others.
+//! `haft` as a client: lists and calls the tools of third-party servers.
 
 use std::net::TcpListener;
 

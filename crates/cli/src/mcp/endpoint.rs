@@ -26,7 +26,8 @@ pub(super) struct EndpointOptions {
     /// A further permitted value of the header `Origin`, for example `https://app.example.org:443`.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
-    /// Require the bearer token in this environment variable.
+    /// Require the bearer token in this environment variable. The principal of its calls, for the
+    /// audit log and for the clients of a gateway, is the name of the variable.
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     token_env: Option<String>,
     #[command(flatten)]

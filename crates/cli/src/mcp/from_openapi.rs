@@ -24,10 +24,12 @@ use crate::{
 pub(super) struct Arguments {
     /// The OpenAPI document in JSON or YAML: a file or a URL.
     document: String,
-    /// The base URL of all requests. Default: the server in the document.
+    /// The base URL of all requests. Default: the servers in the document, within the origin of its
+    /// URL, or for a file within the origin of its first server.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// A further server that operations may call, such as `https://uploads.example.org`.
+    /// A further server that operations may call, such as `https://uploads.example.org`. It gets
+    /// the same credentials and headers. Ignored with `--base-url`.
     #[arg(long, value_name = "ORIGIN")]
     allow_server: Vec<String>,
     /// The value of a variable in the server URL of the document.
@@ -40,6 +42,10 @@ pub(super) struct Arguments {
     /// contain a variable, such as `${TOKEN}`.
     #[arg(long, value_name = "SCHEME=VALUE", value_parser = parse_pair)]
     credential: Vec<(String, String)>,
+    /// The environment variable with the credential of a security scheme. The value is not in the
+    /// list of processes.
+    #[arg(long, value_name = "SCHEME=VARIABLE", value_parser = parse_pair)]
+    credential_env: Vec<(String, String)>,
     /// Serve operations with this id only. `*` stands for any characters.
     #[arg(long, value_name = "ID")]
     include: Vec<String>,
@@ -64,7 +70,7 @@ pub(super) struct Arguments {
     /// List the tools, and serve nothing.
     #[arg(long, conflicts_with = "http")]
     list: bool,
-    /// Write one JSON object per line and tool.
+    /// Write one line of JSON per tool.
     #[arg(long, requires = "list")]
     json: bool,
     #[command(flatten)]
@@ -149,6 +155,11 @@ fn options(arguments: &Arguments) -> Result<OpenApiOptions, CliError> {
     let mut credentials = Credentials::new();
     for (scheme, value) in &arguments.credential {
         credentials = credentials.with(scheme, expand_variables("--credential", value)?);
+    }
+    for (scheme, variable) in &arguments.credential_env {
+        let value = std::env::var(variable)
+            .map_err(|_| CliError::usage(format!("--credential-env: the variable {variable} is not set")))?;
+        credentials = credentials.with(scheme, value);
     }
     Ok(options.with_credentials(credentials))
 }

@@ -18,7 +18,8 @@ use crate::{
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Serve the tools of the configured servers as one MCP server, with the rules in the object
-/// `gateway` of the configuration: names, filters, approvals and clients.
+/// `gateway` of the configuration: names, filters, approvals and clients. Without `--http`, it uses
+/// standard input and output.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -36,7 +36,8 @@ pub(super) struct LoginArguments {
     /// Log in as the client itself, without a user: the grant `client_credentials`.
     #[arg(long, requires = "client_id")]
     client_credentials: bool,
-    /// The file with the private key of the client, as PKCS#8 and PEM, instead of a secret.
+    /// The file with the private key of the client (PKCS#8, PEM), instead of a secret. The key is
+    /// stored beside the tokens, because their renewal needs it.
     #[arg(long, value_name = "FILE", requires = "client_credentials", conflicts_with = "client_secret_env")]
     client_key: Option<PathBuf>,
     /// The issuer of the authorization server. The login fails if the server names another one.

@@ -75,6 +75,8 @@ fn describe(server: &RegistryServer) -> String {
 /// Returns the command that adds `server` to the configuration, for a POSIX shell.
 fn add_command(server: &RegistryServer, installation: &Installation) -> String {
     let name = server.name.rsplit('/').next().unwrap_or_default();
+    // A name must not be an option.
+    let name = name.trim_start_matches('-');
     let mut words = ["haft", "mcp", "add", name].map(str::to_owned).to_vec();
     let entry = &installation.entry;
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);

@@ -39,6 +39,11 @@ pub(super) fn parse_gateway(value: &Value, variables: &Variables<'_>) -> Result<
             for (id, client) in clients {
                 let client = parse_client(client, variables)
                     .map_err(|fault| format!("the client \"{id}\": {fault}"))?;
+                let has_same_token =
+                    |(_, other): &(_, &GatewayClient)| client.token.is_some() && client.token == other.token;
+                if let Some((other, _)) = config.clients.iter().find(has_same_token) {
+                    return Err(format!("the clients \"{other}\" and \"{id}\" have the same token"));
+                }
                 config.clients.insert(id.clone(), client);
             }
         }

@@ -73,3 +73,22 @@ fn invalid_new_name_is_an_error() {
     let config = GatewayConfig::default().with_renamed_tool("a_read", "my read");
     assert!(config.toolset([("a", source(&["read"]))]).is_err());
 }
+
+/// A source cannot take the name of a tool of another source.
+#[tokio::test]
+async fn prefix_of_another_source_is_protected() {
+    let sources = [("db", source(&["query", "admin_query"])), ("db_admin", source(&["query"]))];
+    let tools = GatewayConfig::default().toolset(sources).unwrap();
+    assert_eq!(tools.names().await, ["db_query", "db_admin_query"]);
+    let list = tools.list(&ListContext::default()).await;
+    assert!(list.diagnostics().is_empty());
+}
+
+/// A conflict of new names affects only the tools that conflict.
+#[tokio::test]
+async fn conflict_of_new_names_hides_one_tool() {
+    let config = GatewayConfig::default().with_renamed_tool("files_read", "mail_fetch");
+    let sources = [("files", source(&["read", "write"])), ("mail", source(&["fetch", "send"]))];
+    let tools = config.toolset(sources).unwrap();
+    assert_eq!(tools.names().await, ["mail_fetch", "files_write", "mail_send"]);
+}

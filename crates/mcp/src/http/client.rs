@@ -180,17 +180,20 @@ impl HttpClient {
 
     /// Sends a request with `send`, which gets the access token, or `token` without client
     /// credentials. If the server rejects the token, sends the request once more with another
-    /// token.
+    /// token. A request whose `own_headers` have an authorization gets no access token.
     async fn authorized<T, F>(
         &self,
         token: Option<String>,
+        own_headers: Option<&RequestHeaders>,
         send: impl Fn(Option<String>) -> F,
     ) -> Result<T, HttpError>
     where
         F: Future<Output = Result<T, HttpError>>,
     {
         #[cfg(feature = "oauth")]
-        if let Some(tokens) = &self.tokens {
+        if let Some(tokens) = &self.tokens
+            && !own_headers.is_some_and(RequestHeaders::has_authorization)
+        {
             let token = tokens.token().await?;
             return match send(Some(token.clone())).await {
                 Err(HttpError::AuthRequired(_)) => send(Some(tokens.replacement(&token).await?)).await,
@@ -334,7 +337,7 @@ impl StreamableHttpClient for HttpClient {
                     limits,
                 )
             };
-            self.authorized(auth_header, send).await
+            self.authorized(auth_header, own_headers.as_ref(), send).await
         };
         let post = post.map_err(without_url);
         let response = match no_response {
@@ -371,7 +374,7 @@ impl StreamableHttpClient for HttpClient {
     ) -> Result<(), HttpError> {
         let send =
             |token| self.client.delete_session(uri.clone(), session_id.clone(), token, headers.clone());
-        self.authorized(auth_header, send).await.map_err(without_url)
+        self.authorized(auth_header, None, send).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -411,7 +414,7 @@ impl StreamableHttpClient for HttpClient {
                 max_bytes,
             )
         };
-        let stream = self.authorized(auth_header, send).await;
+        let stream = self.authorized(auth_header, own_headers.as_ref(), send).await;
         stream.map(|stream| self.watch(stream, None, own_headers)).map_err(without_url)
     }
 }

@@ -1,7 +1,17 @@
 use haft_core::tool::Annotations;
 use serde_json::{Value, json};
 
-use super::{is_for_models, parse_definition};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{build_tool_list, is_for_models, parse_definition};
+use crate::{
+    ToolFilter,
+    connection_handle::{ConnectionHandle, SourceStatus},
+    feature_tools::FeatureTools,
+};
 
 fn rejection(tool: &Value) -> String {
     parse_definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
@@ -103,4 +113,17 @@ fn tool_for_an_app_only_is_not_offered() {
     assert!(is_offered(json!({"visibility": ["app", "model"]})));
     assert!(!is_offered(json!({"visibility": ["app"]})));
     assert!(!is_offered(json!({"visibility": []})));
+}
+
+/// Behaviour F55: the pins compare only the first tool of each name, so a later one is not offered,
+/// also if the first is invalid.
+#[test]
+fn repeated_name_is_not_offered() {
+    let (_sender, status) = watch::channel(SourceStatus::Starting);
+    let handle = ConnectionHandle::new("mcp:x".to_owned(), status, CancellationToken::new(), Duration::ZERO);
+    let tools =
+        [json!({"name": "a", "inputSchema": null}), json!({"name": "a", "inputSchema": {"type": "object"}})];
+    let list = build_tool_list(&tools, &handle, &ToolFilter::default(), &[], FeatureTools::default());
+    assert!(list.is_empty());
+    assert!(list.diagnostics()[1].to_string().contains("an earlier tool has the same name"));
 }

@@ -11,17 +11,15 @@ use crate::{CredentialFile, HttpServer, LoginError};
 /// `client_credentials` (RFC 6749, section 4.4; MCP extension *OAuth Client Credentials*,
 /// SEP-1046).
 ///
-/// A program that runs unattended uses them with
-/// [`HttpServer::with_client_credentials`]. An access
+/// A program that runs unattended uses them with [`HttpServer::with_client_credentials`]. An access
 /// token is requested when it is needed, and kept in memory. It is renewed before it expires, or
-/// when the server rejects it. [`login_client`] stores the credentials
-/// instead.
+/// when the server rejects it. [`login_client`] stores the credentials and the token in a file.
 ///
 /// # Security
 ///
-/// The server names its authorization server, which gets the secret: set
-/// [`with_issuer`](Self::with_issuer), so that another one does not get it. A private key stays
-/// with the client.
+/// The MCP server names its authorization server, and the secret is sent to the latter. A
+/// compromised MCP server can name a server of an attacker: set [`with_issuer`](Self::with_issuer).
+/// A private key is never sent.
 ///
 /// # Examples
 ///
@@ -112,8 +110,9 @@ impl ClientCredentials {
     }
 }
 
-/// Requests a token for `server` with `client`, which acts for itself, and stores both in
-/// `credentials`. A source with these credentials renews the token.
+/// Requests a token for `server` on behalf of `client` itself, and stores the token and the secret
+/// or the private key of `client` in `credentials` (mode 0600). A source with these credentials
+/// renews the token.
 ///
 /// The authorization server is discovered as in [`login`](crate::login). Its issuer is stored as
 /// well: if the server names another one later, no token is requested.

@@ -19,8 +19,8 @@ use crate::locked_file::LockedFile;
 /// The version of the file format.
 const VERSION: u64 = 1;
 
-/// A file with the OAuth tokens of servers, and with the secrets of their clients. Only its owner
-/// can read it (mode 0600).
+/// A file with the OAuth tokens of servers, and with the secrets and private keys of their clients.
+/// Only its owner can read it (mode 0600).
 ///
 /// Several processes can use the file: changes are atomic, and a lock file prevents that two of
 /// them refresh the same token. The tokens of a server are discarded if its authorization server

@@ -18,16 +18,17 @@ use tokio::process::Command;
 ///
 /// use haft_mcp::{StdioServer, process::ProcessLimits};
 ///
-/// let limits = ProcessLimits::default().with_memory(256 <<
-/// 20).with_cpu_time(Duration::from_secs(60)); let server =
-/// StdioServer::isolated("/usr/local/bin/my-tools").with_limits(limits); assert_eq!(server.limits,
-/// Some(limits));
+/// let limits = ProcessLimits::default()
+///     .with_memory_bytes(256 << 20)
+///     .with_cpu_time(Duration::from_secs(60));
+/// let server = StdioServer::isolated("/usr/local/bin/my-tools").with_limits(limits);
+/// assert_eq!(server.limits, Some(limits));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessLimits {
-    /// The maximum CPU time of a process, rounded up to seconds, at least one. Default: ten
-    /// minutes.
+    /// The maximum CPU time of a process in its whole life, not per call, rounded up to seconds, at
+    /// least one. A server that runs for days needs a longer time. Default: ten minutes.
     pub cpu_time: Duration,
     /// The maximum size of the address space of a process, in bytes, rounded up to KiB. It includes
     /// reserved memory, of which Node, Go and Java use many gigabytes. macOS does not enforce it.
@@ -66,7 +67,7 @@ impl ProcessLimits {
 
     /// Sets the maximum size of the address space of a process, in bytes.
     #[must_use]
-    pub fn with_memory(mut self, bytes: u64) -> Self {
+    pub fn with_memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
         self
     }

@@ -59,13 +59,13 @@ pub(super) fn from_package(package: &Package) -> Result<Installation, String> {
     Ok(values.installation(kind, entry))
 }
 
-/// Returns the entry that contacts `remote`.
+/// Returns the entry that contacts `remote`, a server with the name `server_name`.
 ///
 /// # Errors
 ///
 /// Returns the reason why the server is not supported.
-pub(super) fn from_remote(remote: &Remote) -> Result<Installation, String> {
-    let mut values = Values::default();
+pub(super) fn from_remote(server_name: &str, remote: &Remote) -> Result<Installation, String> {
+    let mut values = Values::for_remote(server_name);
     let url = values.filled(&remote.url, &remote.variables);
     let transport = match remote.kind.as_str() {
         "streamable-http" => None,
@@ -103,9 +103,17 @@ fn versioned(kind: &str, identifier: &str, version: Option<&str>) -> String {
 #[derive(Default)]
 struct Values {
     variables: Vec<RegistryVariable>,
+    /// The beginning of the names of variables: the name of the server. Otherwise, a remote server
+    /// could name any environment variable of the user.
+    prefix: String,
 }
 
 impl Values {
+    fn for_remote(server_name: &str) -> Self {
+        let prefix = format!("{}_", server_name.rsplit('/').next().unwrap_or_default());
+        Self { variables: Vec::new(), prefix }
+    }
+
     /// Returns the arguments of a command line. Optional arguments without a fixed value are
     /// omitted.
     fn arguments(&mut self, arguments: &[Argument]) -> Vec<String> {
@@ -159,7 +167,9 @@ impl Values {
 
     /// Returns the variable for `input`, such as `${API_KEY}`.
     fn variable(&mut self, hint: &str, input: &Input) -> String {
+        let hint = format!("{}{}", self.prefix, hint.trim_start_matches('-'));
         let letters = hint.trim_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        let letters = if letters.is_empty() { "value" } else { letters };
         let letters = letters.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
         let name = letters.collect::<String>().to_uppercase();
         let text = format!("${{{name}}}");

@@ -105,10 +105,10 @@ fn remote_servers_become_urls() {
     check(
         &remotes,
         &expect![[r#"
-        remote: {"url":"https://${TENANT}.example.org/mcp"} ["TENANT"]
-        remote: {"url":"https://example.org/sse","type":"sse","headers":{"Authorization":"Bearer ${API_KEY}"}} ["API_KEY"]
-        unsupported: the URL of the remote server does not begin with http:// or https://
-    "#]],
+            remote: {"url":"https://${DEMO_TENANT}.example.org/mcp"} ["DEMO_TENANT"]
+            remote: {"url":"https://example.org/sse","type":"sse","headers":{"Authorization":"Bearer ${DEMO_API_KEY}"}} ["DEMO_API_KEY"]
+            unsupported: the URL of the remote server does not begin with http:// or https://
+        "#]],
     );
 }
 

@@ -15,13 +15,14 @@ pub enum ServerStatus {
     Ready,
     /// The server is being started again. Its tools remain available.
     Restarting,
-    /// The latest attempt to start the server failed, and another one follows.
+    /// The latest attempt to start the server failed. Another attempt follows, unless the entry in
+    /// `mcp.json` is invalid, or the source was created outside of a tokio runtime.
     Failed {
         /// The cause, with a remedy if one is known. It may contain output of the server.
         reason: String,
     },
-    /// The source cannot start the server again, for example because its tokio runtime was shut
-    /// down.
+    /// The source cannot start the server again: its tokio runtime was shut down, or the connection
+    /// of [`McpSource::from_service`](crate::McpSource::from_service) ended.
     Closed,
 }
 

@@ -106,6 +106,7 @@ impl Supervisor {
                 Attempt::Succeeded
             }
             Err(StartError { reason, group, .. }) => {
+                self.handshake = HandshakeMode::Auto;
                 if !self.closed.is_cancelled() {
                     let source = self.handle.label();
                     tracing::warn!(source, reason, "an MCP server failed to start; retrying");

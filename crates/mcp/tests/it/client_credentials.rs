@@ -90,6 +90,18 @@ async fn secret_is_sent_as_the_authorization_server_reads_it() {
     assert!(error.contains("accepts only other clients: tls_client_auth"), "{error}");
 }
 
+/// Behaviour F152: a call with its own authorization is not sent with the token of the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn authorization_of_a_call_replaces_the_token() {
+    let resource = Resource::start().await;
+    let server = resource.server().with_client_credentials(machine()).with_call_headers(|_, _| async {
+        Ok([("Authorization".to_owned(), "Bearer of-a-user".to_owned())].into_iter().collect())
+    });
+    let tools = connect(server).await.unwrap();
+    // The server does not know the token of the user.
+    assert!(tools.call("probe", json!({})).await.into_output().is_err());
+}
+
 /// Behaviour F152: a token is renewed before it expires, and once if the server rejects it.
 #[tokio::test(flavor = "multi_thread")]
 async fn token_is_renewed() {

@@ -17,7 +17,7 @@ async fn start(server: StdioServer) -> Toolset {
 
 #[tokio::test]
 async fn memory_and_files_are_limited() {
-    let limits = ProcessLimits::default().with_memory(512 << 20).with_open_files(50);
+    let limits = ProcessLimits::default().with_memory_bytes(512 << 20).with_open_files(50);
     let tools = start(isolated().with_limits(limits)).await;
     assert_eq!(tools.call("allocate", json!({"bytes": 1 << 20})).await.model_text(), "reserved");
     assert_eq!(tools.call("allocate", json!({"bytes": 1 << 29})).await.model_text(), "refused");
@@ -50,7 +50,7 @@ async fn isolated_server_has_its_own_folder_and_no_environment() {
 
 /// Behaviour X6: no shell interprets the arguments of a server, also if the server has limits.
 #[tokio::test]
-async fn arguments_are_not_interpreted() {
+async fn arguments_are_not_interpreted_by_a_shell() {
     let arguments = ["$(touch x)", "`id`", "; exit 1", "$HOME", "a b", "*", "\"", "'", "\\"];
     let StdioServer { command, args, .. } = server("limited");
     for server in [StdioServer::new(&command), StdioServer::isolated(&command)] {

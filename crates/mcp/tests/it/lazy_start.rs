@@ -70,7 +70,7 @@ async fn server_without_response_to_a_ping_is_restarted() {
     let restarted = async {
         // A call in progress prevents pings, so there are pauses between the calls.
         loop {
-            sleep(Duration::from_secs(3)).await;
+            sleep(Duration::from_secs(8)).await;
             if pid().await.is_ok_and(|pid| pid != first) {
                 return;
             }

@@ -22,7 +22,7 @@ pub(crate) async fn fetch(
     max_bytes: usize,
     limit: Duration,
 ) -> Result<String, OpenApiError> {
-    let fault = |reason: String| OpenApiError::Unreadable { place: display_url(url), reason };
+    let fault = |reason: String| OpenApiError::Unreadable { location: display_url(url), reason };
     let mut request = Request::new(Method::GET, url.clone());
     let accept = HeaderValue::from_static("application/json, application/yaml, */*;q=0.5");
     request.headers_mut().insert(ACCEPT, accept);
@@ -40,7 +40,7 @@ pub(crate) async fn fetch(
 
 /// Reads the text of the document at `path`.
 pub(crate) fn read(path: &Path, max_bytes: usize) -> Result<String, OpenApiError> {
-    let fault = |reason: String| OpenApiError::Unreadable { place: path.display().to_string(), reason };
+    let fault = |reason: String| OpenApiError::Unreadable { location: path.display().to_string(), reason };
     let mut file = File::open(path).map_err(|error| fault(error.to_string()))?;
     let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();

@@ -115,7 +115,11 @@ impl Servers<'_> {
     }
 }
 
-/// Checks that `url` is an HTTP URL without a query and a fragment.
+/// Returns `url` without its query and fragment.
+///
+/// # Errors
+///
+/// Fails if `url` is no `http` or `https` URL, or if it has a user name or a password.
 pub(crate) fn check_base_url(mut url: Url) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(format!("the scheme {:?} of a server is not supported: use http or https", url.scheme()));

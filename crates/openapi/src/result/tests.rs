@@ -99,7 +99,7 @@ fn kind_of_an_error_follows_the_status() {
         errors.push_str(&format!("{get} | {:?}, {:?}\n", get.kind(), post.kind()));
     }
     expect![[r#"
-        HTTP 301 Moved Permanently | Failed, Failed
+        HTTP 301 Moved Permanently | Failed, Unconfirmed
         invalid arguments: HTTP 400 Bad Request | InvalidArguments, InvalidArguments
         HTTP 401 Unauthorized | Failed, Failed
         HTTP 404 Not Found | Failed, Failed

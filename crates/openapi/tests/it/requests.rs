@@ -15,7 +15,7 @@ async fn check(paths: &str, arguments: Value, shown: &[&str], expected: &Expect)
 }
 
 #[tokio::test]
-async fn parameters_are_in_their_places() {
+async fn parameters_follow_their_location() {
     let paths = r#"
   /users/{user}/files/{file}:
     parameters: [{name: user, in: path, required: true, schema: {type: string}}]

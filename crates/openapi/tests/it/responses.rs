@@ -91,7 +91,7 @@ async fn rate_limited_request_is_repeated() {
 
 /// A longer wait than permitted, and status 503 after `POST`, fail the call without a repetition.
 #[tokio::test]
-async fn other_rate_limits_fail() {
+async fn rate_limit_without_a_short_wait_fails() {
     for (status, wait) in [(429, "60"), (503, "0")] {
         let api = Api::start(move |_| (status, vec![("retry-after", wait.to_owned())], Vec::new())).await;
         let (kind, message) = call_failed(&tools(&api, PATHS), "post", json!({})).await;
@@ -166,8 +166,9 @@ async fn redirects_stay_within_the_server() {
     })
     .await;
     call_ok(&tools_of(&api), "get", json!({})).await;
-    let (_, message) = call_failed(&tools_of(&api), "post", json!({})).await;
-    assert!(message.starts_with("HTTP 303"), "{message}");
+    let (kind, message) = call_failed(&tools_of(&api), "post", json!({})).await;
+    assert_eq!(kind, FailureKind::Unconfirmed);
+    assert!(message.ends_with("HTTP 303 See Other, location: /b"), "{message}");
     let lines: Vec<_> = api.requests().into_iter().map(|request| request.line).collect();
     assert_eq!(lines, ["GET /a", "GET /b", "POST /a", "POST /c"]);
     let looping = Api::start(|_| (307, vec![("location", "/a".to_owned())], Vec::new())).await;

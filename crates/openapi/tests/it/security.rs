@@ -51,7 +51,7 @@ fn all_credentials() -> Credentials {
 }
 
 #[tokio::test]
-async fn credentials_are_in_their_places() {
+async fn credentials_follow_their_scheme() {
     let api = Api::ok().await;
     let tools = secured(&api, &OpenApiOptions::default().with_credentials(all_credentials()));
     let mut requests = String::new();
@@ -171,4 +171,24 @@ async fn fixed_headers_are_no_arguments() {
         cookie: id=1; theme=dark
     "#]]
     .assert_eq(&api.take_request().describe(&["x-tenant", "cookie"]));
+}
+
+/// An object whose members become parameters cannot replace a credential or another parameter.
+#[tokio::test]
+async fn exploded_object_cannot_set_other_parameters() {
+    let paths = r#"
+  /search: {get: {operationId: search, security: [{queryKey: []}], parameters: [
+    {name: filter, in: query, schema: {type: object, additionalProperties: {type: string}}},
+    {name: limit, in: query, schema: {type: integer}}]}}
+"#;
+    let api = Api::ok().await;
+    let options = OpenApiOptions::default().with_credentials(all_credentials());
+    let tools = tools_with(&document(&api, paths, COMPONENTS), &options);
+    for name in ["token", "limit"] {
+        let (kind, message) = call_failed(&tools, "search", json!({"filter": {name: "x"}})).await;
+        assert_eq!(kind, FailureKind::InvalidArguments);
+        assert!(message.contains("is another parameter of the operation"), "{message}");
+    }
+    call_ok(&tools, "search", json!({"filter": {"color": "red"}, "limit": 3})).await;
+    assert_eq!(api.take_request().line, "GET /search?color=red&limit=3&token=q%26y");
 }

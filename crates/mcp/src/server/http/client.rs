@@ -21,7 +21,7 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 /// [`serve_http`](crate::serve_http) adds the address of the connection. A service in another
 /// router needs it for the limits of clients without authentication: without an address, all of
 /// them share one limit. Behind a reverse proxy, a layer of the program inserts the address that
-/// the proxy reports. IPv6 addresses count by their network of 64 bits.
+/// the proxy reports. IPv6 addresses are grouped by /64 prefix.
 ///
 /// # Examples
 ///

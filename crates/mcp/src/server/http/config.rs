@@ -84,9 +84,10 @@ pub struct HttpServiceConfig {
     /// The maximum number of open connections of [`serve_http`](crate::serve_http), at least 1.
     /// Further clients wait until a connection is closed. Default: 1,024.
     pub max_connections: usize,
-    /// The maximum number of requests of a client per minute, also as a burst. Further requests are
+    /// The sustained rate of requests of a client per minute, and the maximum burst (GCRA): after a
+    /// burst of `n` requests, one more is permitted every `60 / n` seconds. Further requests are
     /// rejected with status 429. Requests without a valid token count for the address of their
-    /// client. Default: `None`, no limit.
+    /// client. The 16,384 latest clients are counted. Default: `None`, no limit.
     pub max_requests_per_minute: Option<NonZeroU32>,
     /// The maximum number of calls in progress of a client. Further calls fail with the JSON-RPC
     /// error −32000. A call of a session continues after a disconnect, so the number of connections
@@ -158,6 +159,41 @@ impl HttpServiceConfig {
     pub fn with_protected_resource(mut self, resource: ProtectedResource) -> Self {
         self.allowed_hosts.push(resource.host().to_owned());
         self.resource = Some(resource);
+        self
+    }
+
+    /// Sets the maximum time for receiving the body of a request.
+    #[must_use]
+    pub fn with_body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum number of open connections of [`serve_http`](crate::serve_http).
+    #[must_use]
+    pub fn with_max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
+        self
+    }
+
+    /// Sets the maximum number of calls in progress of a client.
+    #[must_use]
+    pub fn with_max_concurrent_calls(mut self, calls: usize) -> Self {
+        self.max_concurrent_calls = calls;
+        self
+    }
+
+    /// Sets the maximum number of sessions of all clients.
+    #[must_use]
+    pub fn with_max_sessions(mut self, sessions: usize) -> Self {
+        self.max_sessions = sessions;
+        self
+    }
+
+    /// Sets the time without a message after which a session ends.
+    #[must_use]
+    pub fn with_session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
         self
     }
 

@@ -25,8 +25,8 @@ fn check(parameters: Value, body: Value, expected: &Expect) {
     let operation = Operation::parse(&document, entry, Url::parse("http://localhost").unwrap(), &[]).unwrap();
     let schema = operation.arguments.schema;
     Schema::for_arguments(schema.clone()).unwrap();
-    let place = operation.arguments.body.map(|(_, place)| place);
-    expected.assert_eq(&format!("{place:?}\n{schema}"));
+    let layout = operation.arguments.body.map(|(_, layout)| layout);
+    expected.assert_eq(&format!("{layout:?}\n{schema}"));
 }
 
 fn id() -> Value {

@@ -121,6 +121,8 @@ fn any_argument() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// A value cannot add a parameter, a fragment or a header line, whatever its characters are.
     #[test]
     fn values_stay_inside_their_parameter(style in any_style(), value in any_argument(), name in "[a-z]{1,8}") {
@@ -144,8 +146,8 @@ proptest! {
     fn strings_survive_the_query(value in any::<String>(), allow_reserved in any::<bool>()) {
         let style = Style::Form { explode: true, allow_reserved };
         let pairs = query("q", style, &Value::from(value.as_str()));
-        let decoded = percent_decode_str(pairs[0].strip_prefix("q=").unwrap()).decode_utf8().unwrap().into_owned();
-        // With `allowReserved`, encoded octets in the value are kept.
+        let decoded = percent_decode_str(pairs[0].strip_prefix("q=").unwrap()).decode_utf8_lossy();
+        // With `allowReserved`, encoded octets in the value are kept. They may be no UTF-8.
         prop_assert!(decoded == value || (allow_reserved && value.contains('%')));
     }
 }
