@@ -95,8 +95,9 @@ impl HttpServer {
     /// `Authorization` replaces the OAuth token. Like these, it is sent to the origin of the URL
     /// only, and is neither logged nor part of errors.
     ///
-    /// The handshake, the tool list and cancellations belong to the source and not to a call: they
-    /// have only the headers of the server. The tool list must therefore be the same for all users.
+    /// The handshake, the tool list, cancellations, and the responses to elicitations of revisions
+    /// up to 2025-11-25 are not requests of a call: they have only the headers of the server. The
+    /// tool list must therefore be the same for all users.
     ///
     /// # Sessions
     ///

@@ -410,7 +410,8 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
     /// its schema with the headers of a request.
     fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
         // The listing of a source that has to wait is not compared.
-        let list = self.list(self.server.principal.as_ref()).now_or_never()?;
+        let listing = AssertUnwindSafe(self.list(self.server.principal.as_ref())).catch_unwind();
+        let list = listing.now_or_never()?.ok()?;
         match list.get(name) {
             Some(_) => encoded_tools(&list).iter().find(|tool| tool.name == name).cloned(),
             None => self.handler_with_tools()?.get_tool(name),
@@ -519,7 +520,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
 
 /// Awaits `work` and converts a panic into a JSON-RPC error. Without this conversion, rmcp would
 /// never respond to the request.
-async fn catch_panic<F: Future>(work: F) -> Result<F::Output, ErrorData> {
+pub(crate) async fn catch_panic<F: Future>(work: F) -> Result<F::Output, ErrorData> {
     let internal = |_panic| ErrorData::internal_error(Cow::Borrowed("the server panicked"), None);
     AssertUnwindSafe(work).catch_unwind().await.map_err(internal)
 }

@@ -48,7 +48,7 @@ use self::{
     response::{ResponseBody, metadata_response, retry_response, text_response},
     session_limit::{OpeningSession, SessionLimit},
 };
-use super::{McpServer, NoHandler, ToolServer, list_contexts::ListContexts};
+use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
 
 /// The time after which a client should try again to open a session.
 const SESSION_PAUSE: Duration = Duration::from_secs(60);
@@ -277,7 +277,9 @@ impl<H: ServerHandler> Shared<H> {
         if self.access.resource().is_none() {
             return Ok(());
         }
-        let tools = self.server.tools.list(&self.list_contexts.get(Some(principal))).await;
+        let list_cx = self.list_contexts.get(Some(principal));
+        // After a panic, the call fails for the same reason.
+        let Ok(tools) = catch_panic(self.server.tools.list(&list_cx)).await else { return Ok(()) };
         match tools.get(tool) {
             Some(tool) => self.access.check_scopes(principal, &tool.definition().policy().required_scopes),
             None => Ok(()),

@@ -80,9 +80,15 @@ impl KeyCache {
     pub(super) async fn find(self: &Arc<Self>, id: Option<&str>) -> Result<Candidates, TokenError> {
         let has_id = |keys: &[PublicKey]| id.is_none_or(|id| keys.iter().any(|key| key.id() == Some(id)));
         let (mut keys, is_fresh) = self.current();
-        if !is_fresh || !keys.as_deref().is_some_and(|keys| has_id(keys)) {
-            self.refresh().await;
+        if !keys.as_deref().is_some_and(|keys| has_id(keys)) {
+            if let Some(mut fetched) = self.start_refresh() {
+                // The sender is dropped without a message.
+                let _ = fetched.changed().await;
+            }
             (keys, _) = self.current();
+        } else if !is_fresh {
+            // A request with a known key does not wait for an issuer that hangs.
+            self.start_refresh();
         }
         let keys = keys.ok_or_else(|| TokenError::unavailable("the keys of the issuer are not available"))?;
         if !has_id(&keys) {
@@ -99,32 +105,28 @@ impl KeyCache {
         ((age < MAX_AGE).then(|| Arc::clone(keys)), age < REFRESH_AGE)
     }
 
-    /// Fetches the keys, or waits for the fetch in progress. Does nothing if the last fetch is
-    /// recent.
+    /// Starts to fetch the keys, unless a fetch is in progress. Returns a receiver that ends with
+    /// the fetch, or `None` if the last fetch is recent.
     ///
     /// The fetch is a task, which ends by its timeout: otherwise, a client that disconnects would
     /// cancel the fetch for the others.
-    async fn refresh(self: &Arc<Self>) {
-        let mut done = {
-            let mut state = self.lock();
-            match &state.fetching {
-                // A fetch that panicked has ended as well.
-                Some(done) if done.has_changed().is_ok() => done.clone(),
-                _ if state.fetched.is_some_and(|end| end.elapsed() < REFRESH_PAUSE) => return,
-                _ => {
-                    let (sender, done) = watch::channel(());
-                    state.fetching = Some(done.clone());
-                    let cache = Arc::clone(self);
-                    tokio::spawn(async move {
-                        cache.fetch().await;
-                        drop(sender);
-                    });
-                    done
-                }
+    fn start_refresh(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
+        let mut state = self.lock();
+        match &state.fetching {
+            // A fetch that panicked has ended as well.
+            Some(fetching) if fetching.has_changed().is_ok() => Some(fetching.clone()),
+            _ if state.fetched.is_some_and(|end| end.elapsed() < REFRESH_PAUSE) => None,
+            _ => {
+                let (sender, fetching) = watch::channel(());
+                state.fetching = Some(fetching.clone());
+                let cache = Arc::clone(self);
+                tokio::spawn(async move {
+                    cache.fetch().await;
+                    drop(sender);
+                });
+                Some(fetching)
             }
-        };
-        // The sender is dropped without a message.
-        let _ = done.changed().await;
+        }
     }
 
     async fn fetch(&self) {
