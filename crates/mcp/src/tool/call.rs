@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::{McpTool, Operation, task::Task};
 use crate::{
     call_data::CallData,
-    connection::{InFlightRequest, RequestError, Step},
+    connection::{Connection, InFlightRequest, RequestError, Step},
     elicitation::{Elicitation, ElicitationHandler, ElicitationResponse},
     input_round::{InputRound, invalid_content},
     transport::PendingElicitation,
@@ -72,9 +72,10 @@ impl<'a> McpCall<'a> {
             // The call has begun, so it is not sent again.
             ToolError::Unconfirmed(format!("the saved state of the call is invalid: {error}"))
         })?;
+        // The rare cases are boxed, so that they do not enlarge the future of every call.
         let mut exchange = match continuation {
             None => self.send(None).await?,
-            Some(Continuation::OpenRequest { id }) => self.resume(&id).await?,
+            Some(Continuation::OpenRequest { id }) => Box::pin(self.resume(&id)).await?,
             Some(Continuation::InputRequired(mut round)) => {
                 self.rounds = round.number();
                 round.respond(self.decision())?;
@@ -82,15 +83,15 @@ impl<'a> McpCall<'a> {
             }
             Some(Continuation::Task { task, mut round }) => {
                 round.respond(self.decision())?;
-                self.resume_task(task, round).await?
+                Box::pin(self.resume_task(task, round)).await?
             }
         };
         loop {
             exchange = match exchange {
-                Exchange::Task(created) => self.run_task(&created).await?,
+                Exchange::Task(created) => Box::pin(self.run_task(&created)).await?,
                 Exchange::Result(result) => return self.tool.operation.convert(result),
                 Exchange::Suspended(pending) => return Ok(ToolResponse::Pending(*pending)),
-                Exchange::InputRequired(round) => self.send_with_input(round).await?,
+                Exchange::InputRequired(round) => Box::pin(self.send_with_input(round)).await?,
             }
         }
     }
@@ -99,12 +100,9 @@ impl<'a> McpCall<'a> {
     /// elicitations.
     async fn send(&mut self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
-            let McpTool { original_name, operation, handle, .. } = self.tool;
-            let connection = handle.wait_for_tool(self.tool.definition.name()).await?;
-            let mut request = operation.request(original_name, self.arguments, round);
-            self.data = connection.call_data(original_name, self.cx).await?;
-            self.data.add_to(&mut request);
-            let exchange = match connection.send(request).await {
+            // Boxed, so that it needs no memory while the call waits for its result.
+            let (connection, sent) = Box::pin(self.send_request(round)).await?;
+            let exchange = match sent {
                 Ok(open) => self.exchange(open, connection.elicitation_handler()).await,
                 Err(error) => Err(ExchangeError::Request(error)),
             };
@@ -114,6 +112,20 @@ impl<'a> McpCall<'a> {
             }
         }
         Err(self.tool.to_tool_error(RequestError::NotSent))
+    }
+
+    /// Waits for a connection, and sends the request of the call.
+    async fn send_request(
+        &mut self,
+        round: Option<&InputRound>,
+    ) -> Result<(Connection, Result<InFlightRequest, RequestError>), ToolError> {
+        let McpTool { original_name, operation, handle, definition } = self.tool;
+        let connection = handle.wait_for_tool(definition.name()).await?;
+        let mut request = operation.request(original_name, self.arguments, round);
+        self.data = connection.call_data(original_name, self.cx).await?;
+        self.data.add_to(&mut request);
+        let sent = connection.send(request).await;
+        Ok((connection, sent))
     }
 
     /// Sends the response to the elicitation of the suspended call `id`, and waits for the end of
@@ -143,7 +155,7 @@ impl<'a> McpCall<'a> {
                 Ok(Step::Response(result)) => break result,
                 Ok(Step::Elicitation(elicitation)) => match &handler {
                     Some(handler) => {
-                        if let Some(result) = respond(handler, elicitation, &mut open).await? {
+                        if let Some(result) = Box::pin(respond(handler, elicitation, &mut open)).await? {
                             break result;
                         }
                     }
