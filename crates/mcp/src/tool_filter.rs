@@ -1,11 +1,14 @@
-/// A selection of the tools of an MCP server by their original names.
+use haft_core::text::matches_wildcard;
+
+/// A selection of tools by their names: the tools of an MCP server by their original names, or the
+/// tools of a [gateway](crate::gateway) by their new names.
 ///
 /// A tool is selected if it matches one of [`allowed`](Self::allowed) and none of
 /// [`denied`](Self::denied). In a pattern, `*` stands for any number of characters. The comparison
 /// is case-sensitive.
 ///
-/// The filter hides tools from models and callers. It is no security boundary: a server can rename
-/// its tools.
+/// The filter hides tools from models and callers. It is no security boundary against the server,
+/// which can rename its tools.
 ///
 /// # Examples
 ///
@@ -44,42 +47,17 @@ impl ToolFilter {
         self
     }
 
-    /// Returns `true` if the tool with the original name `name` is selected.
+    /// Returns `true` if the tool with the name `name` is selected.
     pub fn selects(&self, name: &str) -> bool {
-        let matches_any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
+        let matches_any =
+            |patterns: &[String]| patterns.iter().any(|pattern| matches_wildcard(pattern, name));
         self.allowed.as_deref().is_none_or(matches_any) && !matches_any(&self.denied)
     }
 }
 
-/// Returns `true` if `name` matches `pattern`, in which `*` stands for any number of characters.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(start) else { return false };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for part in middle.split('*') {
-        let Some((_, after)) = name.split_once(part) else { return false };
-        name = after;
-    }
-    name.ends_with(end)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ToolFilter, matches};
-
-    #[test]
-    fn asterisk_stands_for_any_characters() {
-        for (pattern, name) in
-            [("*", ""), ("*", "a"), ("a*", "abc"), ("*c", "abc"), ("a*c", "ac"), ("a*b*c*", "axbyc")]
-        {
-            assert!(matches(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in
-            [("", "a"), ("a", "ab"), ("a*", "ba"), ("ab*b", "ab"), ("a*b*c", "acb"), ("*x*", "abc")]
-        {
-            assert!(!matches(pattern, name), "{pattern} {name}");
-        }
-    }
+    use super::ToolFilter;
 
     #[test]
     fn denied_tools_are_never_selected() {

@@ -1,5 +1,6 @@
 //! [`OperationFilter`]: the selection of the operations of a document.
 
+use haft_core::text::matches_wildcard;
 use reqwest::Method;
 
 use crate::operation::OperationHead;
@@ -87,7 +88,7 @@ impl OperationFilter {
 
     /// Returns `true` if the operation `head` is selected.
     pub(crate) fn selects(&self, head: &OperationHead<'_>) -> bool {
-        let matches_any = |patterns: &[String]| patterns.iter().any(|it| matches_pattern(it, &head.id));
+        let matches_any = |patterns: &[String]| patterns.iter().any(|it| matches_wildcard(it, &head.id));
         let method = head.method.as_str();
         self.included.as_deref().is_none_or(matches_any)
             && !matches_any(&self.excluded)
@@ -103,18 +104,6 @@ impl OperationFilter {
 fn is_path_prefix(prefix: &str, path: &str) -> bool {
     let prefix = prefix.trim_end_matches('/');
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Returns `true` if `name` matches `pattern`, in which `*` stands for any number of characters.
-fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(start) else { return false };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for part in middle.split('*') {
-        let Some((_, after)) = name.split_once(part) else { return false };
-        name = after;
-    }
-    name.ends_with(end)
 }
 
 #[cfg(test)]

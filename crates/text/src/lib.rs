@@ -6,6 +6,7 @@ mod json_strings;
 mod panic_text;
 pub mod surrogates;
 mod think_tags;
+mod wildcard;
 
 use std::borrow::Cow;
 
@@ -14,6 +15,7 @@ pub use hidden_chars::{is_hidden, without_hidden_chars};
 pub use json_strings::{JsonStringTracker, StringDecoder};
 pub use panic_text::panic_text;
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
+pub use wildcard::matches_wildcard;
 
 /// Returns the longest prefix of `text` that has at most `max_bytes` bytes and ends at a character
 /// boundary.
