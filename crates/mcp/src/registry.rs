@@ -10,7 +10,7 @@ use reqwest::{Url, redirect::Policy};
 use serde_json::{Map, Value};
 
 use self::wire::{Page, ServerResponse};
-use crate::http;
+use crate::http::{self, ReadBodyError};
 
 /// The maximum duration of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -176,13 +176,10 @@ async fn fetch(client: &reqwest::Client, url: Url) -> Result<Page, RegistryError
     if response.status() != reqwest::StatusCode::OK {
         return Err(RegistryError::Status(response.status().as_u16()));
     }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(failed)? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_BODY_BYTES {
-            return Err(RegistryError::InvalidResponse(format!("it exceeds {MAX_BODY_BYTES} bytes")));
-        }
-    }
+    let body = http::read_body(&mut response, MAX_BODY_BYTES).await.map_err(|error| match error {
+        ReadBodyError::Lost(error) => failed(error),
+        ReadBodyError::TooLong(_) => RegistryError::InvalidResponse(error.to_string()),
+    })?;
     serde_json::from_slice(&body).map_err(|error| RegistryError::InvalidResponse(error.to_string()))
 }
 

@@ -76,6 +76,30 @@ pub(crate) fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::
     }
 }
 
+/// Reads the body of `response`, which has at most `max_bytes`.
+pub(crate) async fn read_body(
+    response: &mut reqwest::Response,
+    max_bytes: usize,
+) -> Result<Vec<u8>, ReadBodyError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > max_bytes {
+            return Err(ReadBodyError::TooLong(max_bytes));
+        }
+    }
+    Ok(body)
+}
+
+/// An error from [`read_body`].
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadBodyError {
+    #[error(transparent)]
+    Lost(#[from] reqwest::Error),
+    #[error("the response exceeds {0} bytes")]
+    TooLong(usize),
+}
+
 /// Removes the URL from `error`, because rmcp logs errors, and a URL may contain a secret.
 fn without_url(error: HttpError) -> HttpError {
     match error {

@@ -100,13 +100,7 @@ impl OAuthHttp {
             return Err(format!("{host} is no permitted address").into());
         }
         let mut response = client.execute(request).await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_BODY_BYTES {
-                return Err(format!("a response exceeds {MAX_BODY_BYTES} bytes").into());
-            }
-        }
+        let body = http::read_body(&mut response, MAX_BODY_BYTES).await?;
         let mut received = ::http::Response::new(body);
         *received.status_mut() = response.status();
         *received.headers_mut() = std::mem::take(response.headers_mut());
