@@ -411,6 +411,19 @@ impl McpConfig {
     }
 }
 
+/// Replaces the variables in `text` by their values in the environment of this process, with the
+/// syntax of an `mcp.json` file; see [`McpConfig`]. For example, `Bearer ${TOKEN}` becomes a
+/// header.
+///
+/// # Errors
+///
+/// Returns a description of the fault, which names the variable and does not contain `text`: a
+/// variable without a default is undefined, a `}` is missing, or variables are nested deeper than
+/// 16 levels.
+pub fn expand_variables(text: &str) -> Result<String, String> {
+    expand::expand(text, &Variables::new(&environment_variable, &Map::new()))
+}
+
 fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<McpConfig, McpConfigProblem> {
     let root: Value = serde_json::from_str(text)
         .or_else(|error| parse_with_comments(text).ok_or(error))

@@ -4,6 +4,7 @@ use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::Args;
 use haft_core::Toolset;
+use haft_mcp::config::expand_variables;
 use haft_openapi::{Credentials, OpenApiError, OpenApiOptions, OpenApiSource, OperationFilter};
 
 use super::{
@@ -150,34 +151,20 @@ fn options(arguments: &Arguments) -> Result<OpenApiOptions, CliError> {
         options.timeout = Duration::from_secs(seconds);
     }
     for (name, value) in &arguments.header {
-        options = options.with_header(name, expand_variables("--header", value)?);
+        options = options.with_header(name, expand("--header", value)?);
     }
     let mut credentials = Credentials::new();
     for (scheme, value) in &arguments.credential {
-        credentials = credentials.with(scheme, expand_variables("--credential", value)?);
+        credentials = credentials.with(scheme, expand("--credential", value)?);
     }
     for (scheme, variable) in &arguments.credential_env {
-        let value = std::env::var(variable)
-            .map_err(|_| CliError::usage(format!("--credential-env: the variable {variable} is not set")))?;
+        let value = expand("--credential-env", &format!("${{{variable}}}"))?;
         credentials = credentials.with(scheme, value);
     }
     Ok(options.with_credentials(credentials))
 }
 
-/// Replaces each `${NAME}` in `value` by the environment variable `NAME`. Errors do not contain
-/// `value`, because it may be a secret.
-fn expand_variables(option: &str, value: &str) -> Result<String, CliError> {
-    let (mut expanded, mut rest) = (String::new(), value);
-    while let Some((literal, after)) = rest.split_once("${") {
-        let (name, after) = after
-            .split_once('}')
-            .ok_or_else(|| CliError::usage(format!("{option}: a variable has no closing brace")))?;
-        let text = std::env::var(name)
-            .map_err(|_| CliError::usage(format!("{option}: the variable {name} is not set")))?;
-        expanded.push_str(literal);
-        expanded.push_str(&text);
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
+/// Replaces the variables in `value`, as in an `mcp.json` file.
+fn expand(option: &str, value: &str) -> Result<String, CliError> {
+    expand_variables(value).map_err(|fault| CliError::usage(format!("{option}: {fault}")))
 }

@@ -68,7 +68,9 @@ fn invalid_usage_has_a_remedy() {
     let base = ["--base-url", "http://127.0.0.1:9"];
     let with = |arguments: &[&str]| from_openapi(&[&base, arguments].concat());
     with(&["--credential", "login=${HAFT_TEST_UNSET}"])
-        .assert_failed(2, "--credential: the variable HAFT_TEST_UNSET is not set");
+        .assert_failed(2, "--credential: the variable HAFT_TEST_UNSET is not defined");
+    with(&["--credential-env", "login=HAFT_TEST_UNSET"])
+        .assert_failed(2, "--credential-env: the variable HAFT_TEST_UNSET is not defined");
     let unknown = with(&["--credential", "key=s3cret"]);
     unknown.assert_failed(1, "the document has no security scheme \"key\"; known: login");
     assert!(!unknown.stderr.contains("s3cret"));
@@ -83,6 +85,12 @@ fn invalid_usage_has_a_remedy() {
 /// environment.
 #[test]
 fn operations_are_served_over_stdio() {
+    call_over_stdio(["--credential", "login=${PETS_TOKEN}"]);
+    call_over_stdio(["--credential-env", "login=PETS_TOKEN"]);
+}
+
+/// Calls the operation with the credential of `option`, and checks the request and the result.
+fn call_over_stdio(option: [&str; 2]) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base_url = format!("http://{}/api", listener.local_addr().unwrap());
     let api = thread::spawn(move || {
@@ -99,9 +107,8 @@ fn operations_are_served_over_stdio() {
     });
     let (_folder, path) = write_document();
     let document = path.to_str().unwrap();
-    let credential = "login=${PETS_TOKEN}";
-    let mut command =
-        haft(["mcp", "from-openapi", document, "--base-url", &base_url, "--credential", credential]);
+    let [option, credential] = option;
+    let mut command = haft(["mcp", "from-openapi", document, "--base-url", &base_url, option, credential]);
     command.env("PETS_TOKEN", "t0ken").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = command.spawn().unwrap();
     let messages = [
