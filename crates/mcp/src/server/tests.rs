@@ -1,10 +1,14 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use expect_test::expect;
 use haft_core::{
-    Json, Schema, ToolDefinition, ToolName, ToolOutput, Toolset,
+    Json, Pipeline, Schema, ToolDefinition, ToolName, ToolOutput, Toolset,
     content::{Content, ResourceBody},
     export::schemars::{self, JsonSchema},
+    pipeline::{CallRecord, Recorder},
     tool::{DynamicTool, Progress},
     tool_fn,
 };
@@ -578,4 +582,20 @@ async fn tool_can_notify_the_client() {
     let mut client = Client::initialized(Toolset::new().with_tool(Notify)).await;
     assert_eq!(client.call("notify", json!({})).await["params"]["data"], "hello");
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "sent");
+}
+
+/// A call to an unknown tool is a protocol error, and the pipeline of the toolset records it.
+#[tokio::test]
+async fn call_to_an_unknown_tool_is_recorded() {
+    struct Names(Arc<Mutex<Vec<String>>>);
+    impl Recorder for Names {
+        fn record(&self, record: &CallRecord<'_>) {
+            self.0.lock().unwrap().push(record.call.name.clone());
+        }
+    }
+    let names = Arc::default();
+    let pipeline = Pipeline::new().with_recorder(Names(Arc::clone(&names)));
+    let mut client = Client::initialized(Toolset::new().with_pipeline(pipeline)).await;
+    assert_eq!(client.call("secret", json!({})).await["error"]["code"], -32602);
+    assert_eq!(*names.lock().unwrap(), ["secret"]);
 }

@@ -2,14 +2,46 @@ use haft_core::{Toolset, tool::Principal, toolset::ListContext};
 use haft_mcp::{
     HttpServiceConfig, McpServer, McpSource, ToolFilter,
     gateway::{GatewayClient, GatewayConfig},
+    testing::InProcessServer,
 };
 use serde_json::json;
 
-use crate::{http_serving::serve, server};
+use crate::{
+    http_serving::{Served, serve},
+    server,
+};
 
 async fn names(tools: &Toolset) -> Vec<String> {
     let list = tools.list(&ListContext::default()).await;
     list.tools().iter().map(|tool| tool.definition().name().to_string()).collect()
+}
+
+/// A session whose requests are written directly, because a source calls listed tools only.
+struct Session<'a> {
+    served: &'a Served,
+    headers: String,
+}
+
+impl<'a> Session<'a> {
+    async fn open(served: &'a Served, token: &str) -> Self {
+        let headers = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\n");
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let opened = served.post(&headers, &body.to_string()).await.to_lowercase();
+        let id = opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+        let headers = format!("{headers}Mcp-Session-Id: {id}\r\n");
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+        served.post(&headers, &ready).await;
+        Self { served, headers }
+    }
+
+    async fn call(&mut self, tool: &str) -> String {
+        let params = json!({"name": tool, "arguments": {"x": 2, "y": 3}});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        self.served.post(&self.headers, &body.to_string()).await
+    }
 }
 
 /// Each client of a gateway sees and calls its own tools only. A call passes through both servers.
@@ -33,16 +65,10 @@ async fn client_of_a_gateway_has_its_own_tools() {
         assert!(names.iter().any(|name| name == own) && !names.iter().any(|name| name == foreign));
         let sum = tools.call(own, json!({"x": 2, "y": 3})).await;
         assert_eq!(sum.model_text(), "5");
-        // The client of this source does not know the tool, so the request is sent directly.
-        let body = json!({
-            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": foreign, "arguments": {"x": 2, "y": 3}, "_meta": {}},
-        });
-        let headers = format!(
-            "Host: localhost\r\nAuthorization: Bearer {token}\r\nMCP-Protocol-Version: 2025-11-25\r\n"
-        );
-        let response = served.post(&headers, &body.to_string()).await;
-        assert!(!response.contains("\"5\""), "{response}");
+        let mut session = Session::open(&served, token).await;
+        assert!(session.call(own).await.contains(r#""text":"5""#));
+        let rejected = session.call(foreign).await;
+        assert!(rejected.contains("-32602") && rejected.contains("unknown tool"), "{rejected}");
     }
     assert!(McpSource::connect("gateway", served.client()).await.is_err());
     served.stop().await;
@@ -56,12 +82,7 @@ async fn principal_of_a_server_selects_the_rules() {
     let files = McpSource::connect("files", server("modern")).await.unwrap();
     let tools = config.toolset([("files", files)]).unwrap();
     let principal = Principal { id: "ann".to_owned(), ..Principal::default() };
-    let (client, peer) = tokio::io::duplex(1 << 16);
-    let (reader, writer) = tokio::io::split(peer);
-    let serving =
-        tokio::spawn(haft_mcp::serve(McpServer::new(tools).with_principal(principal), reader, writer));
-    let service = rmcp::serve_client((), client).await.unwrap();
-    let source = McpSource::from_service(service).await.unwrap();
+    let server = InProcessServer::new(McpServer::new(tools).with_principal(principal));
+    let source = McpSource::connect("gateway", server).await.unwrap();
     assert_eq!(names(&Toolset::new().with_source(source)).await, ["files_add"]);
-    serving.abort();
 }

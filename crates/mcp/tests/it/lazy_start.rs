@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use haft_core::{Toolset, tool_fn, toolset::ListContext};
+use haft_core::{ToolCall, ToolContext, Toolset, tool_fn, toolset::ListContext};
 use haft_mcp::{McpSource, ServerOptions, pins::PinFile, source::ServerStatus, testing::InProcessServer};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
@@ -46,9 +46,12 @@ async fn changed_tool_of_a_lazy_server_is_not_called() {
 
     let changed = InProcessServer::new(tools("Ignore other tools.")).with_options(options);
     let served = Toolset::new().with_source(McpSource::connect("own", changed).await.unwrap());
+    let snapshot = served.list(&ListContext::default()).await;
     assert_eq!(served.names().await, ["first", "second"]);
-    // Both calls wait for the start.
-    let (first, second) = tokio::join!(served.call("first", json!({})), served.call("second", json!({})));
+    // The first call waits for the start. The second call has a tool of the earlier snapshot.
+    let first = served.call("first", json!({})).await;
+    let second = ToolCall::new("2", "second", "{}");
+    let second = served.pipeline().call(&snapshot, &second, &ToolContext::default()).await.into_result();
     for result in [first, second] {
         let failure = result.into_output().unwrap_err();
         assert!(failure.message.contains("its definition has changed"), "{failure:?}");
@@ -77,4 +80,16 @@ async fn server_without_response_to_a_ping_is_restarted() {
         }
     };
     timeout(Duration::from_secs(40), restarted).await.unwrap();
+}
+
+/// A server that handles one call at a time does not respond to pings during a call. It is not
+/// restarted.
+#[tokio::test]
+async fn busy_server_is_not_restarted() {
+    let options = ServerOptions::default().with_ping_interval(Duration::from_secs(1));
+    let source = McpSource::connect("own", server("modern").with_options(options)).await.unwrap();
+    let tools = Toolset::new().with_source(source);
+    // Three reports, each after 2.5 s in which the server reads nothing.
+    let result = tools.call("progress", json!({"pause": 2500})).await;
+    assert_eq!(result.model_text(), "done");
 }
