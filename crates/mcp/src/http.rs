@@ -4,7 +4,6 @@ mod client;
 mod error;
 mod resumption;
 mod sse;
-mod tls;
 
 use std::collections::{BTreeMap, HashMap};
 

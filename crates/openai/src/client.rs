@@ -16,7 +16,6 @@ mod retry;
 mod secrets;
 pub(crate) mod structured_output;
 mod timeouts;
-mod tls;
 mod transport;
 mod unsupported_params;
 

@@ -1,9 +1,8 @@
 //! The HTTP client: redirects within the origin, bounded bodies and deadlines.
 
-mod tls;
-
 use std::time::{Duration, SystemTime};
 
+use haft_tls::{RootCertificates, client_config};
 use reqwest::{
     Client, Method, Request, Response, StatusCode, Url,
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER},
@@ -48,7 +47,7 @@ pub(crate) enum HttpError {
 /// compression, so that the length of a body is the length of the response.
 pub(crate) fn new_client() -> Result<Client, OpenApiError> {
     let fault = |reason: String| OpenApiError::HttpClient { reason };
-    let tls = tls::client_config().map_err(|error| fault(error.to_string()))?;
+    let tls = client_config(RootCertificates::SystemIfPresent).map_err(|error| fault(error.to_string()))?;
     let client = Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(redirect::Policy::none())

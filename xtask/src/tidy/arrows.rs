@@ -19,6 +19,7 @@ enum AllowedPackages {
 
 const NO_PACKAGES: AllowedPackages = AllowedPackages::Only(&[]);
 const CORE_ONLY: AllowedPackages = AllowedPackages::Only(&["haft-core"]);
+const CORE_AND_TLS: AllowedPackages = AllowedPackages::Only(&["haft-core", "haft-tls"]);
 const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
     "haft-core",
     "haft-langchain",
@@ -38,17 +39,18 @@ const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
 const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NO_PACKAGES),
     ("haft-text", NO_PACKAGES),
+    ("haft-tls", NO_PACKAGES),
     ("haft-macros", NO_PACKAGES),
     ("haft-message", AllowedPackages::Only(&["haft-schema"])),
     ("haft-core", AllowedPackages::Only(&["haft-macros", "haft-message", "haft-schema", "haft-text"])),
     ("haft-middleware", CORE_ONLY),
     ("haft-testing", AllowedPackages::Only(&["haft-core", "haft-schema"])),
     ("haft-react", CORE_ONLY),
-    ("haft-openai", CORE_ONLY),
-    ("haft-mcp", CORE_ONLY),
-    ("haft-openapi", CORE_ONLY),
+    ("haft-openai", CORE_AND_TLS),
+    ("haft-mcp", CORE_AND_TLS),
+    ("haft-openapi", CORE_AND_TLS),
     ("haft-langchain", CORE_ONLY),
-    ("haft-local", CORE_ONLY),
+    ("haft-local", CORE_AND_TLS),
     ("haft-session", CORE_ONLY),
     ("haft-tools", CORE_ONLY),
     ("haft-server", LIBRARIES),

@@ -5,7 +5,6 @@ mod hub;
 mod registry;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod token;
 mod verify;
 

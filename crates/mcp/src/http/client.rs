@@ -7,6 +7,7 @@ use std::{
 
 use ::http::{HeaderName, HeaderValue};
 use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream::BoxStream};
+use haft_tls::{RootCertificates, client_config};
 use reqwest::redirect;
 use rmcp::{
     model::{
@@ -22,7 +23,7 @@ use sse_stream::Sse;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::{resumption::ResumableStreams, tls};
+use super::resumption::ResumableStreams;
 use crate::call_data::RequestHeaders;
 #[cfg(feature = "oauth")]
 use crate::oauth::TokenSource;
@@ -52,7 +53,8 @@ pub(crate) fn new_client() -> Result<reqwest::Client, String> {
 
 /// Returns the builder of [`new_client`].
 pub(crate) fn client_builder() -> Result<reqwest::ClientBuilder, String> {
-    let tls = tls::client_config().map_err(|error| format!("invalid TLS configuration: {error}"))?;
+    let tls = client_config(RootCertificates::SystemIfPresent)
+        .map_err(|error| format!("invalid TLS configuration: {error}"))?;
     let redirects = redirect::Policy::custom(|attempt| match attempt.status().as_u16() {
         307 | 308 => follow_within_origin(attempt),
         _ => attempt.stop(),

@@ -5,13 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use haft_tls::{RootCertificates, client_config};
 use reqwest::header::{AUTHORIZATION, CONTENT_RANGE, HeaderMap, LOCATION, RANGE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::token::Token;
 use super::verify::{ExpectedFile, verify_and_move};
-use super::{Download, FileLock, PullEvent, PullObserver, PullSourceError, tls, with_extension};
+use super::{Download, FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
 use crate::store::HubFile;
 
 pub(super) const SOURCE_NAME: &str = "the Hugging Face hub";
@@ -68,7 +69,10 @@ impl Hub<'_> {
     async fn request(&self, file: &HubFile, received: u64) -> Result<FileResponse, PullSourceError> {
         let unreachable = |reason: String| PullSourceError::Unreachable { reason };
         let url = file.url(self.address);
-        let tls = tls::config_for(&url).map_err(|error| unreachable(error.to_string()))?;
+        // The server may redirect from `http` to `https`.
+        let is_plain = url.to_ascii_lowercase().starts_with("http://");
+        let roots = if is_plain { RootCertificates::SystemIfPresent } else { RootCertificates::System };
+        let tls = client_config(roots).map_err(|error| unreachable(error.to_string()))?;
         let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
         let client = client.redirect(Policy::none()).read_timeout(IDLE_TIMEOUT);
         let client = client.build().map_err(connection_error)?;

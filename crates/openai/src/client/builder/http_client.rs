@@ -1,17 +1,14 @@
 use std::env;
 
 use haft_core::call::BoxError;
+use haft_tls::{RootCertificates, client_config};
 use percent_encoding::percent_decode_str;
 use reqwest::{Proxy, Request, Response, Url, redirect::Policy};
 use secrecy::{ExposeSecret as _, SecretString};
 use tower::{Layer, Service};
 
 use super::{BuildError, ModelBuilder, server::Server};
-use crate::client::{
-    endpoint::Endpoint,
-    tls::{self, RootCertificates},
-    transport::HttpService,
-};
+use crate::client::{endpoint::Endpoint, transport::HttpService};
 
 impl<M> ModelBuilder<M> {
     /// Adds a `tower` layer around each HTTP request, for example to count, log, limit or change
@@ -100,7 +97,7 @@ impl<M> ModelBuilder<M> {
         // Small containers have no system certificates. A client for plain HTTP does not need them.
         let uses_tls = proxy.is_some() || may_use_tls(url, |name| env::var(name).ok());
         let roots = if uses_tls { RootCertificates::System } else { RootCertificates::None };
-        let tls = tls::client_config(&roots).map_err(|error| BuildError::HttpClient(error.into()))?;
+        let tls = client_config(roots).map_err(|error| BuildError::HttpClient(error.into()))?;
         let builder = builder.tls_backend_preconfigured(tls);
         let builder = match proxy {
             Some(proxy) => builder.proxy(proxy?),

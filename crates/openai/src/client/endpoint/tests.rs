@@ -5,7 +5,7 @@ use reqwest::{
 };
 
 use super::{Endpoint, parse_base_url};
-use crate::client::tls::{self, RootCertificates};
+use haft_tls::{RootCertificates, client_config};
 
 /// Returns `text` after redaction by an endpoint with the given URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
@@ -13,7 +13,7 @@ fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> 
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     let (url, headers) = (parse_base_url(url).unwrap(), HeaderMap::from_iter(headers));
     let http = Client::builder()
-        .tls_backend_preconfigured(tls::client_config(&RootCertificates::None).unwrap())
+        .tls_backend_preconfigured(client_config(RootCertificates::None).unwrap())
         .build()
         .unwrap();
     let endpoint = Endpoint::new(&url, "/chat/completions", headers, &[], &http).unwrap();
@@ -59,7 +59,7 @@ fn key_in_the_query_is_redacted() {
 
 #[test]
 fn request_has_path_query_and_headers() {
-    let tls = tls::client_config(&RootCertificates::None).unwrap();
+    let tls = client_config(RootCertificates::None).unwrap();
     let http = Client::builder().tls_backend_preconfigured(tls).build().unwrap();
     let url = parse_base_url("http://me:secret@localhost/v1/?api-version=1").unwrap();
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
