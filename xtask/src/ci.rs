@@ -21,7 +21,7 @@ fn run_checks() -> Result<(), Failure> {
     run_command(&mut cargo_command(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
     clippy(&["--workspace", "--all-targets"])?;
-    lint_without_features()?;
+    lint_features()?;
     fuzz::check()?;
     doc::run(&[])?;
     api::run(&[])?;
@@ -51,11 +51,20 @@ fn clippy(scope: &[&str]) -> Result<(), Failure> {
     run_command(cargo_command(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
-/// Runs clippy on each published crate that has default features, with these features disabled.
-fn lint_without_features() -> Result<(), Failure> {
-    let workspace = Workspace::load()?;
-    let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));
-    crates.try_for_each(|package| clippy(&["--package", &package.name, "--no-default-features"]))
+/// Runs clippy on each published crate that has default features, with these features disabled. If
+/// there are several, also runs it with each of them alone.
+fn lint_features() -> Result<(), Failure> {
+    for package in Workspace::load()?.published() {
+        let Some(defaults) = package.features.get("default") else { continue };
+        let bare = ["--package", &package.name, "--no-default-features"];
+        clippy(&bare)?;
+        if let [_, _, ..] = defaults[..] {
+            for feature in defaults {
+                clippy(&[&bare[..], &["--features", feature]].concat())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Packages each published crate. The packages are not built, because these builds take as long as

@@ -226,6 +226,8 @@ impl HttpClient {
                 sent => sent,
             };
         }
+        #[cfg(not(feature = "oauth"))]
+        let _ = own_headers;
         send(token).await
     }
 
