@@ -10,7 +10,7 @@ mod servers;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::home::Home;
 use crate::failure::Failure;
@@ -57,7 +57,8 @@ struct Peers {
     python: PathBuf,
     /// The Python interpreter of [`PYTHON_SDK_V1`].
     python_v1: PathBuf,
-    /// The folder with our scripts, which use these packages.
+    /// The folder with the copies of our scripts. It is in the folder of the npm packages, because
+    /// Node searches packages only in the folders above a script.
     scripts: PathBuf,
     /// The folder of the temporary home folders.
     homes: PathBuf,
@@ -75,6 +76,8 @@ impl Peers {
         install_npm_packages(&npm, &NPM_PACKAGES)?;
         install_python_packages(&python, &PYTHON_PACKAGES)?;
         install_python_packages(&python_v1, &[PYTHON_SDK_V1])?;
+        let scripts = npm.join("scripts");
+        copy_scripts(&scripts)?;
         let system = env::var_os("PATH").unwrap_or_default();
         // The parent of `node`, the program of the system, is empty.
         let node_folder = node.parent().filter(|folder| !folder.as_os_str().is_empty()).map(PathBuf::from);
@@ -87,24 +90,32 @@ impl Peers {
             npm,
             python: python.join("bin").join("python"),
             python_v1: python_v1.join("bin").join("python"),
-            scripts: workspace::root().join("tests").join("peers"),
+            scripts,
             homes: folder.join("mcp-peers-homes"),
             path,
         })
     }
 
-    /// Returns the path of one of our scripts. Copies a script for Node to the folder of the npm
-    /// packages, because Node searches packages only in the folders above a script.
-    fn script(&self, name: &str) -> Result<PathBuf, Failure> {
-        let script = self.scripts.join(name);
-        if script.extension().is_none_or(|extension| extension != "mjs") {
-            return Ok(script);
-        }
-        let copy = self.npm.join(script.file_name().unwrap_or_default());
-        let failed = |error| Failure::message(format!("cannot write {}: {error}", copy.display()));
-        fs::copy(&script, &copy).map_err(failed)?;
-        Ok(copy)
+    /// Returns the path of one of our scripts.
+    fn script(&self, name: &str) -> PathBuf {
+        self.scripts.join(name)
     }
+}
+
+/// Copies the scripts of the clients and servers to `target`.
+fn copy_scripts(target: &Path) -> Result<(), Failure> {
+    for folder in ["clients", "servers"] {
+        let (source, target) = (workspace::root().join("tests/peers").join(folder), target.join(folder));
+        let failed = |error| {
+            Failure::message(format!("cannot copy {} to {}: {error}", source.display(), target.display()))
+        };
+        fs::create_dir_all(&target).map_err(failed)?;
+        for entry in fs::read_dir(&source).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            fs::copy(entry.path(), target.join(entry.file_name())).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from mcp import MCPError
 
+from checks import TOOLS, Progress, check_unknown_tool, wait_until
+
 KEY = "fastmcp"
 
 
@@ -24,7 +26,7 @@ def open_transport(transport: str, address: list[str]) -> StdioTransport | Strea
 
 async def check_calls(client: Client) -> None:
     names = {tool.name for tool in await client.list_tools()}
-    assert {"calculator", "wait", "was_cancelled"} <= names, names
+    assert TOOLS <= names, names
 
     result = await client.call_tool("calculator", {"expression": "6 * 7"})
     assert (result.data.result, result.data.exact) == ("42", True), result
@@ -36,27 +38,20 @@ async def check_calls(client: Client) -> None:
     else:
         raise AssertionError(result)
 
-    try:
-        result = await client.call_tool("calculatr", {})
-    except MCPError as error:
-        assert error.code == -32602 and "calculatr" in error.message, error
-    else:
-        raise AssertionError(result)
+    await check_unknown_tool(client.call_tool("calculatr", {}), MCPError)
 
 
 async def check_cancellation(client: Client) -> None:
-    started = asyncio.Event()
+    progress = Progress()
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        assert (progress, total, message) == (0, 60, "waiting")
-        started.set()
+    async def was_cancelled() -> bool:
+        return (await client.call_tool("was_cancelled", {"key": KEY})).data
 
-    call = asyncio.create_task(client.call_tool("wait", {"key": KEY}, progress_handler=on_progress))
+    call = asyncio.create_task(client.call_tool("wait", {"key": KEY}, progress_handler=progress))
     async with asyncio.timeout(20):
-        await started.wait()
+        await progress.wait()
         call.cancel()
-        while not (await client.call_tool("was_cancelled", {"key": KEY})).data:
-            await asyncio.sleep(0.05)
+        await wait_until(was_cancelled)
 
 
 async def main(revision: str, transport: str, *address: str) -> None:

@@ -12,6 +12,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from checks import TOOLS, Progress, check_unknown_tool, wait_until
+
 KEY = "python-sdk"
 
 
@@ -28,7 +30,7 @@ async def open_client(stack: AsyncExitStack, transport: str, address: list[str])
 
 async def check_calls(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert {"calculator", "wait", "was_cancelled"} <= tools.keys(), tools.keys()
+    assert TOOLS <= tools.keys(), tools.keys()
     assert tools["calculator"].output_schema is not None
 
     result = await client.call_tool("calculator", {"expression": "6 * 7"})
@@ -39,29 +41,23 @@ async def check_calls(client: Client) -> None:
     result = await client.call_tool("calculator", {"expresion": "6 * 7"})
     assert result.is_error and "expression" in result.content[0].text, result
 
-    try:
-        result = await client.call_tool("calculatr", {})
-    except MCPError as error:
-        assert error.code == -32602 and "calculatr" in error.message, error
-    else:
-        raise AssertionError(result)
+    await check_unknown_tool(client.call_tool("calculatr", {}), MCPError)
 
 
 async def check_cancellation(client: Client) -> None:
-    started = asyncio.Event()
+    progress = Progress()
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        assert (progress, total, message) == (0, 60, "waiting")
-        started.set()
+    async def was_cancelled() -> bool:
+        result = await client.call_tool("was_cancelled", {"key": KEY})
+        return result.content[0].text == "true"
 
     call = asyncio.create_task(
-        client.call_tool("wait", {"key": KEY}, progress_callback=on_progress)
+        client.call_tool("wait", {"key": KEY}, progress_callback=progress)
     )
     async with asyncio.timeout(20):
-        await started.wait()
+        await progress.wait()
         call.cancel()
-        while (await client.call_tool("was_cancelled", {"key": KEY})).content[0].text != "true":
-            await asyncio.sleep(0.05)
+        await wait_until(was_cancelled)
 
 
 async def main(revision: str, transport: str, *address: str) -> None:

@@ -13,6 +13,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from checks import TOOLS, Progress, check_unknown_tool, wait_until
+
 KEY = "python-sdk-v1"
 
 
@@ -30,7 +32,7 @@ async def open_session(stack: AsyncExitStack, transport: str, address: list[str]
 
 async def check_calls(session: ClientSession) -> None:
     tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-    assert {"calculator", "wait", "was_cancelled"} <= tools.keys(), tools.keys()
+    assert TOOLS <= tools.keys(), tools.keys()
     assert tools["calculator"].outputSchema is not None
 
     result = await session.call_tool("calculator", {"expression": "6 * 7"})
@@ -41,34 +43,28 @@ async def check_calls(session: ClientSession) -> None:
     result = await session.call_tool("calculator", {"expresion": "6 * 7"})
     assert result.isError and "expression" in result.content[0].text, result
 
-    try:
-        result = await session.call_tool("calculatr", {})
-    except McpError as error:
-        assert error.error.code == -32602 and "calculatr" in error.error.message, error
-    else:
-        raise AssertionError(result)
+    await check_unknown_tool(session.call_tool("calculatr", {}), McpError)
 
 
 async def check_cancellation(session: ClientSession) -> None:
-    started = asyncio.Event()
+    progress = Progress()
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        assert (progress, total, message) == (0, 60, "waiting")
-        started.set()
+    async def was_cancelled() -> bool:
+        result = await session.call_tool("was_cancelled", {"key": KEY})
+        return result.content[0].text == "true"
 
     # The SDK neither returns the id of a request nor sends a notification for a cancelled task.
     request_id = session._request_id
     call = asyncio.create_task(
-        session.call_tool("wait", {"key": KEY}, progress_callback=on_progress)
+        session.call_tool("wait", {"key": KEY}, progress_callback=progress)
     )
     async with asyncio.timeout(20):
-        await started.wait()
+        await progress.wait()
         params = types.CancelledNotificationParams(requestId=request_id)
         await session.send_notification(
             types.ClientNotification(types.CancelledNotification(params=params))
         )
-        while (await session.call_tool("was_cancelled", {"key": KEY})).content[0].text != "true":
-            await asyncio.sleep(0.05)
+        await wait_until(was_cancelled)
     call.cancel()
 
 

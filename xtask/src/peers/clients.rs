@@ -42,7 +42,7 @@ const ERAS: [&str; 2] = ["legacy", "modern"];
 
 pub(super) fn check(peers: &Peers) -> Result<(), Failure> {
     let home = Home::new(peers, "clients")?;
-    let slow = peers.script(SLOW_SERVER)?;
+    let slow = peers.script(SLOW_SERVER);
     let (python, slow) = (peers.python.to_string_lossy(), slow.to_string_lossy());
     home.run_haft(["mcp", "add", "slow", "--", &python, &slow])?.expect(0, "added slow")?;
     let haft = peers.haft.to_string_lossy();
@@ -87,7 +87,7 @@ fn run_scripts(home: &Home<'_>, transport: &str, server: &[&str]) -> Result<(), 
     for script in SCRIPTS {
         announce(&format!("haft as a server of {} over {transport}", script.path));
         let mut command = home.command((script.interpreter)(home.peers));
-        command.arg(home.peers.script(script.path)?).arg(script.revision).args(server);
+        command.arg(home.peers.script(script.path)).arg(script.revision).args(server);
         home.run(command)?.expect_no_output()?;
     }
     Ok(())

@@ -18,7 +18,7 @@ const BROWSER: &str = "import sys, urllib.request as web; print(web.urlopen(sys.
 pub(super) fn check(peers: &Peers) -> Result<(), Failure> {
     announce("haft as a client of FastMCP over HTTP with OAuth");
     let host = Home::new(peers, "oauth-server")?;
-    let mut server = Running::start(host.command(&peers.python).arg(peers.script(SERVER)?))?;
+    let mut server = Running::start(host.command(&peers.python).arg(peers.script(SERVER)))?;
     let home = Home::new(peers, "oauth-client")?;
     let call = |tool: &str, arguments: &str| home.run_haft(["call", tool, arguments]);
     let expect_refreshes = |count: u32| call("count_refreshes", "{}")?.expect(0, &format!("{count}\n"));
