@@ -3,10 +3,11 @@
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use haft_core::{ToolContext, ToolError, tool::Progress};
 use rmcp::{
     Peer, RoleClient,
-    model::{ClientRequest, ErrorData, PingRequest, ServerCapabilities, ServerResult},
+    model::{ClientRequest, CustomResult, ErrorData, PingRequest, ServerCapabilities, ServerResult},
     service::{PeerRequestOptions, RequestHandle, ServiceError},
 };
 use serde_json::Value;
@@ -38,8 +39,7 @@ const MAX_MISSED_PINGS: u32 = 3;
 /// The minimum time between two pings.
 const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A connection to an MCP server. Clones share the connection.
-#[derive(Clone)]
+/// A connection to an MCP server.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     monitor: Option<Arc<Monitor>>,
@@ -60,7 +60,8 @@ struct Monitor {
 /// An MCP request in flight. Dropping it before the response arrives sends
 /// `notifications/cancelled`.
 pub(crate) struct InFlightRequest {
-    handle: Option<RequestHandle<RoleClient>>,
+    /// Boxed, because several futures of a call contain the request.
+    handle: Option<Box<RequestHandle<RoleClient>>>,
     events: Option<mpsc::Receiver<CallEvent>>,
     monitor: Option<Arc<Monitor>>,
     _open: Option<Arc<()>>,
@@ -130,16 +131,27 @@ impl Connection {
         Self { call_headers, ..self }
     }
 
-    /// Returns the metadata and the HTTP headers for the requests of a call. `tool` is the name
-    /// that the server uses for the tool.
+    /// Returns the metadata and the HTTP headers for the requests of a call. Returns `None` if the
+    /// program adds none. `tool` is the name that the server uses for the tool.
     ///
     /// # Errors
     ///
     /// Fails if the function that returns the headers fails, or if a header is invalid.
     #[cfg_attr(not(feature = "http"), expect(clippy::unused_async, reason = "headers need HTTP"))]
-    pub(crate) async fn call_data(&self, tool: &str, cx: &ToolContext) -> Result<CallData, ToolError> {
-        let mut data = CallData::default();
+    pub(crate) async fn call_data(
+        &self,
+        tool: &str,
+        cx: &ToolContext,
+    ) -> Result<Option<Arc<CallData>>, ToolError> {
         let metadata = self.monitor.as_ref().and_then(|monitor| monitor.options.request_metadata.as_ref());
+        #[cfg(feature = "http")]
+        let has_headers = self.call_headers.is_some();
+        #[cfg(not(feature = "http"))]
+        let has_headers = false;
+        if metadata.is_none() && !has_headers {
+            return Ok(None);
+        }
+        let mut data = CallData::default();
         if let Some(metadata) = metadata {
             data.metadata = metadata(tool, cx);
         }
@@ -148,7 +160,7 @@ impl Connection {
             let headers = headers(tool, cx).await?;
             data.headers = RequestHeaders(parse_headers(&headers).map_err(ToolError::Fatal)?);
         }
-        Ok(data)
+        Ok(Some(Arc::new(data)))
     }
 
     /// Returns the capabilities of the server.
@@ -183,7 +195,7 @@ impl Connection {
     ///
     /// Dropping the future before the response arrives sends `notifications/cancelled`.
     pub(crate) async fn request(&self, request: ClientRequest) -> Result<Value, RequestError> {
-        let mut open = self.send(request).await?;
+        let mut open = self.send(|| request.clone()).await?;
         loop {
             if let Step::Response(result) = open.next_step(|_progress| {}).await? {
                 return Ok(result);
@@ -191,8 +203,21 @@ impl Connection {
         }
     }
 
-    /// Sends `request`.
-    pub(crate) async fn send(&self, mut request: ClientRequest) -> Result<InFlightRequest, RequestError> {
+    /// Sends the request of `build`.
+    pub(crate) async fn send(
+        &self,
+        build: impl Fn() -> ClientRequest,
+    ) -> Result<InFlightRequest, RequestError> {
+        // The future has more than 4 KB. At the first poll, it is on the stack. It completes there,
+        // unless the queue of rmcp is full, in which case nothing was sent.
+        match self.enqueue(build()).now_or_never() {
+            Some(sent) => sent,
+            None => Box::pin(self.enqueue(build())).await,
+        }
+    }
+
+    /// Adds `request` to the queue of rmcp.
+    async fn enqueue(&self, mut request: ClientRequest) -> Result<InFlightRequest, RequestError> {
         let events = self.monitor.as_ref().map(|_| transport::subscribe(&mut request));
         let handle = self
             .peer
@@ -201,7 +226,7 @@ impl Connection {
             .map_err(|_closed| RequestError::NotSent)?;
         let monitor = self.monitor.clone();
         let open = monitor.as_ref().map(|monitor| Arc::clone(&monitor.open_requests));
-        Ok(InFlightRequest { handle: Some(handle), events, monitor, _open: open })
+        Ok(InFlightRequest { handle: Some(Box::new(handle)), events, monitor, _open: open })
     }
 
     /// Returns `true` if a request is in flight, or if a call is suspended.
@@ -286,6 +311,8 @@ impl InFlightRequest {
     fn convert_response(&self, response: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
         let invalid = |error: &dyn fmt::Display| RequestError::InvalidResponse(error.to_string());
         match response {
+            // The transports of this crate keep the result of most requests as JSON.
+            Ok(ServerResult::CustomResult(CustomResult(result))) => Ok(result),
             Ok(result) => serde_json::to_value(result).map_err(|error| invalid(&error)),
             Err(ServiceError::McpError(error)) => Err(RequestError::Rejected(error)),
             #[cfg(feature = "http")]
@@ -322,7 +349,7 @@ async fn next_event(events: &mut Option<mpsc::Receiver<CallEvent>>) -> CallEvent
 }
 
 /// Waits for the response. The request of `handle` is cancelled only before the response arrives.
-async fn response(handle: &mut Option<RequestHandle<RoleClient>>) -> Result<ServerResult, ServiceError> {
+async fn response(handle: &mut Option<Box<RequestHandle<RoleClient>>>) -> Result<ServerResult, ServiceError> {
     let Some(open) = handle else { return Err(ServiceError::TransportClosed) };
     let response = (&mut open.rx).await;
     *handle = None;

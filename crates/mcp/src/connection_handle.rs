@@ -19,7 +19,7 @@ pub(crate) enum SourceStatus {
     /// The server is being started for the first time.
     Starting,
     /// The server is connected.
-    Ready { connection: Connection, tools: ToolList },
+    Ready { connection: Arc<Connection>, tools: ToolList },
     /// The server is being restarted. The tool list of the previous session remains available.
     Restarting { tools: ToolList },
     /// The latest attempt to start the server failed. The next attempt starts after the backoff
@@ -98,7 +98,7 @@ impl ConnectionHandle {
     }
 
     /// Creates a handle to a connection that is never replaced.
-    pub(crate) fn fixed(label: String, connection: Connection) -> Self {
+    pub(crate) fn fixed(label: String, connection: Arc<Connection>) -> Self {
         let (_, status) = watch::channel(SourceStatus::Ready { connection, tools: ToolList::default() });
         Self { is_fixed: true, ..Self::new(label, status, CancellationToken::new(), Duration::ZERO) }
     }
@@ -111,15 +111,18 @@ impl ConnectionHandle {
     /// Returns the current connection. While the server starts or restarts, waits up to the start
     /// timeout for a new connection. Fails with a [`NotConnected`] error if the latest start
     /// failed, the timeout expires, or the source is closed.
-    pub(crate) async fn wait_for_connection(&self) -> Result<Connection, ToolError> {
+    pub(crate) async fn wait_for_connection(&self) -> Result<Arc<Connection>, ToolError> {
         Ok(self.wait_until_ready().await?.0)
     }
 
     /// Returns the current connection for a call to the tool `name`, like
     /// [`wait_for_connection`](Self::wait_for_connection). Also fails if the server no longer
     /// offers the tool, or not with its accepted definition.
-    pub(crate) async fn wait_for_tool(&self, name: &ToolName) -> Result<Connection, ToolError> {
-        let (connection, tools) = self.wait_until_ready().await?;
+    pub(crate) async fn wait_for_tool(&self, name: &ToolName) -> Result<Arc<Connection>, ToolError> {
+        let (connection, tools) = match self.current().filter(|_| !self.is_closed()) {
+            Some(current) => current,
+            None => Box::pin(self.wait_until_ready()).await?,
+        };
         if !self.is_fixed && tools.get(name.as_str()).is_none() {
             let message = format!("{} no longer offers {name}, or its definition has changed", self.label);
             return Err(ToolError::failed(message));
@@ -127,13 +130,23 @@ impl ConnectionHandle {
         Ok(connection)
     }
 
-    async fn wait_until_ready(&self) -> Result<(Connection, ToolList), ToolError> {
+    /// Returns the connection and the tools of the source if it is connected.
+    fn current(&self) -> Option<(Arc<Connection>, ToolList)> {
+        match &*self.status.borrow() {
+            SourceStatus::Ready { connection, tools } if !connection.is_closed() => {
+                Some((Arc::clone(connection), tools.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    async fn wait_until_ready(&self) -> Result<(Arc<Connection>, ToolList), ToolError> {
         let wait = async {
             let mut status = self.status.clone();
             loop {
                 match &*status.borrow_and_update() {
                     SourceStatus::Ready { connection, tools } if !connection.is_closed() => {
-                        return Ok((connection.clone(), tools.clone()));
+                        return Ok((Arc::clone(connection), tools.clone()));
                     }
                     SourceStatus::Idle { .. } => self.needed.notify_one(),
                     SourceStatus::Failed { reason } => {

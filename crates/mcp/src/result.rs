@@ -150,7 +150,10 @@ struct ParsedBlock {
 
 /// Parses the content block `block`. A block that is unknown or invalid is kept as JSON, with a
 /// warning.
-fn parse_block(block: Value) -> ParsedBlock {
+fn parse_block(mut block: Value) -> ParsedBlock {
+    if let Some((text, extra)) = take_text(&mut block) {
+        return ParsedBlock { content: vec![Content::Text { text }], extra, warning: None };
+    }
     match ContentBlock::deserialize(&block).map_err(|error| error.to_string()).and_then(into_content) {
         Ok((content, extra)) => ParsedBlock { content, extra, warning: None },
         Err(reason) => {
@@ -160,6 +163,17 @@ fn parse_block(block: Value) -> ParsedBlock {
             ParsedBlock { content, extra: Map::new(), warning: Some(warning) }
         }
     }
+}
+
+/// Takes the text and the extra fields out of `block`, without a copy of the text. Returns `None`
+/// if `block` is not a valid block of the type `text`.
+fn take_text(block: &mut Value) -> Option<(String, Map<String, Value>)> {
+    let fields =
+        block.as_object_mut().filter(|fields| fields.get("type").is_some_and(|kind| kind == "text"))?;
+    let Value::String(text) = fields.get_mut("text")? else { return None };
+    let text = std::mem::take(text);
+    fields.retain(|key, _| key != "type" && key != "text");
+    Some((text, std::mem::take(fields)))
 }
 
 fn into_content(block: ContentBlock) -> Result<(Vec<Content>, Map<String, Value>), String> {

@@ -46,7 +46,7 @@ pub(crate) struct Session {
 pub(crate) struct ServerClient {
     service: RunningService<RoleClient, RequestHandler>,
     events: Arc<ServerEvents>,
-    pub(crate) connection: Connection,
+    pub(crate) connection: Arc<Connection>,
 }
 
 /// The kind of handshake with a server.

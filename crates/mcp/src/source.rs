@@ -163,7 +163,7 @@ impl McpSource {
         let name =
             info.as_ref().and_then(|info| info.server_info.as_ref()).map_or("server", |server| &server.name);
         let label = label(name);
-        let connection = Connection::from_peer(service.peer().clone());
+        let connection = Arc::new(Connection::from_peer(service.peer().clone()));
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
         // The connection cannot be reopened, so calls must not wait for a new one.

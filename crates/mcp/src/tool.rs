@@ -2,6 +2,8 @@ mod call;
 mod operation;
 mod task;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, toolset::SourceError};
 use rmcp::{Peer, RoleClient};
@@ -65,7 +67,7 @@ pub fn mcp_tool(peer: &Peer<RoleClient>, tool: &rmcp::model::Tool) -> Result<Mcp
     let invalid = |reason: String| SourceError::new(label.clone(), format!("tool {:?}: {reason}", tool.name));
     let tool = serde_json::to_value(tool).map_err(|error| invalid(error.to_string()))?;
     let (original_name, definition) = listing::parse_definition(&tool).map_err(invalid)?;
-    let handle = ConnectionHandle::fixed(label.clone(), Connection::from_peer(peer.clone()));
+    let handle = ConnectionHandle::fixed(label.clone(), Arc::new(Connection::from_peer(peer.clone())));
     Ok(McpTool::new(definition, original_name.to_owned(), handle, Operation::CallTool))
 }
 

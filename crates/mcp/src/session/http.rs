@@ -56,7 +56,7 @@ pub(super) async fn open(
     let is_slow = is_found_sse || events.has_unanswered_discover.load(Ordering::Relaxed);
     let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options)
         .with_call_headers(server.call_headers.clone());
-    let client = ServerClient { service, events, connection };
+    let client = ServerClient { service, events, connection: Arc::new(connection) };
     Ok(OpenedSession { session: Session { process: None, client }, next_handshake, is_slow })
 }
 

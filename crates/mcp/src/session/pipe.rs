@@ -38,5 +38,5 @@ pub(super) async fn open(
         service.map_err(|_| failed(format!("no response within {:?}", options.handshake_timeout)))?;
     let service = service.map_err(|error| failed(error.to_string()))?;
     let connection = Connection::new(service.peer().clone(), Arc::clone(&events), options);
-    Ok(Session { process: None, client: ServerClient { service, events, connection } })
+    Ok(Session { process: None, client: ServerClient { service, events, connection: Arc::new(connection) } })
 }

@@ -130,7 +130,8 @@ async fn start_session(
             let next_handshake = handshake.for_restart(service.peer());
             let is_slow = events.has_unanswered_discover.load(Ordering::Relaxed);
             let connection = Connection::new(service.peer().clone(), Arc::clone(&events), &server.options);
-            let client = ServerClient { service, events: Arc::clone(&events), connection };
+            let client =
+                ServerClient { service, events: Arc::clone(&events), connection: Arc::new(connection) };
             let process = ServerProcess { group, stderr, events };
             let session = Session { process: Some(process), client };
             return Ok(OpenedSession { session, next_handshake, is_slow });

@@ -142,7 +142,7 @@ impl Supervisor {
         let limits = ListLimits::from(self.server.options());
         let previous = self.listing.as_ref();
         let listing = Listing::fetch(&client.connection, &self.handle, previous, limits).await?;
-        let (connection, tools) = (client.connection.clone(), listing.tools.clone());
+        let (connection, tools) = (Arc::clone(&client.connection), listing.tools.clone());
         self.listing = Some(listing);
         self.status.send_replace(SourceStatus::Ready { connection, tools });
         Ok(())

@@ -1,6 +1,6 @@
 //! A call to a tool of a server, with the elicitations before its result.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use haft_core::{
     ToolContext, ToolError,
@@ -32,8 +32,8 @@ pub(super) struct McpCall<'a> {
     pub(super) cx: &'a ToolContext,
     /// The number of rounds of input so far.
     rounds: u32,
-    /// The data of the latest request.
-    pub(super) data: CallData,
+    /// The data of the latest request, if the program adds any.
+    pub(super) data: Option<Arc<CallData>>,
 }
 
 /// The data that a suspended call needs when it is resumed.
@@ -61,30 +61,17 @@ pub(super) enum Exchange {
 
 impl<'a> McpCall<'a> {
     pub(super) fn new(tool: &'a McpTool, arguments: &'a Value, cx: &'a ToolContext) -> Self {
-        Self { tool, arguments, cx, rounds: 0, data: CallData::default() }
+        Self { tool, arguments, cx, rounds: 0, data: None }
     }
 
     /// Performs or resumes the call. Suspends it if the server sends an elicitation, and the source
     /// has no handler.
-    pub(super) async fn run(mut self) -> Result<ToolResponse, ToolError> {
+    pub(super) async fn run(&mut self) -> Result<ToolResponse, ToolError> {
         let saved = self.cx.continuation().filter(|saved| !saved.is_null());
-        let continuation = saved.map(Continuation::deserialize).transpose().map_err(|error| {
-            // The call has begun, so it is not sent again.
-            ToolError::Unconfirmed(format!("the saved state of the call is invalid: {error}"))
-        })?;
         // The rare cases are boxed, so that they do not enlarge the future of every call.
-        let mut exchange = match continuation {
+        let mut exchange = match saved {
             None => self.send(None).await?,
-            Some(Continuation::OpenRequest { id }) => Box::pin(self.resume(&id)).await?,
-            Some(Continuation::InputRequired(mut round)) => {
-                self.rounds = round.number();
-                round.respond(self.decision())?;
-                Exchange::InputRequired(round)
-            }
-            Some(Continuation::Task { task, mut round }) => {
-                round.respond(self.decision())?;
-                Box::pin(self.resume_task(task, round)).await?
-            }
+            Some(saved) => Box::pin(self.resume(saved)).await?,
         };
         loop {
             exchange = match exchange {
@@ -96,41 +83,69 @@ impl<'a> McpCall<'a> {
         }
     }
 
+    /// Continues the call with its state `saved` from a suspension.
+    async fn resume(&mut self, saved: &Value) -> Result<Exchange, ToolError> {
+        let continuation = Continuation::deserialize(saved).map_err(|error| {
+            // The call has begun, so it is not sent again.
+            ToolError::Unconfirmed(format!("the saved state of the call is invalid: {error}"))
+        })?;
+        match continuation {
+            Continuation::OpenRequest { id } => self.resume_request(&id).await,
+            Continuation::InputRequired(mut round) => {
+                self.rounds = round.number();
+                round.respond(self.decision())?;
+                Ok(Exchange::InputRequired(round))
+            }
+            Continuation::Task { task, mut round } => {
+                round.respond(self.decision())?;
+                self.resume_task(task, round).await
+            }
+        }
+    }
+
     /// Sends the call and waits for the end of the exchange. `round` has the responses to
     /// elicitations.
     async fn send(&mut self, round: Option<&InputRound>) -> Result<Exchange, ToolError> {
         for _ in 0..MAX_SEND_ATTEMPTS {
-            // Boxed, so that it needs no memory while the call waits for its result.
-            let (connection, sent) = Box::pin(self.send_request(round)).await?;
-            let exchange = match sent {
-                Ok(open) => self.exchange(open, connection.elicitation_handler()).await,
-                Err(error) => Err(ExchangeError::Request(error)),
-            };
-            match exchange {
-                Err(ExchangeError::Request(RequestError::NotSent)) => connection.wait_until_closed().await,
-                exchange => return exchange.map_err(|error| self.to_tool_error(error)),
+            let connection = self.tool.handle.wait_for_tool(self.tool.definition.name()).await?;
+            if let Some(exchange) = self.attempt(&connection, round).await? {
+                return Ok(exchange);
             }
+            connection.wait_until_closed().await;
         }
         Err(self.tool.to_tool_error(RequestError::NotSent))
     }
 
-    /// Waits for a connection, and sends the request of the call.
-    async fn send_request(
+    /// Sends the call over `connection`, and waits for the end of the exchange. Returns `None` if
+    /// the request was not written.
+    async fn attempt(
         &mut self,
+        connection: &Connection,
         round: Option<&InputRound>,
-    ) -> Result<(Connection, Result<InFlightRequest, RequestError>), ToolError> {
-        let McpTool { original_name, operation, handle, definition } = self.tool;
-        let connection = handle.wait_for_tool(definition.name()).await?;
-        let mut request = operation.request(original_name, self.arguments, round);
+    ) -> Result<Option<Exchange>, ToolError> {
+        let McpTool { original_name, operation, .. } = self.tool;
         self.data = connection.call_data(original_name, self.cx).await?;
-        self.data.add_to(&mut request);
-        let sent = connection.send(request).await;
-        Ok((connection, sent))
+        let build = || {
+            let mut request = operation.request(original_name, self.arguments, round);
+            if let Some(data) = &self.data {
+                data.add_to(&mut request);
+            }
+            request
+        };
+        let open = match connection.send(build).await {
+            Ok(open) => open,
+            Err(RequestError::NotSent) => return Ok(None),
+            Err(error) => return Err(self.tool.to_tool_error(error)),
+        };
+        match self.exchange(open, connection.elicitation_handler()).await {
+            Err(ExchangeError::Request(RequestError::NotSent)) => Ok(None),
+            exchange => exchange.map(Some).map_err(|error| self.to_tool_error(error)),
+        }
     }
 
     /// Sends the response to the elicitation of the suspended call `id`, and waits for the end of
     /// the exchange.
-    async fn resume(&self, id: &str) -> Result<Exchange, ToolError> {
+    async fn resume_request(&self, id: &str) -> Result<Exchange, ToolError> {
         let connection = self.tool.handle.wait_for_connection().await?;
         let Some((open, pending)) = connection.take_suspended(id) else {
             let label = self.tool.handle.label();

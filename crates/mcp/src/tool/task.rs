@@ -181,7 +181,9 @@ impl<'a> RunningTask<'a> {
                 let connection = tool.handle.wait_for_connection().await.map_err(RequestFault::Call)?;
                 let data = connection.call_data(&tool.original_name, cx).await.map_err(RequestFault::Call)?;
                 let mut request = build();
-                data.add_to(&mut request);
+                if let Some(data) = &data {
+                    data.add_to(&mut request);
+                }
                 self.cancellation.set_data(data);
                 connection.request(request).await.map_err(RequestFault::Request)
             };

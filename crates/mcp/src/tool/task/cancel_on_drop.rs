@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::model::{CancelTaskParams, CancelTaskRequest, ClientRequest};
 use tokio::{runtime::Handle, time::timeout};
@@ -15,15 +15,15 @@ struct Armed {
     handle: ConnectionHandle,
     task_id: String,
     /// The data of the latest request about the task, for example the token of its user.
-    data: CallData,
+    data: Option<Arc<CallData>>,
 }
 
 impl CancelOnDrop {
-    pub(super) fn new(handle: ConnectionHandle, task_id: String, data: CallData) -> Self {
+    pub(super) fn new(handle: ConnectionHandle, task_id: String, data: Option<Arc<CallData>>) -> Self {
         Self(Some(Armed { handle, task_id, data }))
     }
 
-    pub(super) fn set_data(&mut self, data: CallData) {
+    pub(super) fn set_data(&mut self, data: Option<Arc<CallData>>) {
         if let Some(armed) = &mut self.0 {
             armed.data = data;
         }
@@ -41,7 +41,9 @@ impl Drop for CancelOnDrop {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut request =
             ClientRequest::CancelTaskRequest(CancelTaskRequest::new(CancelTaskParams::new(task_id)));
-        data.add_to(&mut request);
+        if let Some(data) = data {
+            data.add_to(&mut request);
+        }
         // The task ends after the timeout, or with the connection.
         runtime.spawn(timeout(CANCEL_TIMEOUT, async move {
             let connection = handle.wait_for_connection().await.ok()?;
