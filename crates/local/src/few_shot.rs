@@ -12,6 +12,7 @@ mod demonstration;
 mod dialogue;
 mod follow_up;
 mod grounding;
+mod implied_value;
 mod list_call;
 mod mention;
 mod next_step;

@@ -26,6 +26,8 @@ use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
+/// The maximum length of a date in words, in bytes.
+const MAX_DATE_BYTES: usize = 24;
 /// The minimum number of letters of a verb in the name of a flag.
 const MIN_VERB_LETTERS: usize = 4;
 /// The minimum length of the part of an identifier that is replaced by the identifier.
@@ -171,6 +173,7 @@ impl ArgumentCorrector {
         }
         add_omitted_duration(schema, &mut corrected, &sources);
         add_omitted_limit(schema, &mut corrected, need);
+        add_omitted_date(schema, &mut corrected, need, self.today);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
@@ -539,6 +542,28 @@ fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: 
     });
     if let Some(limit) = limit.filter(|_| !is_used) {
         arguments.insert(limit.name.to_owned(), json!(number));
+    }
+}
+
+/// Adds the date in `need` that the model omitted: the date after the word `since` for the optional
+/// parameter `since`.
+fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &str, today: Option<Date>) {
+    const WORDS: [&str; 4] = ["after", "before", "since", "until"];
+    let need = need.to_lowercase();
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let is_date = property.schema.get("format").is_some_and(|format| format == "date")
+            || description(&property).to_lowercase().contains("yyyy-mm-dd");
+        let name = spaced_words(property.name);
+        let word = WORDS.iter().find(|word| name.split(' ').any(|part| part == **word));
+        let Some(word) = word.filter(|_| is_date && !arguments.contains_key(property.name)) else { continue };
+        let Some((_, rest)) = need.split_once(&format!(" {word} ")) else { continue };
+        let rest = rest.get(..rest.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
+        let [date] = TextValues::new(rest, today).dates[..] else { continue };
+        let value = json!(date.first.to_string());
+        let is_used = arguments.values().any(|used| *used == value);
+        if date.first == date.last && !is_used && is_valid(schema, arguments, property.name, &value) {
+            arguments.insert(property.name.to_owned(), value);
+        }
     }
 }
 

@@ -270,9 +270,28 @@ impl KnownFacts {
         };
         let schema = parameter.schema.get("items").unwrap_or(&Value::Null);
         let item = Parameter { schema, ..parameter };
+        if self.is_named_range(enumeration(parameter.root, schema), items) {
+            return Some(value.clone());
+        }
         let is_known = |value: &&Value| self.contains(item, value, Strictness::Optional);
         let known: Vec<_> = items.iter().filter(is_known).cloned().collect();
         (!known.is_empty() || items.is_empty()).then_some(Value::Array(known))
+    }
+
+    /// Returns `true` if `items` are consecutive values of `names`, an enumeration, and if the
+    /// conversation has the first and the last of them: "from Monday to Friday".
+    fn is_named_range(&self, names: Vec<&Value>, items: &[Value]) -> bool {
+        let is_run = |window: &[&Value]| window.iter().zip(items).all(|(name, item)| *name == item);
+        let has = |item: Option<&Value>| {
+            let text = item.and_then(Value::as_str).map(str::to_lowercase);
+            text.is_some_and(|text| self.words.has_text(&text) || self.words.mentions(&text))
+        };
+        let has_range = ["to", "through", "till", "until"].iter().any(|word| self.words.has_word(word));
+        items.len() > 2
+            && has_range
+            && names.windows(items.len()).any(is_run)
+            && has(items.first())
+            && has(items.last())
     }
 
     /// Returns `true` if the conversation contains `value`, the argument `parameter`, or if the

@@ -24,8 +24,8 @@ const CHOICE_WORD_WEIGHT: f32 = 1.5;
 const KNOWN_RESULT_BIAS: f32 = 10.0;
 /// A question without content, and the need for it. A small model prefers some names of tools, such
 /// as `get_price`, to others in all cases. The probabilities after this question correct for it.
-const NEUTRAL_QUESTION: &str = "Can you help me with something?";
-const NEUTRAL_NEED: &str = "help me with something";
+pub(super) const NEUTRAL_QUESTION: &str = "Can you help me with something?";
+pub(super) const NEUTRAL_NEED: &str = "help me with something";
 
 /// The name of a tool, and the score of its choice.
 pub(super) type ScoredTool = (String, f32);
@@ -157,7 +157,7 @@ impl ExampleReply<'_> {
         Ok(self.choose_tool(need)?.is_some_and(|(best, _)| best == tool))
     }
 
-    fn encode_choice(&self, text: &str) -> Vec<u32> {
+    pub(super) fn encode_choice(&self, text: &str) -> Vec<u32> {
         self.writer.engine.tokenizer().encode_content(text)
     }
 }

@@ -9,7 +9,10 @@ mod quantities;
 mod times;
 mod units;
 
+use std::sync::LazyLock;
+
 use jiff::civil::{Date, Time};
+use regex::{Captures, Regex};
 use text2num::{Language, replace_numbers_in_text};
 
 pub(super) use self::dates::{DateRange, parse_date};
@@ -72,11 +75,15 @@ impl TextValues {
     }
 }
 
+/// A decimal fraction before a number word, after the number words were replaced by digits.
+static DECIMAL_THOUSANDS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\b(\d+\.\d+) (1000|1000000|1000000000)\b"));
+
 /// Returns `text` in lower case, with digits for number words, and with one form for phrases that
 /// have several.
 fn normalize(text: &str) -> String {
     /// The texts are replaced in this order.
-    const REPLACEMENTS: [(&str, &str); 17] = [
+    const REPLACEMENTS: [(&str, &str); 19] = [
         ("\u{2019}", "'"),
         ("\u{2212}", "-"),
         ("a.m.", "am"),
@@ -88,6 +95,8 @@ fn normalize(text: &str) -> String {
         ("half an hour", "0.5 hours"),
         ("half a day", "0.5 days"),
         (" an hour and a half", " 1.5 hours"),
+        (" an hour and a quarter", " 1.25 hours"),
+        ("3 quarters of an hour", "0.75 hours"),
         (" and a half hours", ".5 hours"),
         (" and a half", ".5"),
         ("quarter of an hour", "0.25 hours"),
@@ -102,7 +111,16 @@ fn normalize(text: &str) -> String {
         false => replace_numbers_in_text(&separate_number_words(&lower), &Language::english(), 0.0),
     };
     let replaced = REPLACEMENTS.iter().fold(format!(" {lower}"), |text, (from, to)| text.replace(from, to));
-    replaced.split_whitespace().collect::<Vec<_>>().join(" ")
+    let text = replaced.split_whitespace().collect::<Vec<_>>().join(" ");
+    // "Two and a half thousand" is one number.
+    let product = |captures: &Captures<'_>| {
+        let factor = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
+        match (factor(1), factor(2)) {
+            (Some(count), Some(unit)) => (count * unit).to_string(),
+            _ => captures.get(0).map_or("", |whole| whole.as_str()).to_owned(),
+        }
+    };
+    DECIMAL_THOUSANDS.replace_all(&text, product).into_owned()
 }
 
 /// Replaces the hyphen after a number word by a space, except before another number word:

@@ -39,6 +39,9 @@ fn schema() -> Schema {
             "sex": {"anyOf": [{"enum": ["male", "female"]}, {"type": "null"}]},
         },
     });
+    for limit in ["received_after", "before"] {
+        schema["properties"][limit] = json!({"type": "string", "description": "YYYY-MM-DD"});
+    }
     schema["properties"]["servings"] = json!({"type": "integer"});
     schema["properties"]["unit"] = json!({"enum": ["cm", "m", "inch"]});
     for year in ["year_from", "year_to"] {
@@ -393,6 +396,20 @@ fn an_omitted_duration_is_added() {
     assert_eq!(corrected("Ride for 20 minutes", json!({"count": 1})), json!({"count": 1, "minutes": 20}));
     assert_unchanged("Ride 20 of them", json!({"count": 20}));
     assert_unchanged("A car for 3 days", json!({"count": 1}));
+}
+
+#[test]
+fn an_omitted_date_is_added() {
+    assert_eq!(
+        corrected("mails that I got after April 1, 2025, with a file", json!({"title": "file"})),
+        json!({"title": "file", "received_after": "2025-04-01"})
+    );
+    assert_eq!(
+        corrected("mails from before May 3, 2025", json!({"title": "x"})),
+        json!({"title": "x", "before": "2025-05-03"})
+    );
+    assert_unchanged("mails from after the meeting of April 1, 2025", json!({"title": "x"}));
+    assert_unchanged("mails after April 1, 2025", json!({"date": "2025-04-01"}));
 }
 
 #[test]

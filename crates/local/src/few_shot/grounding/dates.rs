@@ -73,7 +73,11 @@ pub(super) fn is_known_time(
     numbers: &KnownNumbers,
     strictness: Strictness,
 ) -> Option<bool> {
-    let [hour, _minute] = parse_parts(text, ':')?;
+    let [hour, minute] = parse_parts(text, ':')?;
+    // `8080:80` is a pair of ports.
+    if hour > 24.0 || minute > 59.0 {
+        return None;
+    }
     let hours = [hour, (hour + 12.0) % 24.0, if hour == 12.0 || hour == 0.0 { 12.0 } else { hour }];
     let is_marked = |hour: &f64| TIME_MARKS.iter().any(|mark| words.has_literal(&format!("{hour}{mark}")));
     let has_hour = match strictness {

@@ -40,7 +40,9 @@ impl KnownNumbers {
         numbers.extend(quantities.map(|quantity| quantity.number.abs()));
         numbers.extend(values.times.iter().flat_map(|time| [time.hour(), time.minute()]).map(f64::from));
         numbers.extend(values.times_per_year);
-        numbers.extend(values.quantities.iter().filter_map(|quantity| quantity.in_unit(Unit::MONTH)));
+        for unit in [Unit::MONTH, Unit::MINUTE] {
+            numbers.extend(values.quantities.iter().filter_map(|quantity| quantity.in_unit(unit)));
+        }
         // "July 20" is the day 20 of the month 7.
         let days = TextValues::days_of_months(text);
         numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));

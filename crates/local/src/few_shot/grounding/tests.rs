@@ -15,6 +15,9 @@ fn schema() -> Schema {
             "unit": {"enum": ["metric", "imperial"]},
             "time": text(),
             "labels": {"type": "array", "items": {"type": "string"}},
+            "ports": {"type": "array", "items": {"type": "string"}},
+            "days": {"type": "array", "items": {"enum": ["mon", "tue", "wed", "thu", "fri", "sat"]}},
+            "max_minutes": {"type": "integer"},
             "limit": {"type": "integer", "default": 10},
             "mode": {"enum": ["bicycling", "driving"]},
             "silent": {"type": "boolean"},
@@ -57,6 +60,23 @@ fn kept(question: &str, optional: Value) -> Value {
 }
 
 #[test]
+fn values_between_two_named_values_are_kept() {
+    let days = json!({"days": ["mon", "tue", "wed", "thu"]});
+    assert_eq!(kept("every day from Monday to Thursday", days.clone()), days);
+    let named = json!({"days": ["mon", "thu"]});
+    assert_eq!(kept("on Monday and Thursday", days), named);
+    let gap = json!({"days": ["mon", "tue", "thu"]});
+    assert_eq!(kept("from Monday to Thursday", gap), named);
+}
+
+#[test]
+fn a_pair_of_ports_is_no_time() {
+    let ports = json!({"ports": ["6380:6379"]});
+    assert_eq!(kept("map port 6380 to 6379", ports.clone()), ports);
+    assert_eq!(kept("map the port", ports), json!({}));
+}
+
+#[test]
 fn a_limit_must_be_in_the_question() {
     assert_eq!(kept("a room on 2025-10-10", json!({"max_price": 1000})), json!({}));
     assert_eq!(kept("one of the cheapest", json!({"max_price": 1000})), json!({}));
@@ -65,6 +85,7 @@ fn a_limit_must_be_in_the_question() {
     assert_eq!(kept("one of the cheapest", json!({"head": 60})), json!({}));
     assert_eq!(kept("one of the cheapest", json!({"head": 1})), json!({"head": 1}));
     assert_eq!(kept("in 1 minute", json!({"head": 60})), json!({"head": 60}));
+    assert_eq!(kept("in half an hour", json!({"max_minutes": 30})), json!({"max_minutes": 30}));
     let price = json!({"max_price": 18_000});
     assert_eq!(kept("a car for at most $18,000", price.clone()), price);
 }

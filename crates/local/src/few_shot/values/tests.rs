@@ -41,6 +41,7 @@ fn numbers_have_signs_and_words() {
     );
     assert_eq!(numbers("rem_118, m-20417, LX318, #42"), [0.0; 0]);
     assert_eq!(numbers("3-5"), [3.0]);
+    assert_eq!(numbers("two and a half thousand, three thousand"), [2500.0, 3000.0]);
 }
 
 #[test]
@@ -58,6 +59,8 @@ fn durations_are_converted_and_added() {
     assert_eq!(minutes("by an hour and a half"), [90.0]);
     assert_eq!(minutes("half an hour, then a 10-minute break"), [30.0, 10.0]);
     assert_eq!(minutes("two and a half hours"), [150.0]);
+    assert_eq!(minutes("an hour and a quarter"), [75.0]);
+    assert_eq!(minutes("three quarters of an hour"), [45.0]);
     assert_eq!(minutes("1 hour and 30 minutes, 2h 15min"), [90.0, 135.0]);
     assert_eq!(minutes("for two hours"), [120.0]);
     assert_eq!(minutes("90 s"), [1.5]);
