@@ -362,10 +362,9 @@ impl ExampleReply<'_> {
         }
         call = split_repository(&call).unwrap_or(call);
         debug!(%written, corrected = %call.arguments, "wrote arguments");
-        if let Some(grounded) = self.facts.without_invented(&call, schema) {
-            let lead = self.writer.prompt.get(..end_of_lead).unwrap_or_default().to_vec();
-            call = self.with_implied_values(&lead, &call, grounded, schema)?;
-        }
+        let lead = self.writer.prompt.get(..end_of_lead).unwrap_or_default().to_vec();
+        let grounded = self.facts.without_invented(&call, schema).unwrap_or_else(|| call.clone());
+        call = self.with_implied_values(&lead, &call, grounded, schema)?;
         call = revise(&call).unwrap_or(call);
         if *call.arguments != *written {
             // A further call must follow the corrected arguments.

@@ -9,6 +9,7 @@ mod codes;
 mod moments;
 mod names;
 mod numbers;
+mod omitted;
 
 use std::sync::LazyLock;
 
@@ -26,8 +27,6 @@ use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
-/// The maximum length of a date in words, in bytes.
-const MAX_DATE_BYTES: usize = 24;
 /// The minimum number of letters of a verb in the name of a flag.
 const MIN_VERB_LETTERS: usize = 4;
 /// The minimum length of the part of an identifier that is replaced by the identifier.
@@ -36,10 +35,6 @@ const MIN_IDENTIFIER_LENGTH: usize = 4;
 const MIN_VALUE_LENGTH: usize = 3;
 /// The minimum number of digits of a telephone number.
 const MIN_PHONE_DIGITS: usize = 7;
-/// Words for periods and measures, of which there is no list.
-const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
-/// Words in the names of parameters for a number of results.
-const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 /// The minimum number of letters of a name whose case is corrected. Shorter texts may be codes.
 const MIN_NAME_LETTERS: usize = 4;
 /// Words after `by` in a title that are no artists.
@@ -171,9 +166,9 @@ impl ArgumentCorrector {
         if let Some((from, to)) = units_of_conversion(schema, &corrected, need, &self.question) {
             corrected.extend([from, to]);
         }
-        add_omitted_duration(schema, &mut corrected, &sources);
-        add_omitted_limit(schema, &mut corrected, need);
-        add_omitted_date(schema, &mut corrected, need, self.today);
+        omitted::add_omitted_duration(schema, &mut corrected, &sources);
+        omitted::add_omitted_limit(schema, &mut corrected, need);
+        omitted::add_omitted_date(schema, &mut corrected, need, self.today);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
@@ -502,69 +497,6 @@ fn is_same_unit(name: &str, word: &str) -> bool {
     let is_symbol = || Unit::from_name(&name).is_some_and(|unit| Unit::from_name(word) == Some(unit));
     !word.is_empty()
         && (singular(&name) == singular(word) || SYMBOLS.contains(&(word, name.as_str())) || is_symbol())
-}
-
-/// Adds the duration or the distance in the need that the model omitted: the only quantity with a
-/// unit, for an optional parameter such as `radius_m` or `duration_minutes`.
-fn add_omitted_duration(schema: &Schema, arguments: &mut Map<String, Value>, sources: &Sources<'_>) {
-    for property in schema.properties().filter(|property| !property.is_required) {
-        if arguments.contains_key(property.name) {
-            continue;
-        }
-        let value = numbers::omitted_quantity(&property, arguments, sources.need).map(to_json);
-        if let Some(value) = value.filter(|value| is_valid(schema, arguments, property.name, value)) {
-            arguments.insert(property.name.to_owned(), value);
-        }
-    }
-}
-
-/// Adds the number in `need` that the model omitted: 10 for the optional parameter `limit` and "the
-/// last 10 transactions".
-fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
-    static LIMIT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)"));
-    let need = need.to_lowercase();
-    let Some(captures) = LIMIT.captures(&need) else { return };
-    let word = captures.get(2).map(|word| word.as_str()).unwrap_or_default();
-    // The last 3 months are a period.
-    if Unit::from_name(word).is_some() || NO_ITEMS.contains(&word.trim_end_matches('s')) {
-        return;
-    }
-    let Some(number) = captures.get(1).and_then(|number| number.as_str().parse::<i64>().ok()) else {
-        return;
-    };
-    let is_used = arguments.values().any(|value| *value == json!(number));
-    let mut optional = schema.properties().filter(|property| !property.is_required);
-    let limit = optional.find(|property| {
-        spaced_words(property.name).split(' ').any(|word| LIMIT_WORDS.contains(&word))
-            && !arguments.contains_key(property.name)
-            && is_valid(schema, arguments, property.name, &json!(number))
-    });
-    if let Some(limit) = limit.filter(|_| !is_used) {
-        arguments.insert(limit.name.to_owned(), json!(number));
-    }
-}
-
-/// Adds the date in `need` that the model omitted: the date after the word `since` for the optional
-/// parameter `since`.
-fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &str, today: Option<Date>) {
-    const WORDS: [&str; 4] = ["after", "before", "since", "until"];
-    let need = need.to_lowercase();
-    for property in schema.properties().filter(|property| !property.is_required) {
-        let is_date = property.schema.get("format").is_some_and(|format| format == "date")
-            || description(&property).to_lowercase().contains("yyyy-mm-dd");
-        let name = spaced_words(property.name);
-        let word = WORDS.iter().find(|word| name.split(' ').any(|part| part == **word));
-        let Some(word) = word.filter(|_| is_date && !arguments.contains_key(property.name)) else { continue };
-        let Some((_, rest)) = need.split_once(&format!(" {word} ")) else { continue };
-        let rest = rest.get(..rest.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
-        let [date] = TextValues::new(rest, today).dates[..] else { continue };
-        let value = json!(date.first.to_string());
-        let is_used = arguments.values().any(|used| *used == value);
-        if date.first == date.last && !is_used && is_valid(schema, arguments, property.name, &value) {
-            arguments.insert(property.name.to_owned(), value);
-        }
-    }
 }
 
 /// Removes the optional date of the return of a one-way trip.

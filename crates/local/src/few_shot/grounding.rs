@@ -206,17 +206,30 @@ impl KnownFacts {
         let name = spaced_words(property.name);
         let text = format!("{name} {description}").to_lowercase();
         let tool = spaced_words(tool);
-        let is_safety_flag = SAFETY_FLAGS.iter().any(|flag| name.contains(flag));
-        if is_safety_flag || !self.words.is_english() || self.words.has_negation() {
+        if self.has_unchecked_flags(&name) {
             return true;
         }
-        let words = text.split(|letter: char| !letter.is_alphanumeric());
-        let distinctive: Vec<_> = words
-            .filter(|word| {
-                word.len() >= MIN_FLAG_WORD_LENGTH && !FLAG_WORDS.contains(word) && !tool.contains(word)
-            })
-            .collect();
-        distinctive.is_empty() || distinctive.iter().any(|word| self.words.share(word) > 0.0)
+        let mut distinctive = distinctive_words(&text, &tool).peekable();
+        distinctive.peek().is_none() || distinctive.any(|word| self.words.share(word) > 0.0)
+    }
+
+    /// Returns `true` if the conversation contains a word of the description of `property`, an
+    /// optional boolean of `tool`, but none of its name. Such a word may be about something else:
+    /// "all log files" and `include_hidden`, "Include hidden files".
+    pub(super) fn mentions_only_description(&self, tool: &str, property: &Property<'_>) -> bool {
+        let name = spaced_words(property.name);
+        let tool = spaced_words(tool);
+        let mut distinctive = distinctive_words(&name, &tool).peekable();
+        !self.has_unchecked_flags(&name)
+            && distinctive.peek().is_some()
+            && !distinctive.any(|word| self.words.share(word) > 0.0)
+    }
+
+    /// Returns `true` if the flag `name` counts as mentioned: it is a flag for safety, or the
+    /// conversation is not English or has a negation.
+    fn has_unchecked_flags(&self, name: &str) -> bool {
+        let is_safety_flag = SAFETY_FLAGS.iter().any(|flag| name.contains(flag));
+        is_safety_flag || !self.words.is_english() || self.words.has_negation()
     }
 
     /// Removes all but one of the optional arguments with the same date, or with the same text or
@@ -383,6 +396,14 @@ impl KnownFacts {
             Strictness::Required => self.numbers.contains(number) || may_be_free(),
         }
     }
+}
+
+/// Returns the words of the lower-case `text` that distinguish a flag from other flags of `tool`.
+fn distinctive_words<'a>(text: &'a str, tool: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_distinctive = |word: &&str| word.len() >= MIN_FLAG_WORD_LENGTH && !FLAG_WORDS.contains(word);
+    text.split(|letter: char| !letter.is_alphanumeric())
+        .filter(is_distinctive)
+        .filter(|word| !tool.contains(*word))
 }
 
 /// Returns `true` if the parameter `name` is an e-mail address.
