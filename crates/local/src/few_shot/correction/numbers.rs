@@ -33,6 +33,24 @@ pub(super) fn candidate(property: &Property<'_>, number: f64, sources: &Sources<
         .or_else(|| negated(property, number, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
+        .or_else(|| multiple(property, number, sources.need))
+}
+
+/// Returns the only number of `need` that is a thousand or a million times `number`, if neither it
+/// nor `property` has a unit, and if `need` does not have `number`: 2,500 for "two and a half
+/// thousand" and 2.5.
+fn multiple(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f64> {
+    let is_same = |known: &Quantity| {
+        is_equal(known.number, number) || known.is_share && is_equal(known.number * 100.0, number)
+    };
+    if unit_of(property).is_some() || need.quantities.iter().any(is_same) {
+        return None;
+    }
+    let is_multiple = |quantity: &&Quantity| {
+        quantity.unit.is_none() && [1e3, 1e6].iter().any(|factor| is_equal(quantity.number, number * factor))
+    };
+    let mut multiples = need.quantities.iter().filter(is_multiple);
+    multiples.next().filter(|_| multiples.next().is_none()).map(|quantity| quantity.number)
 }
 
 /// Returns the only number of `need` before a word of the name of `property`, if `need` does not
@@ -83,7 +101,7 @@ fn converted(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Opt
     }
 }
 
-/// Returns the percentage in the text, if `number` is the same percentage in another scale, or if
+/// Returns the percentage in the text, if `number` is the same percentage as a part of one, or if
 /// the text has no other number: 75 for `position` and "three quarters".
 fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
     if !is_percentage(property) || number == 0.0 || number == 100.0 {
@@ -94,7 +112,8 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
     let scale = if maximum.is_some_and(|maximum| maximum <= 1.0) { 1.0 } else { 100.0 };
     let source =
         sources.replacing().into_iter().find(|values| values.quantities.iter().any(|it| it.is_share))?;
-    let [only] = source.quantities.as_slice() else { return None };
+    let same = source.quantities.iter().find(|it| it.is_share && is_equal(it.number, number));
+    let ((Some(only), _) | (None, [only])) = (same, source.quantities.as_slice()) else { return None };
     let expected = (only.number * scale * 1e6).round() / 1e6;
     let is_other_scale = is_equal(number, only.number) || is_equal(number, only.number * 100.0);
     let may_be_computed = source.has_change && !is_other_scale;

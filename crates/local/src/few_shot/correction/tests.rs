@@ -399,6 +399,25 @@ fn an_omitted_duration_is_added() {
 }
 
 #[test]
+fn numbers_of_thousands_are_corrected() {
+    assert_eq!(
+        corrected("add two and a half thousand of them", json!({"count": 2.5})),
+        json!({"count": 2500})
+    );
+    assert_unchanged("add 2,500 of 2.5", json!({"brightness": 2.5}));
+    assert_unchanged("add 2,500 g", json!({"brightness": 2.5}));
+}
+
+#[test]
+fn parts_of_one_are_percentages() {
+    assert_eq!(
+        corrected("a house for 450,000 with 20% down over 15 years", json!({"brightness": 0.2})),
+        json!({"brightness": 20})
+    );
+    assert_unchanged("20% of it at a level of 40", json!({"brightness": 40}));
+}
+
+#[test]
 fn an_omitted_date_is_added() {
     assert_eq!(
         corrected("mails that I got after April 1, 2025, with a file", json!({"title": "file"})),
