@@ -168,6 +168,8 @@ impl ArgumentCorrector {
         }
         omitted::add_omitted_duration(schema, &mut corrected, &sources);
         omitted::add_omitted_limit(schema, &mut corrected, need);
+        omitted::add_omitted_number(schema, &mut corrected, &need_values);
+        omitted::add_omitted_name(schema, &mut corrected, need);
         omitted::add_omitted_date(schema, &mut corrected, need, self.today);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);

@@ -9,8 +9,20 @@ use serde_json::{Map, Value, json};
 
 use super::numbers;
 use super::{Sources, description, is_valid, pattern, spaced_words, to_json};
-use crate::few_shot::values::{TextValues, Unit};
+use crate::few_shot::{
+    grounding::{KnownWords, enumeration},
+    values::{TextValues, Unit},
+};
 
+/// The minimum length of the word after a number that is added, in bytes.
+const MIN_LABEL_LENGTH: usize = 3;
+/// Words after a number that are no nouns, without a final `s`.
+const NO_NOUNS: [&str; 16] = [
+    "and", "are", "each", "for", "from", "into", "les", "more", "most", "new", "not", "other", "per", "than",
+    "that", "with",
+];
+/// The minimum length of the value of an enumeration that is added, in bytes.
+const MIN_NAME_LENGTH: usize = 4;
 /// The maximum length of a date in words, in bytes.
 const MAX_DATE_BYTES: usize = 24;
 /// Words for periods and measures, of which there is no list.
@@ -60,6 +72,64 @@ pub(super) fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Val
     });
     if let Some(limit) = limit.filter(|_| !is_used) {
         arguments.insert(limit.name.to_owned(), json!(number));
+    }
+}
+
+/// Adds the number in `need` that the model omitted: 9 for the optional parameter `voltage` with
+/// the description "Voltage in volts", and "a 9 volt battery".
+pub(super) fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &TextValues) {
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let kind = property.schema.get("type").and_then(Value::as_str);
+        let is_number = matches!(kind, Some("integer" | "number"));
+        if !is_number || arguments.contains_key(property.name) || need.has_unclear_numbers {
+            continue;
+        }
+        let text = format!("{} {}", spaced_words(property.name), description(&property)).to_lowercase();
+        let is_label = |label: &str| {
+            let mut words = text.split(|letter: char| !letter.is_alphabetic());
+            // A period of 5 years is no year.
+            let is_noun = label.len() >= MIN_LABEL_LENGTH && !NO_NOUNS.contains(&label);
+            is_noun
+                && Unit::from_name(label).is_none()
+                && !NO_ITEMS.contains(&label)
+                && words.any(|word| word.trim_end_matches('s') == label)
+        };
+        let mut labelled = need.labelled_numbers.iter().filter(|(_, label)| is_label(label));
+        let (Some((number, _)), None) = (labelled.next(), labelled.next()) else { continue };
+        let value = to_json(*number);
+        let is_used = arguments.values().any(|used| used.as_f64() == Some(*number));
+        if !is_used && is_valid(schema, arguments, property.name, &value) {
+            arguments.insert(property.name.to_owned(), value);
+        }
+    }
+}
+
+/// Adds the value of an enumeration in `need` that the model omitted: `dinner` for the optional
+/// parameter `meal`. A value in another argument and the first word of `need` do not count, and
+/// none is added if `need` has a negation.
+pub(super) fn add_omitted_name(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+    let (_, rest) = need.split_once(' ').unwrap_or_default();
+    let words = KnownWords::new(rest);
+    if words.has_negation() {
+        return;
+    }
+    for property in schema.properties().filter(|property| !property.is_required) {
+        if arguments.contains_key(property.name) {
+            continue;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_lowercase().replace('_', " ");
+        let used = Value::Object(arguments.clone()).to_string().to_lowercase();
+        let is_named = |value: &&&Value| {
+            let text = text(value);
+            text.len() >= MIN_NAME_LENGTH && words.has_words(&text) && !used.contains(&text)
+        };
+        let names = enumeration(schema.as_value(), property.schema);
+        let mut named = names.iter().filter(is_named);
+        let (Some(name), None) = (named.next(), named.next()) else { continue };
+        let is_default = property.schema.get("default") == Some(*name);
+        if !is_default && is_valid(schema, arguments, property.name, name) {
+            arguments.insert(property.name.to_owned(), (*name).clone());
+        }
     }
 }
 

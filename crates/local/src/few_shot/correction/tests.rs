@@ -39,6 +39,7 @@ fn schema() -> Schema {
             "sex": {"anyOf": [{"enum": ["male", "female"]}, {"type": "null"}]},
         },
     });
+    schema["properties"]["voltage"] = json!({"type": "number", "description": "In volts"});
     for limit in ["received_after", "before"] {
         schema["properties"][limit] = json!({"type": "string", "description": "YYYY-MM-DD"});
     }
@@ -415,6 +416,30 @@ fn parts_of_one_are_percentages() {
         json!({"brightness": 20})
     );
     assert_unchanged("20% of it at a level of 40", json!({"brightness": 40}));
+}
+
+#[test]
+fn an_omitted_number_is_added() {
+    assert_eq!(
+        corrected("light for a 9 volt battery and 220 ohms", json!({"count": 220})),
+        json!({"count": 220, "voltage": 9})
+    );
+    assert_unchanged("a battery of 9 volts", json!({"count": 9}));
+    assert_unchanged("9 volts or 12 volts", json!({"title": "x"}));
+    assert_unchanged("over 5 years", json!({"title": "x"}));
+}
+
+#[test]
+fn an_omitted_name_is_added() {
+    let title = json!({"title": "shops"});
+    assert_eq!(
+        corrected("find shops on a bicycling trip", title.clone()),
+        json!({"title": "shops", "mode": "bicycling"})
+    );
+    assert_unchanged("find shops without bicycling", title.clone());
+    assert_unchanged("find shops, bicycling or driving", title.clone());
+    assert_unchanged("driving to shops", title);
+    assert_unchanged("find driving lessons", json!({"title": "driving lessons"}));
 }
 
 #[test]
