@@ -16,6 +16,8 @@ use super::tool_choice::{NEUTRAL_NEED, NEUTRAL_QUESTION};
 use super::{ExampleReply, render_prompt};
 use crate::respond::with_question;
 
+/// The maximum number of values that are compared. Each of them costs the time of its tokens.
+const MAX_ALTERNATIVES: usize = 12;
 /// The minimum support of an implied value of an enumeration; see [`ExampleReply::support`]. In
 /// measurements, invented values had -0.5 to 0.3, and implied values 1.2 to 10.
 const MIN_NAME_SUPPORT: f32 = 1.0;
@@ -76,7 +78,8 @@ impl ExampleReply<'_> {
 
     /// Returns the support for `argument`: the log-odds of its value among `alternatives` after the
     /// need, minus those after a question without content. `lead` is the prompt before the
-    /// arguments. Returns `None` if there is no alternative.
+    /// arguments. Returns `None` if there is no alternative, or if there are more than
+    /// [`MAX_ALTERNATIVES`].
     fn support(
         &mut self,
         lead: &[u32],
@@ -85,7 +88,8 @@ impl ExampleReply<'_> {
     ) -> Result<Option<f32>, ModelError> {
         let Argument { tool, before, name, value } = argument;
         let position = alternatives.iter().position(|alternative| *alternative == value);
-        let Some(index) = position.filter(|_| alternatives.len() > 1) else { return Ok(None) };
+        let is_choice = (2..=MAX_ALTERNATIVES).contains(&alternatives.len());
+        let Some(index) = position.filter(|_| is_choice) else { return Ok(None) };
         let mut text = spaced_json(&Value::Object(before.clone()));
         text.pop();
         let separator = if before.is_empty() { "" } else { ", " };
