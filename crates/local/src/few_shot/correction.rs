@@ -169,8 +169,7 @@ impl ArgumentCorrector {
         omitted::add_omitted_duration(schema, &mut corrected, &sources);
         omitted::add_omitted_limit(schema, &mut corrected, need);
         omitted::add_omitted_number(schema, &mut corrected, &need_values);
-        omitted::add_omitted_name(schema, &mut corrected, need);
-        omitted::add_omitted_date(schema, &mut corrected, need, self.today);
+        omitted::add_omitted_date(schema, &mut corrected, need);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();

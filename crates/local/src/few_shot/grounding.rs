@@ -292,19 +292,12 @@ impl KnownFacts {
     }
 
     /// Returns `true` if `items` are consecutive values of `names`, an enumeration, and if the
-    /// conversation has the first and the last of them: "from Monday to Friday".
+    /// conversation has the range from the first to the last of them: "from Monday to Friday".
     fn is_named_range(&self, names: Vec<&Value>, items: &[Value]) -> bool {
         let is_run = |window: &[&Value]| window.iter().zip(items).all(|(name, item)| *name == item);
-        let has = |item: Option<&Value>| {
-            let text = item.and_then(Value::as_str).map(str::to_lowercase);
-            text.is_some_and(|text| self.words.has_text(&text) || self.words.mentions(&text))
-        };
-        let has_range = ["to", "through", "till", "until"].iter().any(|word| self.words.has_word(word));
-        items.len() > 2
-            && has_range
-            && names.windows(items.len()).any(is_run)
-            && has(items.first())
-            && has(items.last())
+        let text = |item: Option<&Value>| item.and_then(Value::as_str).map(str::to_lowercase);
+        let (Some(first), Some(last)) = (text(items.first()), text(items.last())) else { return false };
+        items.len() > 2 && names.windows(items.len()).any(is_run) && self.words.has_range(&first, &last)
     }
 
     /// Returns `true` if the conversation contains `value`, the argument `parameter`, or if the
@@ -319,10 +312,7 @@ impl KnownFacts {
             return true;
         }
         match value {
-            Value::String(text) if is_enumeration => {
-                let text = text.to_lowercase();
-                self.words.has_text(&text) || self.words.share(&text) >= 0.5
-            }
+            Value::String(text) if is_enumeration => self.mentions_name(text),
             Value::String(text) if is_address(name, schema) && !text.contains('@') => false,
             Value::String(text) => {
                 let is_free = strictness == Strictness::Required
@@ -341,6 +331,13 @@ impl KnownFacts {
             }
             Value::Null | Value::Bool(_) | Value::Object(_) => true,
         }
+    }
+
+    /// Returns `true` if the conversation contains `text`, the value of an enumeration, or half of
+    /// its words.
+    pub(super) fn mentions_name(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.words.has_text(&text) || self.words.share(&text) >= 0.5
     }
 
     /// Returns `true` if `text` may be the time zone of a place in the conversation:

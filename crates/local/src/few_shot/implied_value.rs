@@ -46,7 +46,9 @@ impl ExampleReply<'_> {
             };
             let known = kept.get(name);
             let alternatives = match known {
-                None if value.is_string() => enumeration(schema.as_value(), property.schema),
+                None if value.as_str().is_some_and(|text| !self.facts.mentions_name(text)) => {
+                    enumeration(schema.as_value(), property.schema)
+                }
                 Some(Value::Bool(true)) if self.is_unclear_flag(&written.name, &property) => {
                     vec![&Value::Bool(true), &Value::Bool(false)]
                 }

@@ -116,7 +116,7 @@ fn normalize(text: &str) -> String {
     let product = |captures: &Captures<'_>| {
         let factor = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
         match (factor(1), factor(2)) {
-            (Some(count), Some(unit)) => (count * unit).to_string(),
+            (Some(count), Some(unit)) => quantities::round(count * unit).to_string(),
             _ => captures.get(0).map_or("", |whole| whole.as_str()).to_owned(),
         }
     };

@@ -13,6 +13,8 @@ use crate::few_shot::values::{Quantity, TextValues, Unit, pattern};
 /// Names of parameters from 0 to 100.
 const PERCENTAGES: [&str; 8] =
     ["brightness", "level", "opacity", "percent", "percentage", "position", "share", "volume"];
+/// Texts in the descriptions of parts of one.
+const PARTS_OF_ONE: [&str; 6] = ["0 and 1", "0 to 1", "0-1", "0.", "decimal", "fraction"];
 /// Names of parameters for a duration or a distance.
 const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius", "seconds"];
 
@@ -43,7 +45,9 @@ fn multiple(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f
     let is_same = |known: &Quantity| {
         is_equal(known.number, number) || known.is_share && is_equal(known.number * 100.0, number)
     };
-    if unit_of(property).is_some() || need.quantities.iter().any(is_same) {
+    // One laptop for 1000 dollars is not 1000 laptops.
+    let is_whole = number.fract() == 0.0;
+    if is_whole || unit_of(property).is_some() || need.quantities.iter().any(is_same) {
         return None;
     }
     let is_multiple = |quantity: &&Quantity| {
@@ -104,7 +108,9 @@ fn converted(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Opt
 /// Returns the percentage in the text, if `number` is the same percentage as a part of one, or if
 /// the text has no other number: 75 for `position` and "three quarters".
 fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
-    if !is_percentage(property) || number == 0.0 || number == 100.0 {
+    let text = description(property).to_lowercase();
+    let is_part_of_one = PARTS_OF_ONE.iter().any(|words| text.contains(words));
+    if !is_percentage(property) || is_part_of_one || number == 0.0 || number == 100.0 {
         return None;
     }
     // `brightness` is from 0 to 100, unless the schema limits it to 1.

@@ -3,28 +3,22 @@
 use std::sync::LazyLock;
 
 use haft_core::Schema;
-use jiff::civil::Date;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::numbers;
 use super::{Sources, description, is_valid, pattern, spaced_words, to_json};
-use crate::few_shot::{
-    grounding::{KnownWords, enumeration},
-    values::{TextValues, Unit},
-};
+use crate::few_shot::values::{TextValues, Unit};
 
-/// The minimum length of the word after a number that is added, in bytes.
-const MIN_LABEL_LENGTH: usize = 3;
-/// Words after a number that are no nouns, without a final `s`.
-const NO_NOUNS: [&str; 16] = [
-    "and", "are", "each", "for", "from", "into", "les", "more", "most", "new", "not", "other", "per", "than",
-    "that", "with",
+/// Words in the names of parameters for a minimum or a maximum.
+const LIMITS: [&str; 4] = ["max", "maximum", "min", "minimum"];
+/// The beginnings of a date in words, besides digits.
+const DATE_BEGINNINGS: [&str; 19] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec", "mon", "tue", "wed",
+    "thu", "fri", "sat", "sun",
 ];
-/// The minimum length of the value of an enumeration that is added, in bytes.
-const MIN_NAME_LENGTH: usize = 4;
 /// The maximum length of a date in words, in bytes.
-const MAX_DATE_BYTES: usize = 24;
+const MAX_DATE_BYTES: usize = 32;
 /// Words for periods and measures, of which there is no list.
 const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
 /// Words in the names of parameters for a number of results.
@@ -81,66 +75,32 @@ pub(super) fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Va
     for property in schema.properties().filter(|property| !property.is_required) {
         let kind = property.schema.get("type").and_then(Value::as_str);
         let is_number = matches!(kind, Some("integer" | "number"));
-        if !is_number || arguments.contains_key(property.name) || need.has_unclear_numbers {
+        let is_limit = spaced_words(property.name).split(' ').any(|word| LIMITS.contains(&word));
+        if !is_number || is_limit || arguments.contains_key(property.name) || need.has_unclear_numbers {
             continue;
         }
-        let text = format!("{} {}", spaced_words(property.name), description(&property)).to_lowercase();
-        let is_label = |label: &str| {
-            let mut words = text.split(|letter: char| !letter.is_alphabetic());
-            // A period of 5 years is no year.
-            let is_noun = label.len() >= MIN_LABEL_LENGTH && !NO_NOUNS.contains(&label);
-            is_noun
-                && Unit::from_name(label).is_none()
-                && !NO_ITEMS.contains(&label)
-                && words.any(|word| word.trim_end_matches('s') == label)
+        let description = description(&property).to_lowercase();
+        let is_unit = |label: &str| {
+            let unit = description.split_once(" in ").map_or("", |(_, unit)| unit);
+            let unit = unit.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+            // A quantity with a known unit may have to be converted.
+            unit.trim_end_matches('s') == label && Unit::from_name(label).is_none()
         };
-        let mut labelled = need.labelled_numbers.iter().filter(|(_, label)| is_label(label));
+        let is_whole = |number: f64| need.quantities.iter().any(|quantity| quantity.number == number);
+        let mut labelled =
+            need.labelled_numbers.iter().filter(|(number, label)| is_unit(label) && is_whole(*number));
         let (Some((number, _)), None) = (labelled.next(), labelled.next()) else { continue };
         let value = to_json(*number);
-        let is_used = arguments.values().any(|used| used.as_f64() == Some(*number));
+        let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
         if !is_used && is_valid(schema, arguments, property.name, &value) {
             arguments.insert(property.name.to_owned(), value);
         }
     }
 }
 
-/// Adds the value of an enumeration in `need` that the model omitted: `dinner` for the optional
-/// parameter `meal`. A value in another argument and the first word of `need` do not count, and
-/// none is added if `need` has a negation.
-pub(super) fn add_omitted_name(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
-    let (_, rest) = need.split_once(' ').unwrap_or_default();
-    let words = KnownWords::new(rest);
-    if words.has_negation() {
-        return;
-    }
-    for property in schema.properties().filter(|property| !property.is_required) {
-        if arguments.contains_key(property.name) {
-            continue;
-        }
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_lowercase().replace('_', " ");
-        let used = Value::Object(arguments.clone()).to_string().to_lowercase();
-        let is_named = |value: &&&Value| {
-            let text = text(value);
-            text.len() >= MIN_NAME_LENGTH && words.has_words(&text) && !used.contains(&text)
-        };
-        let names = enumeration(schema.as_value(), property.schema);
-        let mut named = names.iter().filter(is_named);
-        let (Some(name), None) = (named.next(), named.next()) else { continue };
-        let is_default = property.schema.get("default") == Some(*name);
-        if !is_default && is_valid(schema, arguments, property.name, name) {
-            arguments.insert(property.name.to_owned(), (*name).clone());
-        }
-    }
-}
-
 /// Adds the date in `need` that the model omitted: the date after the word `since` for the optional
-/// parameter `since`.
-pub(super) fn add_omitted_date(
-    schema: &Schema,
-    arguments: &mut Map<String, Value>,
-    need: &str,
-    today: Option<Date>,
-) {
+/// parameter `since`. The date must have a year.
+pub(super) fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     const WORDS: [&str; 4] = ["after", "before", "since", "until"];
     let need = need.to_lowercase();
     for property in schema.properties().filter(|property| !property.is_required) {
@@ -150,8 +110,15 @@ pub(super) fn add_omitted_date(
         let word = WORDS.iter().find(|word| name.split(' ').any(|part| part == **word));
         let Some(word) = word.filter(|_| is_date && !arguments.contains_key(property.name)) else { continue };
         let Some((_, rest)) = need.split_once(&format!(" {word} ")) else { continue };
-        let rest = rest.get(..rest.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
-        let [date] = TextValues::new(rest, today).dates[..] else { continue };
+        let is_date = rest.starts_with(|letter: char| letter.is_ascii_digit())
+            || DATE_BEGINNINGS.iter().any(|beginning| rest.starts_with(beginning));
+        let head = rest.get(..rest.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
+        let is_cut = head.len() < rest.len();
+        let head = head.rsplit_once(' ').map_or(head, |(before, _)| if is_cut { before } else { head });
+        let [date] = TextValues::new(head, None).dates[..] else { continue };
+        if !is_date {
+            continue;
+        }
         let value = json!(date.first.to_string());
         let is_used = arguments.values().any(|used| *used == value);
         if date.first == date.last && !is_used && is_valid(schema, arguments, property.name, &value) {

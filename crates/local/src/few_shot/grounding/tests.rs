@@ -65,6 +65,10 @@ fn values_between_two_named_values_are_kept() {
     assert_eq!(kept("every day from Monday to Thursday", days.clone()), days);
     let named = json!({"days": ["mon", "thu"]});
     assert_eq!(kept("on Monday and Thursday", days), named);
+    assert_eq!(
+        kept("remind me to call on Monday and Thursday", json!({"days": ["mon", "tue", "wed", "thu"]})),
+        named
+    );
     let gap = json!({"days": ["mon", "tue", "thu"]});
     assert_eq!(kept("from Monday to Thursday", gap), named);
 }

@@ -106,6 +106,18 @@ impl KnownWords {
         self.text.contains(text)
     }
 
+    /// Returns `true` if the conversation has a range from a word with the beginning `first` to a
+    /// word with the beginning `last`: "Monday to Friday" for `mon` and `fri`.
+    pub(super) fn has_range(&self, first: &str, last: &str) -> bool {
+        const CONNECTORS: [&str; 7] = ["to ", "through ", "till ", "until ", "- ", "-", "\u{2013}"];
+        self.text.match_indices(first).any(|(start, _)| {
+            let rest = self.text.get(start..).unwrap_or_default();
+            let rest = rest.trim_start_matches(char::is_alphabetic).trim_start();
+            let end = CONNECTORS.iter().find_map(|connector| rest.strip_prefix(connector));
+            end.is_some_and(|end| end.trim_start().starts_with(last))
+        })
+    }
+
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }

@@ -26,7 +26,7 @@ impl Quantity {
 }
 
 /// Removes the error of a multiplication: 1.68 m are 168 cm, not 168.00000000000003 cm.
-fn round(number: f64) -> f64 {
+pub(super) fn round(number: f64) -> f64 {
     (number * 1e9).round() / 1e9
 }
 
