@@ -16,7 +16,7 @@ async fn names(tools: &Toolset) -> Vec<String> {
     list.tools().iter().map(|tool| tool.definition().name().to_string()).collect()
 }
 
-/// A session whose requests are written directly, because a source calls listed tools only.
+/// A session without a source. It sends requests for tools that are not listed, too.
 struct Session<'a> {
     served: &'a Served,
     headers: String,

@@ -110,19 +110,22 @@ pub(super) fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Valu
         let word = WORDS.iter().find(|word| name.split(' ').any(|part| part == **word));
         let Some(word) = word.filter(|_| is_date && !arguments.contains_key(property.name)) else { continue };
         let Some((_, rest)) = need.split_once(&format!(" {word} ")) else { continue };
-        let is_date = rest.starts_with(|letter: char| letter.is_ascii_digit())
+        let begins_with_date = rest.starts_with(|letter: char| letter.is_ascii_digit())
             || DATE_BEGINNINGS.iter().any(|beginning| rest.starts_with(beginning));
-        let head = rest.get(..rest.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
-        let is_cut = head.len() < rest.len();
-        let head = head.rsplit_once(' ').map_or(head, |(before, _)| if is_cut { before } else { head });
-        let [date] = TextValues::new(head, None).dates[..] else { continue };
-        if !is_date {
+        if !begins_with_date {
             continue;
         }
+        let [date] = TextValues::new(first_words(rest), None).dates[..] else { continue };
         let value = json!(date.first.to_string());
         let is_used = arguments.values().any(|used| *used == value);
         if date.first == date.last && !is_used && is_valid(schema, arguments, property.name, &value) {
             arguments.insert(property.name.to_owned(), value);
         }
     }
+}
+
+/// Returns the words in the first [`MAX_DATE_BYTES`] of `text`, without a truncated word.
+fn first_words(text: &str) -> &str {
+    let head = text.get(..text.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
+    if head.len() == text.len() { head } else { head.rsplit_once(' ').map_or("", |(words, _)| words) }
 }
