@@ -206,28 +206,29 @@ impl KnownFacts {
         let name = spaced_words(property.name);
         let text = format!("{name} {description}").to_lowercase();
         let tool = spaced_words(tool);
-        if self.has_unchecked_flags(&name) {
+        if self.is_exempt_flag(&name) {
             return true;
         }
         let mut distinctive = distinctive_words(&text, &tool).peekable();
         distinctive.peek().is_none() || distinctive.any(|word| self.words.share(word) > 0.0)
     }
 
-    /// Returns `true` if the conversation contains a word of the description of `property`, an
-    /// optional boolean of `tool`, but none of its name. Such a word may be about something else:
-    /// "all log files" and `include_hidden`, "Include hidden files".
-    pub(super) fn mentions_only_description(&self, tool: &str, property: &Property<'_>) -> bool {
+    /// Returns `true` if the conversation contains no word of the name of `property`, an optional
+    /// boolean of `tool`. A word of its description may then be about something else: "all log
+    /// files" and `include_hidden`, "Include hidden files". Flags that always count as mentioned
+    /// are excluded.
+    pub(super) fn lacks_name_of_flag(&self, tool: &str, property: &Property<'_>) -> bool {
         let name = spaced_words(property.name);
         let tool = spaced_words(tool);
         let mut distinctive = distinctive_words(&name, &tool).peekable();
-        !self.has_unchecked_flags(&name)
+        !self.is_exempt_flag(&name)
             && distinctive.peek().is_some()
             && !distinctive.any(|word| self.words.share(word) > 0.0)
     }
 
-    /// Returns `true` if the flag `name` counts as mentioned: it is a flag for safety, or the
-    /// conversation is not English or has a negation.
-    fn has_unchecked_flags(&self, name: &str) -> bool {
+    /// Returns `true` if the flag `name` always counts as mentioned: it is a flag for safety, or
+    /// the conversation is not English or has a negation.
+    fn is_exempt_flag(&self, name: &str) -> bool {
         let is_safety_flag = SAFETY_FLAGS.iter().any(|flag| name.contains(flag));
         is_safety_flag || !self.words.is_english() || self.words.has_negation()
     }

@@ -76,7 +76,7 @@ impl ExampleReply<'_> {
     /// boolean with the value `true`.
     fn is_unclear_flag(&self, tool: &str, property: &Property<'_>) -> bool {
         let is_default = property.schema.get("default").is_some_and(|default| *default == true);
-        !property.is_required && !is_default && self.facts.mentions_only_description(tool, property)
+        !property.is_required && !is_default && self.facts.lacks_name_of_flag(tool, property)
     }
 
     /// Returns the support for `argument`: the log-odds of its value among `alternatives` after the

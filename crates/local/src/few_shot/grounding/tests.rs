@@ -74,15 +74,14 @@ fn values_between_two_named_values_are_kept() {
 }
 
 #[test]
-fn words_of_the_description_alone_leave_a_flag_unclear() {
+fn flag_without_a_word_of_its_name_is_unclear() {
     let schema = Schema::new(json!({
         "type": "object",
         "properties": {"include_hidden": {"type": "boolean", "description": "Include hidden files"}},
     }))
     .unwrap();
     let property = schema.properties().next().unwrap();
-    let is_unclear =
-        |text: &str| KnownFacts::from_text(text).mentions_only_description("list_files", &property);
+    let is_unclear = |text: &str| KnownFacts::from_text(text).lacks_name_of_flag("list_files", &property);
     assert!(is_unclear("show me all the files"));
     assert!(!is_unclear("show me all the hidden files"));
     assert!(!is_unclear("show me the files, but not the old ones"));
