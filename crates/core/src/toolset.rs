@@ -21,7 +21,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures::{FutureExt as _, future::join_all};
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use serde::Serialize;
 
 pub use crate::pipeline::{Diagnostic, ToolList};
@@ -450,20 +453,17 @@ impl Part {
     /// Returns a future that lists the tools of a source or inner toolset. The future yields the
     /// label of the source or toolset, and the listing. `None` for a single tool, which needs no
     /// listing.
-    fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
-        if let Self::Tool(_) = self {
-            return None;
-        }
-        Some(async move {
-            match self {
-                Self::Tool(_) => (String::new(), Ok(ToolList::default())),
-                Self::Source(source) => (source.label().to_owned(), source.list(cx).await),
-                Self::Set(inner) => (inner.label().to_owned(), Ok(Box::pin(inner.list_all(cx)).await)),
-                Self::Adapted(inner, adaptation) => {
-                    let listing = AssertUnwindSafe(Box::pin(adaptation.list(inner, cx))).catch_unwind().await;
-                    let listing = listing.unwrap_or_else(|_panic| Err(panic_error(inner.label())));
-                    (inner.label().to_owned(), listing)
-                }
+    fn list<'a>(&'a self, cx: &'a ListContext) -> Option<BoxFuture<'a, (&'a str, Listing)>> {
+        Some(match self {
+            Self::Tool(_) => return None,
+            Self::Source(source) => source.list(cx).map(|listing| (source.label(), listing)).boxed(),
+            Self::Set(inner) => inner.list_all(cx).map(|list| (inner.label(), Ok(list))).boxed(),
+            Self::Adapted(inner, adaptation) => {
+                let listing = AssertUnwindSafe(adaptation.list(inner, cx)).catch_unwind();
+                let listing = listing.map(|listing| {
+                    (inner.label(), listing.unwrap_or_else(|_panic| Err(panic_error(inner.label()))))
+                });
+                listing.boxed()
             }
         })
     }

@@ -13,7 +13,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     runtime::Handle,
-    sync::mpsc,
+    sync::Mutex,
     time::{Instant, sleep, timeout},
 };
 
@@ -28,7 +28,7 @@ use crate::{
     call_data::CallData,
     elicitation::ElicitationHandler,
     suspended_calls::{SuspendedCall, SuspendedCalls},
-    transport::{self, CallEvent, PendingElicitation, ServerEvents},
+    transport::{CallEvent, CallEvents, PendingElicitation, ServerEvents},
 };
 
 /// The maximum time to wait for the transport to detect the end of the server's output after a
@@ -42,6 +42,8 @@ const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection to an MCP server.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
+    /// Held by the request that waits for space in the queue of rmcp.
+    queue_turn: Mutex<()>,
     monitor: Option<Arc<Monitor>>,
     #[cfg(feature = "http")]
     call_headers: Option<CallHeaders>,
@@ -62,7 +64,7 @@ struct Monitor {
 pub(crate) struct InFlightRequest {
     /// Boxed, because several futures of a call contain the request.
     handle: Option<Box<RequestHandle<RoleClient>>>,
-    events: Option<mpsc::Receiver<CallEvent>>,
+    events: Option<CallEvents>,
     monitor: Option<Arc<Monitor>>,
     _open: Option<Arc<()>>,
 }
@@ -119,6 +121,7 @@ impl Connection {
     pub(crate) fn from_peer(peer: Peer<RoleClient>) -> Self {
         Self {
             peer,
+            queue_turn: Mutex::default(),
             monitor: None,
             #[cfg(feature = "http")]
             call_headers: None,
@@ -210,15 +213,18 @@ impl Connection {
     ) -> Result<InFlightRequest, RequestError> {
         // The future has more than 4 KB. At the first poll, it is on the stack. It completes there,
         // unless the queue of rmcp is full, in which case nothing was sent.
-        match self.enqueue(build()).now_or_never() {
-            Some(sent) => sent,
-            None => Box::pin(self.enqueue(build())).await,
+        if let Some(sent) = self.enqueue(build()).now_or_never() {
+            return sent;
         }
+        // Thousands of requests may wait for space in the queue. Only the first of them has this
+        // future.
+        let _turn = self.queue_turn.lock().await;
+        Box::pin(self.enqueue(build())).await
     }
 
     /// Adds `request` to the queue of rmcp.
     async fn enqueue(&self, mut request: ClientRequest) -> Result<InFlightRequest, RequestError> {
-        let events = self.monitor.as_ref().map(|_| transport::subscribe(&mut request));
+        let events = self.monitor.as_ref().map(|_| CallEvents::subscribe(&mut request));
         let handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
@@ -339,13 +345,11 @@ fn error_data(error: &ErrorData) -> String {
     error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
 
-async fn next_event(events: &mut Option<mpsc::Receiver<CallEvent>>) -> CallEvent {
-    if let Some(events) = events
-        && let Some(event) = events.recv().await
-    {
-        return event;
+async fn next_event(events: &mut Option<CallEvents>) -> CallEvent {
+    match events {
+        Some(events) => events.next().await,
+        None => future::pending().await,
     }
-    future::pending().await
 }
 
 /// Waits for the response. The request of `handle` is cancelled only before the response arrives.

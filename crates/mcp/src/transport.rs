@@ -14,7 +14,7 @@ mod server;
 mod server_events;
 mod writer;
 
-pub(crate) use call_events::{CallEvent, ElicitingRequest, EventForwarder, PendingElicitation, subscribe};
+pub(crate) use call_events::{CallEvent, CallEvents, ElicitingRequest, EventForwarder, PendingElicitation};
 pub(crate) use client::{ClientTransport, TransportLimits};
 pub(crate) use elicitations::Elicitations;
 #[cfg(feature = "http")]

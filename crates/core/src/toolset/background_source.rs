@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -15,7 +15,10 @@ use tracing::Instrument as _;
 use super::{ListContext, SourceError, ToolSource, merge::Listing, small_lru::SmallLru};
 use crate::{
     limits,
-    pipeline::{ToolList, deadline},
+    pipeline::{
+        ToolList,
+        deadline::{self, WaitError},
+    },
 };
 
 /// The time after which a listing stops waiting for a source and uses the previous snapshot.
@@ -24,6 +27,9 @@ const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum number of callers with a stored listing. The listing of the least recently active
 /// caller is dropped first, and its background task is aborted.
 const MAX_CALLERS: usize = 256;
+
+/// The reason for a failed listing of a source that waits, without a tokio timer.
+const NO_TIMER: &str = "a listing that waits needs a tokio timer";
 
 /// A tool source whose listings have a time limit.
 ///
@@ -68,29 +74,33 @@ impl BackgroundSource {
     /// Lists the tools of the source. If the listing takes longer than [`FOREGROUND_TIMEOUT`],
     /// returns the previous snapshot for this caller, or an error if there is none.
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
-        let listing = match self.update(cx, |caller| caller.task.take()) {
+        let known_id = |caller: &CallerListing| caller.list.as_ref().map(ToolList::snapshot_id);
+        let (task, known_id) = self.update(cx, |caller| (caller.task.take(), known_id(caller)));
+        let listing = match task {
             Some(task) if task.is_finished() => {
                 task.await.unwrap_or_else(|_panic| Err(panic_error(self.label())))
             }
             Some(task) => return self.continue_in_background(cx, task),
             None => {
-                let mut listing = list_with_timeout(Arc::clone(&self.source), cx.clone()).boxed();
+                let mut listing = list_source(Arc::clone(&self.source), cx.clone()).boxed();
                 match (listing.as_mut().now_or_never(), Handle::try_current()) {
                     (Some(listing), _) => listing,
-                    (None, Err(_no_runtime)) => listing.await,
+                    (None, Err(_no_runtime)) => Err(SourceError::new(self.label(), NO_TIMER)),
                     (None, Ok(runtime)) => {
-                        let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
+                        let listing = with_timeout(Arc::clone(&self.source), listing).in_current_span();
+                        let mut task = AbortOnDropHandle::new(runtime.spawn(listing));
                         match deadline::timeout(FOREGROUND_TIMEOUT, &mut task).await {
                             Ok(listing) => listing.unwrap_or_else(|_panic| Err(panic_error(self.label()))),
-                            // The error cannot be `NoTimer`: without a timer, the first poll of the
-                            // listing has already failed.
+                            Err(WaitError::NoTimer) => Err(SourceError::new(self.label(), NO_TIMER)),
                             Err(_elapsed) => return self.continue_in_background(cx, task),
                         }
                     }
                 }
             }
         };
-        if let Ok(list) = &listing {
+        if let Ok(list) = &listing
+            && known_id != Some(list.snapshot_id())
+        {
             self.update(cx, |caller| caller.list = Some(list.clone()));
         }
         listing
@@ -115,14 +125,18 @@ impl BackgroundSource {
     }
 }
 
-/// Lists the tools of `source`. Fails if the source fails, panics, or takes longer than
-/// [`limits::TOOL_LIST_TIMEOUT`]. Also fails if the source waits, but there is no tokio timer.
-async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
-    let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
-    let reason = match deadline::timeout(limits::TOOL_LIST_TIMEOUT, tools).await {
-        Ok(Ok(listing)) => return listing,
-        Ok(Err(_panic)) => return Err(panic_error(source.label())),
-        Err(deadline::WaitError::NoTimer) => "a listing that waits needs a tokio timer".to_owned(),
+/// Lists the tools of `source`. Fails if the source fails or panics.
+async fn list_source(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
+    let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind().await;
+    tools.unwrap_or_else(|_panic| Err(panic_error(source.label())))
+}
+
+/// Waits for `listing`, a listing of `source`. Fails if it takes longer than
+/// [`limits::TOOL_LIST_TIMEOUT`], or if there is no tokio timer.
+async fn with_timeout(source: Arc<dyn ToolSource>, listing: BoxFuture<'static, Listing>) -> Listing {
+    let reason = match deadline::timeout(limits::TOOL_LIST_TIMEOUT, listing).await {
+        Ok(listing) => return listing,
+        Err(WaitError::NoTimer) => NO_TIMER.to_owned(),
         Err(_elapsed) => {
             format!("it did not list its tools within {} s", limits::TOOL_LIST_TIMEOUT.as_secs())
         }

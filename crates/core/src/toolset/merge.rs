@@ -15,7 +15,7 @@ pub(super) type Listing = Result<ToolList, SourceError>;
 /// if the listing failed.
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
-pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
+pub(super) fn merge_key(listings: &[(&str, Listing)]) -> MergeKey {
     let id =
         |listing: &Listing| listing.as_ref().map(ToolList::snapshot_id).map_err(|error| error.reason.clone());
     listings.iter().map(|(_, listing)| id(listing)).collect()
@@ -70,7 +70,7 @@ impl MergedTools {
     /// come first.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
-        listings: &[(String, Listing)],
+        listings: &[(&str, Listing)],
         defaults: &Defaults,
     ) -> Self {
         let mut diagnostics = Vec::new();
@@ -85,7 +85,7 @@ impl MergedTools {
                     );
                 }
                 Err(error) => diagnostics.push(Diagnostic::SourceFailed {
-                    source_label: label.clone(),
+                    source_label: (*label).to_owned(),
                     reason: error.reason.clone(),
                 }),
             }

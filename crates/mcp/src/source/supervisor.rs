@@ -28,6 +28,9 @@ const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 /// The minimum time between two refreshes of the tool list.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The minimum time between two checks of an expired tool list whose subscription is open.
+const SUBSCRIPTION_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The minimum and the maximum of the time to live of a tool list. A server may send 0, or many
 /// years.
 const LIST_TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
@@ -210,6 +213,8 @@ async fn wait_for_expired_use(client: &ServerClient, ttl: Option<Duration>, list
         if !client.is_subscribed() {
             return;
         }
+        // Each call of a tool lists the tools. It must not wake this task each time.
+        sleep(SUBSCRIPTION_CHECK_INTERVAL).await;
     }
 }
 

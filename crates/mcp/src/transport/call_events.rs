@@ -1,8 +1,11 @@
 //! Events of an open request: progress, and requests of the server that belong to it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use haft_core::tool::Progress;
@@ -32,14 +35,32 @@ pub(crate) struct PendingElicitation {
     pub(crate) response: oneshot::Sender<Value>,
 }
 
-/// Subscribes to the events of `request`. Returns a receiver for them.
-///
-/// Must be called before `request` is sent, because the first event may arrive immediately. Events
-/// are queued before the response is delivered, unless the queue is full.
-pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<CallEvent> {
-    let (sender, events) = mpsc::channel(EVENT_CAPACITY);
-    request.extensions_mut().insert(EventSender(sender));
-    events
+/// The events of a request in flight.
+pub(crate) struct CallEvents {
+    receiver: mpsc::Receiver<CallEvent>,
+    /// Keeps the channel open. The transport drops its sender just before it delivers the response,
+    /// and a closed channel would wake the task of the call an additional time.
+    _sender: mpsc::Sender<CallEvent>,
+}
+
+impl CallEvents {
+    /// Subscribes to the events of `request`.
+    ///
+    /// Must be called before `request` is sent, because the first event may arrive immediately.
+    /// Events are queued before the response is delivered, unless the queue is full.
+    pub(crate) fn subscribe(request: &mut ClientRequest) -> Self {
+        let (sender, receiver) = mpsc::channel(EVENT_CAPACITY);
+        request.extensions_mut().insert(EventSender(sender.clone()));
+        Self { receiver, _sender: sender }
+    }
+
+    /// Waits for the next event.
+    pub(crate) async fn next(&mut self) -> CallEvent {
+        match self.receiver.recv().await {
+            Some(event) => event,
+            None => future::pending().await,
+        }
+    }
 }
 
 /// The sender of the events of a [`ClientRequest`]. It is an extension of the request, so it is not
