@@ -64,6 +64,10 @@ pub(crate) struct ExampleProfile {
     pub(crate) prior_weight: f32,
     /// The weight of the words that a need and the description of a tool have in common.
     pub(crate) word_bias: f32,
+    /// The minimum support of a value of an enumeration, or of a flag, that the words of the
+    /// conversation do not name. The support is the log-odds of the value after the need, minus those after a question
+    /// without content.
+    pub(crate) min_implied_support: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.
     /// After tool results, or if the question is too long or has no words left to quote, the model
     /// uses its own words.
@@ -93,14 +97,21 @@ impl std::fmt::Debug for ExampleProfile {
 /// two cases.
 const NO_CALL_BIAS: f32 = 5.0;
 
-/// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantization.
-pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
-    name: "qwen2.5-coder",
+/// The profile of Qwen2.5-Coder-Instruct with 0.5B parameters in four-bit quantization. Values that
+/// this model invents have a support of up to 3.7.
+pub(crate) const QWEN25_CODER_0_5B: ExampleProfile = ExampleProfile {
+    name: "qwen2.5-coder-0.5b",
     demonstration: few_shot::demonstration,
     end_of_calls_bias: NO_CALL_BIAS,
     no_tool_bias: 1.5,
     prior_weight: 0.75,
     word_bias: 1.0,
+    min_implied_support: 4.0,
     quotes_question: true,
     continues_answers: true,
 };
+
+/// The profile of Qwen2.5-Coder-Instruct with 1.5B parameters in four-bit quantization. Values that
+/// this model invents have a support of up to 2.7, and implied values have 3.6 or more.
+pub(crate) const QWEN25_CODER_1_5B: ExampleProfile =
+    ExampleProfile { name: "qwen2.5-coder-1.5b", min_implied_support: 3.0, ..QWEN25_CODER_0_5B };

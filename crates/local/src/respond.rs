@@ -313,14 +313,17 @@ impl<'a> ReplyWriter<'a> {
     }
 
     /// Returns the log-probability of each of `candidates` after `prompt`, another prompt than the
-    /// one of the reply.
+    /// one of the reply. Returns `None` if they do not fit into the context window.
     pub(crate) fn log_probabilities(
         &mut self,
         prompt: &[u32],
         candidates: &[Vec<u32>],
-    ) -> Result<Vec<f32>, EngineError> {
+    ) -> Result<Option<Vec<f32>>, EngineError> {
         let event_sender = self.event_sender;
-        self.engine.log_probabilities(prompt, candidates, &mut |_| event_sender.continue_or_cancel())
+        match self.engine.log_probabilities(prompt, candidates, &mut |_| event_sender.continue_or_cancel()) {
+            Err(EngineError::PromptTooLong { .. }) => Ok(None),
+            probabilities => probabilities.map(Some),
+        }
     }
 
     /// Creates a sampler with the settings of the request. `attempt` is the number of previous

@@ -18,17 +18,14 @@ use crate::respond::with_question;
 
 /// The maximum number of values that are compared. Each of them costs the time of its tokens.
 const MAX_ALTERNATIVES: usize = 12;
-/// The minimum support of an implied value of an enumeration; see [`ExampleReply::support`]. In
-/// measurements, the 0.5B model had up to 3.7 for invented values, and the 1.5B model more than 4
-/// for implied values.
-const MIN_NAME_SUPPORT: f32 = 4.0;
-/// The minimum support of a flag. The 1.5B model had -1.5 to -0.2 for invented flags and more than
+/// The minimum support of a flag whose description has a word of the conversation; see
+/// [`ExampleReply::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
 /// 1.5 for implied flags; the 0.5B model had -0.3 to 2.3 for implied flags.
 const MIN_FLAG_SUPPORT: f32 = -0.5;
 
 impl ExampleReply<'_> {
-    /// Returns `grounded` with the values of enumerations that the need implies, and without the
-    /// flags that it does not imply. `grounded` is `written` without the arguments that are not in
+    /// Returns `grounded` with the values of enumerations and the flags that the need implies, and
+    /// without the flags that it does not imply. `grounded` is `written` without the arguments that are not in
     /// the conversation. `lead` is the prompt before the arguments of the call.
     pub(super) fn with_implied_values(
         &mut self,
@@ -46,11 +43,11 @@ impl ExampleReply<'_> {
                 continue;
             };
             let known = kept.get(name);
-            let alternatives = match known {
-                None if value.as_str().is_some_and(|text| !self.facts.mentions_name(text)) => {
+            let alternatives = match (known, value) {
+                (None, Value::String(text)) if !self.facts.mentions_name(text) => {
                     enumeration(schema.as_value(), property.schema)
                 }
-                Some(Value::Bool(true)) if self.is_unclear_flag(&written.name, &property) => {
+                (_, Value::Bool(true)) if self.is_unclear_flag(&written.name, &property) => {
                     vec![&Value::Bool(true), &Value::Bool(false)]
                 }
                 _ => Vec::new(),
@@ -58,7 +55,10 @@ impl ExampleReply<'_> {
             let argument = Argument { tool: &written.name, before: &implied, name, value };
             let value = match self.support(lead, argument, &alternatives)? {
                 Some(support) => {
-                    let minimum = if value.is_boolean() { MIN_FLAG_SUPPORT } else { MIN_NAME_SUPPORT };
+                    let minimum = match known {
+                        Some(_) => MIN_FLAG_SUPPORT,
+                        None => self.profile.min_implied_support,
+                    };
                     Some(value).filter(|_| support >= minimum)
                 }
                 None => known,
@@ -81,8 +81,8 @@ impl ExampleReply<'_> {
 
     /// Returns the support for `argument`: the log-odds of its value among `alternatives` after the
     /// need, minus those after a question without content. `lead` is the prompt before the
-    /// arguments. Returns `None` if there is no alternative, or if there are more than
-    /// [`MAX_ALTERNATIVES`].
+    /// arguments. Returns `None` if there is no alternative, if there are more than
+    /// [`MAX_ALTERNATIVES`], or if the alternatives do not fit into the context window.
     fn support(
         &mut self,
         lead: &[u32],
@@ -100,11 +100,11 @@ impl ExampleReply<'_> {
         let candidates: Vec<_> =
             alternatives.iter().map(|alternative| self.encode_choice(&format!(" {alternative}"))).collect();
         let prompt = [lead, &self.encode_choice(&beginning)].concat();
-        let informed = self.writer.log_probabilities(&prompt, &candidates)?;
+        let Some(informed) = self.writer.log_probabilities(&prompt, &candidates)? else { return Ok(None) };
         let request = with_question(self.writer.request, NEUTRAL_QUESTION);
         let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
         prompt.extend(self.encode_choice(&format!("{NEED_LABEL}{NEUTRAL_NEED}\n{TOOL}{tool}{beginning}")));
-        let neutral = self.writer.log_probabilities(&prompt, &candidates)?;
+        let Some(neutral) = self.writer.log_probabilities(&prompt, &candidates)? else { return Ok(None) };
         let support = log_odds(&informed, index) - log_odds(&neutral, index);
         debug!(name, %value, support, "compared the probabilities of a value");
         Ok(Some(support))

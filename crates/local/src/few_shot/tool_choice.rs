@@ -139,7 +139,8 @@ impl ExampleReply<'_> {
     }
 
     /// Returns the log-probability of each tool after a question without content, times
-    /// [`ExampleProfile::prior_weight`](crate::profile::ExampleProfile::prior_weight).
+    /// [`ExampleProfile::prior_weight`](crate::profile::ExampleProfile::prior_weight). The result is
+    /// empty if the names do not fit into the context window.
     fn priors(&mut self) -> Result<HashMap<String, f32>, ModelError> {
         let request = with_question(self.writer.request, NEUTRAL_QUESTION);
         let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
@@ -147,7 +148,7 @@ impl ExampleReply<'_> {
         let tools = next_step::callable_tools(&request);
         let texts = tools.iter().map(|name| next_step::call_beginning(&request, name));
         let candidates: Vec<_> = texts.map(|text| self.encode_choice(&text)).collect();
-        let probabilities = self.writer.log_probabilities(&prompt, &candidates)?;
+        let probabilities = self.writer.log_probabilities(&prompt, &candidates)?.unwrap_or_default();
         let weighted = probabilities.into_iter().map(|probability| self.profile.prior_weight * probability);
         Ok(tools.into_iter().zip(weighted).collect())
     }

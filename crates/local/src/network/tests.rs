@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use candle_core::Device;
 use tempfile::TempDir;
 
@@ -39,5 +41,28 @@ fn batched_prompt_equals_single_tokens_in_each_family() {
         network.truncate_cache(70);
         let continued = network.forward(&prompt()[70..]).unwrap();
         assert_close(&continued, &batched, family);
+    }
+}
+
+/// The log-probabilities after prompts of 5, 40 and 150 tokens equal those of llama.cpp (package
+/// `xllamacpp` 2026.10.11549). To record them again, write the files with [`write_family`] and the
+/// seed 1 into a folder, and run `tests/llama_cpp.py` with it.
+#[test]
+fn probabilities_equal_those_of_llama_cpp_in_each_family() {
+    type Likeliest = Vec<(usize, f32)>;
+    let expected: BTreeMap<String, BTreeMap<usize, Likeliest>> =
+        serde_json::from_str(include_str!("tests/llama_cpp.json")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let mut network = load(&folder, family);
+        for (length, likeliest) in &expected[family] {
+            network.truncate_cache(0);
+            let logits = network.forward(&prompt()[..*length]).unwrap();
+            let sum: f32 = logits.iter().map(|logit| logit.exp()).sum();
+            for (token, expected) in likeliest {
+                let actual = logits[*token] - sum.ln();
+                assert!((actual - expected).abs() < 0.03, "{family}, {length}, {token}: {actual}, {expected}");
+            }
+        }
     }
 }

@@ -155,7 +155,7 @@ async fn slow_headers_close_the_connection() {
         let response = send(&server, text).await;
         assert!(response.is_empty() || status(&response) == expected, "{response}");
         let elapsed = started.elapsed();
-        assert!(Duration::from_secs(10) <= elapsed && elapsed < Duration::from_secs(12), "{elapsed:?}");
+        assert!(Duration::from_secs(60) <= elapsed && elapsed < Duration::from_secs(62), "{elapsed:?}");
     }
 }
 
