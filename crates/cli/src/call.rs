@@ -9,7 +9,7 @@ use crate::{
     error::CliError,
     spinner::Spinner,
     terminal::{self, remove_control_chars},
-    toolbox::ToolOptions,
+    toolbox::{StartWait, ToolOptions},
 };
 
 /// Call one tool as an agent would: arguments are repaired and validated.
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let spinner = Spinner::new();
-    let toolbox = arguments.tools.open_interactive_toolbox(&spinner).await?;
+    let toolbox = arguments.tools.open_interactive_toolbox(&spinner, StartWait::All).await?;
     drop(spinner);
     let list = toolbox.list_and_warn().await;
     // An unknown tool may belong to an MCP server that failed to start. Report the failed servers

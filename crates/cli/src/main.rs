@@ -68,7 +68,7 @@ fn execute() -> Result<ExitCode, CliError> {
     logs::init_logging(cli.verbose)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let result = runtime.block_on(async {
-        interrupt::exit_on_second_interrupt();
+        interrupt::watch_signals();
         match cli.command {
             // `run` handles an interrupt itself: it cancels the run of the agent, so that each open
             // call gets a result.

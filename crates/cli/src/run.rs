@@ -23,7 +23,7 @@ use crate::{
     model_options::ModelOptions,
     spinner::Spinner,
     terminal,
-    toolbox::{ToolOptions, Toolbox},
+    toolbox::{StartWait, ToolOptions, Toolbox},
     trace::Trace,
 };
 
@@ -121,7 +121,9 @@ impl Arguments {
 
     /// Starts the MCP servers and returns the tools of the run.
     async fn open_tools(&self, spinner: &Spinner) -> Result<Toolset, CliError> {
-        let toolbox = self.tools.open_interactive_toolbox(spinner).await?;
+        // The tools that are named must exist at the start.
+        let wait = if self.names.is_some() { StartWait::All } else { StartWait::First };
+        let toolbox = self.tools.open_interactive_toolbox(spinner, wait).await?;
         toolbox.require_any_server()?;
         self.select_tools(&toolbox).await
     }

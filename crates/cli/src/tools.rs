@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     error::CliError,
     terminal::{self, paint, remove_control_chars},
-    toolbox::ToolOptions,
+    toolbox::{StartWait, ToolOptions},
 };
 
 /// List the tools and their arguments.
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let toolbox = arguments.tools.open_toolbox().await?;
+    let toolbox = arguments.tools.open_toolbox(StartWait::All).await?;
     let list = toolbox.list_and_warn().await;
     if arguments.check {
         let has_no_findings = write_findings(&list, arguments.json)?;

@@ -14,9 +14,9 @@ use crate::{KnownModel, few_shot};
 /// use haft_local::{KnownModel, LocalModel, PromptProfile};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// // The Q8_0 file is not in the catalogue, but the profile of the default model fits it, too.
-/// let profile = PromptProfile::for_model(KnownModel::default_model());
-/// let model = LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
+/// // The Q8_0 file is not in the catalogue, but the profile of the default model fits it, too. let
+/// profile = PromptProfile::for_model(KnownModel::default_model()); let model =
+/// LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -65,8 +65,8 @@ pub(crate) struct ExampleProfile {
     /// The weight of the words that a need and the description of a tool have in common.
     pub(crate) word_bias: f32,
     /// The minimum support of a value of an enumeration, or of a flag, that the words of the
-    /// conversation do not name. The support is the log-odds of the value after the need, minus those after a question
-    /// without content.
+    /// conversation do not name. The support is the log-odds of the value after the need, minus
+    /// those after a question without content.
     pub(crate) min_implied_support: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.
     /// After tool results, or if the question is too long or has no words left to quote, the model
@@ -112,6 +112,6 @@ pub(crate) const QWEN25_CODER_0_5B: ExampleProfile = ExampleProfile {
 };
 
 /// The profile of Qwen2.5-Coder-Instruct with 1.5B parameters in four-bit quantization. Values that
-/// this model invents have a support of up to 2.7, and implied values have 3.6 or more.
+/// this model invents have a support of up to 1.5, and implied values have 2.6 or more.
 pub(crate) const QWEN25_CODER_1_5B: ExampleProfile =
-    ExampleProfile { name: "qwen2.5-coder-1.5b", min_implied_support: 3.0, ..QWEN25_CODER_0_5B };
+    ExampleProfile { name: "qwen2.5-coder-1.5b", min_implied_support: 2.0, ..QWEN25_CODER_0_5B };

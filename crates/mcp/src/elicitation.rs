@@ -11,7 +11,7 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::callback::Callback;
+use crate::{callback::Callback, hidden_chars::remove_from_schema};
 
 /// A request of an MCP server for input from the user, during a call (MCP 2026-07-28, client
 /// features, "Elicitation").
@@ -120,7 +120,8 @@ impl Elicitation {
             ElicitationParams::deserialize(params).map_err(|error| error.to_string())?;
         let kind = match mode.as_deref() {
             None | Some("form") => {
-                let schema = requested_schema.ok_or("`requestedSchema` is missing")?;
+                let mut schema = requested_schema.ok_or("`requestedSchema` is missing")?;
+                remove_from_schema(&mut schema);
                 let schema =
                     Schema::new(schema).map_err(|error| format!("`requestedSchema` is invalid: {error}"))?;
                 ElicitationKind::Form { schema }

@@ -8,9 +8,9 @@ mod connection_handle;
 #[cfg(feature = "http")]
 mod connection_pool;
 pub mod elicitation;
-mod escape;
 mod feature_tools;
 pub mod gateway;
+mod hidden_chars;
 #[cfg(feature = "http")]
 mod http;
 mod http_server;

@@ -1,6 +1,6 @@
 //! The tool list of a server. Invalid tools are omitted and reported in a diagnostic.
 
-use std::{borrow::Cow, collections::HashSet, io, sync::Arc, time::Duration};
+use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
 use haft_core::{
     Schema, ToolDefinition, ToolName,
@@ -17,6 +17,7 @@ use crate::{
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
     feature_tools::FeatureTools,
+    hidden_chars,
     pins::{DefinitionChange, ServerPins},
     tool::{McpTool, Operation},
 };
@@ -280,29 +281,8 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
 /// Removes hidden characters from the titles and descriptions in `schema`. Models read these texts,
 /// and they do not affect the validation.
 fn with_visible_notes(mut schema: Value) -> Value {
-    remove_hidden_chars(&mut schema);
+    hidden_chars::remove_from_schema(&mut schema);
     schema
-}
-
-fn remove_hidden_chars(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            for (key, value) in members {
-                match value {
-                    Value::String(text) if matches!(key.as_str(), "description" | "title") => {
-                        if let Cow::Owned(visible) = without_hidden_chars(text) {
-                            *text = visible;
-                        }
-                    }
-                    // The members of these keywords are values and not schemas.
-                    _ if matches!(key.as_str(), "const" | "default" | "enum" | "examples") => {}
-                    value => remove_hidden_chars(value),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_hidden_chars),
-        _ => {}
-    }
 }
 
 fn annotations(hints: &Value) -> Annotations {

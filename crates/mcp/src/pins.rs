@@ -10,7 +10,7 @@ use haft_core::text::truncate_with_ellipsis;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{escape::escape_hidden, listing::is_for_models, locked_file::LockedFile};
+use crate::{hidden_chars::escape_hidden, listing::is_for_models, locked_file::LockedFile};
 
 /// The version of the file format.
 const VERSION: u64 = 1;

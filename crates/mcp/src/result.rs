@@ -1,16 +1,18 @@
 //! Conversion of `tools/call` results to tool outputs. The `_meta` of a result and the extra fields
 //! of its content blocks become metadata of the [`ToolOutput`].
 
-use crate::metadata;
+use crate::{hidden_chars, metadata};
 use haft_core::{
     ToolError, ToolOutput,
     call::ToolResponse,
     content::{BinaryData, Content, ResourceBody},
+    text::without_hidden_chars,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Converts `result`, a `CallToolResult`, to a tool response.
+/// Converts `result`, a `CallToolResult`, to a tool response. The texts of the response have no
+/// hidden characters, because a model reads them.
 ///
 /// # Errors
 ///
@@ -39,6 +41,7 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
         output.warnings.extend(warning);
     }
     output.metadata = metadata::output_metadata(fields.remove("_meta"), entries);
+    hidden_chars::remove_from_output(&mut output);
     if is_error {
         return Err(failed_error(error_text(&output)));
     }
@@ -47,6 +50,7 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     {
         let ToolOutput { content, structured, .. } = ToolOutput::structured(structured);
         (output.content, output.structured) = (content, structured);
+        hidden_chars::remove_from_output(&mut output);
     }
     Ok(ToolResponse::Done(output))
 }
@@ -77,7 +81,7 @@ fn error_text(output: &ToolOutput) -> String {
         // is appended only if the text does not repeat it.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
-        text = join_lines([text, structured.to_string()]);
+        text = join_lines([text, without_hidden_chars(&structured.to_string()).into_owned()]);
     }
     let warnings = output.warnings.iter().map(|warning| format!("Warning: {warning}"));
     let text = join_lines(std::iter::once(text).chain(warnings));

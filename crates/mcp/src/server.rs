@@ -322,15 +322,27 @@ fn has_sessions(cx: &RequestContext<RoleServer>) -> bool {
     cx.protocol_version().is_none_or(|version| version.has_initialize())
 }
 
-/// Passes requests and notifications to the handler of the server.
+/// Passes requests and notifications to the handler of the server. A request whose handler panics
+/// gets an error response.
 macro_rules! forward {
-    ($($method:ident($params:ty, $context:ident) -> $result:ty;)*) => {
+    ($($method:ident($params:ty) -> $result:ty;)*) => {
+        $(
+            async fn $method(
+                &self,
+                params: $params,
+                cx: RequestContext<RoleServer>,
+            ) -> Result<$result, ErrorData> {
+                catch_panic(self.server.handler.$method(params, cx)).await?
+            }
+        )*
+    };
+    (notifications: $($method:ident($params:ty);)*) => {
         $(
             fn $method(
                 &self,
                 params: $params,
-                cx: $context<RoleServer>,
-            ) -> impl Future<Output = $result> + Send + '_ {
+                cx: NotificationContext<RoleServer>,
+            ) -> impl Future<Output = ()> + Send + '_ {
                 self.server.handler.$method(params, cx)
             }
         )*
@@ -343,26 +355,28 @@ macro_rules! forward {
 )]
 impl<H: ServerHandler> ServerHandler for ToolServer<H> {
     forward! {
-        complete(CompleteRequestParams, RequestContext) -> Result<CompleteResult, ErrorData>;
-        set_level(rmcp::model::SetLevelRequestParams, RequestContext) -> Result<(), ErrorData>;
-        get_prompt(GetPromptRequestParams, RequestContext) -> Result<GetPromptResponse, ErrorData>;
-        list_prompts(Option<PaginatedRequestParams>, RequestContext) -> Result<ListPromptsResult, ErrorData>;
-        list_resources(Option<PaginatedRequestParams>, RequestContext) -> Result<ListResourcesResult, ErrorData>;
-        list_resource_templates(Option<PaginatedRequestParams>, RequestContext)
-            -> Result<ListResourceTemplatesResult, ErrorData>;
-        read_resource(ReadResourceRequestParams, RequestContext) -> Result<ReadResourceResponse, ErrorData>;
-        subscribe(SubscribeRequestParams, RequestContext) -> Result<(), ErrorData>;
-        unsubscribe(UnsubscribeRequestParams, RequestContext) -> Result<(), ErrorData>;
-        get_task(GetTaskParams, RequestContext) -> Result<GetTaskResult, ErrorData>;
-        update_task(UpdateTaskParams, RequestContext) -> Result<(), ErrorData>;
-        cancel_task(CancelTaskParams, RequestContext) -> Result<(), ErrorData>;
-        list_skills(Option<PaginatedRequestParams>, RequestContext) -> Result<ListSkillsResult, ErrorData>;
-        get_skill(GetSkillRequestParams, RequestContext) -> Result<GetSkillResult, ErrorData>;
-        read_resource_directory(ReadResourceDirectoryRequestParams, RequestContext)
-            -> Result<ReadResourceDirectoryResult, ErrorData>;
-        on_cancelled(CancelledNotificationParam, NotificationContext) -> ();
-        on_progress(ProgressNotificationParam, NotificationContext) -> ();
-        on_custom_notification(CustomNotification, NotificationContext) -> ();
+        complete(CompleteRequestParams) -> CompleteResult;
+        set_level(rmcp::model::SetLevelRequestParams) -> ();
+        get_prompt(GetPromptRequestParams) -> GetPromptResponse;
+        list_prompts(Option<PaginatedRequestParams>) -> ListPromptsResult;
+        list_resources(Option<PaginatedRequestParams>) -> ListResourcesResult;
+        list_resource_templates(Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
+        read_resource(ReadResourceRequestParams) -> ReadResourceResponse;
+        subscribe(SubscribeRequestParams) -> ();
+        unsubscribe(UnsubscribeRequestParams) -> ();
+        get_task(GetTaskParams) -> GetTaskResult;
+        update_task(UpdateTaskParams) -> ();
+        cancel_task(CancelTaskParams) -> ();
+        list_skills(Option<PaginatedRequestParams>) -> ListSkillsResult;
+        get_skill(GetSkillRequestParams) -> GetSkillResult;
+        read_resource_directory(ReadResourceDirectoryRequestParams) -> ReadResourceDirectoryResult;
+    }
+
+    forward! {
+        notifications:
+        on_cancelled(CancelledNotificationParam);
+        on_progress(ProgressNotificationParam);
+        on_custom_notification(CustomNotification);
     }
 
     async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
@@ -431,7 +445,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         if let Some(handler) = self.handler_with_tools()
             && cursor.is_some_and(|cursor| !cursor.starts_with(CURSOR_PREFIX))
         {
-            return handler.list_tools(page, cx).await;
+            return catch_panic(handler.list_tools(page, cx)).await?;
         }
         let principal = self.principal(&cx.extensions);
         let list = catch_panic(self.list(principal.as_ref())).await?;
@@ -457,7 +471,8 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         if let Some(handler) = self.handler_with_tools()
             && result.next_cursor.is_none()
         {
-            let ListToolsResult { tools, next_cursor, .. } = handler.list_tools(None, cx).await?;
+            let ListToolsResult { tools, next_cursor, .. } =
+                catch_panic(handler.list_tools(None, cx)).await??;
             result.tools.extend(tools);
             result.next_cursor = next_cursor;
         }
@@ -473,7 +488,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         if let Some(handler) = self.handler_with_tools()
             && catch_panic(self.list(principal.as_ref())).await?.get(&request.name).is_none()
         {
-            return handler.call_tool(request, cx).await;
+            return catch_panic(handler.call_tool(request, cx)).await?;
         }
         // The pipeline accepts the arguments as JSON text, which it parses and repairs.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
@@ -493,7 +508,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         cx: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         if request.method != CallToolRequestMethod::VALUE {
-            return self.server.handler.on_custom_request(request, cx).await;
+            return catch_panic(self.server.handler.on_custom_request(request, cx)).await?;
         }
         let params = request.params;
         let field = |key| params.as_ref().and_then(|params| params.get(key));

@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
 /// Returns `text` without characters that a reader does not see: control characters except for line
-/// breaks and tabs, bidirectional controls, zero-width spaces and invisible operators, and tags
-/// (Unicode 17, sections 23.1 to 23.9).
+/// breaks (`\n` and `\r\n`) and tabs, bidirectional controls, zero-width spaces and invisible
+/// operators, and tags (Unicode 17, sections 23.1 to 23.9).
 ///
 /// Text from outside can hide instructions to a model in such characters, or change how a terminal
 /// shows the text around them. The zero-width joiner and non-joiner are kept, because some scripts
@@ -17,7 +17,13 @@ use std::borrow::Cow;
 /// assert_eq!(without_hidden_chars("two\n\tlines"), "two\n\tlines");
 /// ```
 pub fn without_hidden_chars(text: &str) -> Cow<'_, str> {
-    if text.contains(is_hidden) { Cow::Owned(text.replace(is_hidden, "")) } else { Cow::Borrowed(text) }
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let is_line_break = |index| text.get(index..).is_some_and(|rest| rest.starts_with("\r\n"));
+    let visible =
+        text.char_indices().filter(|(index, character)| !is_hidden(*character) || is_line_break(*index));
+    Cow::Owned(visible.map(|(_, character)| character).collect())
 }
 
 /// Returns `true` if a reader does not see `character`; see [`without_hidden_chars`].
@@ -42,8 +48,7 @@ mod tests {
 
     #[test]
     fn visible_text_is_unchanged() {
-        for text in
-            ["naïve café\r\n".trim_end(), "שלום", "می\u{200c}خواهم", "👩\u{200d}🚀 ❤\u{fe0f}", "a\tb\nc"]
+        for text in ["naïve café\r\n\r\n", "שלום", "می\u{200c}خواهم", "👩\u{200d}🚀 ❤\u{fe0f}", "a\tb\nc"]
         {
             assert_eq!(without_hidden_chars(text), text);
         }
@@ -55,6 +60,7 @@ mod tests {
             "ignore".chars().map(|letter| char::from_u32(0xe0000 + letter as u32).unwrap()).collect();
         assert_eq!(without_hidden_chars(&format!("Adds.{tags}")), "Adds.");
         assert_eq!(without_hidden_chars("\u{202e}abc\u{202c}\u{feff}\u{0}\u{9b}31m"), "abc31m");
+        assert_eq!(without_hidden_chars("100 %\r\r\nover\rwritten"), "100 %\r\noverwritten");
         assert!(is_hidden('\r') && is_hidden('\u{7f}') && !is_hidden(' '));
     }
 }

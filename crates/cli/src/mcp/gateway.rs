@@ -1,4 +1,4 @@
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use haft_core::tool::Principal;
@@ -11,11 +11,8 @@ use super::{
 use crate::{
     error::CliError,
     spinner::Spinner,
-    toolbox::{Toolbox, config_error, read_config, start_servers},
+    toolbox::{StartWait, StartedServers, Toolbox, config_error, read_config},
 };
-
-/// The time between two pings of an unused server.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Serve the tools of the configured servers as one MCP server, with the rules in the object
 /// `gateway` of the configuration: names, filters, approvals and clients. Without `--http`, it uses
@@ -34,18 +31,18 @@ pub(crate) struct Arguments {
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let Arguments { file, endpoint, client } = arguments;
     let file = file.open()?;
-    let config = read_config(file.path())?.with_ping_interval(PING_INTERVAL);
+    let config = read_config(file.path())?;
     let rules = config.gateway().map_err(|error| config_error(&error))?;
     let client = client.map(|name| principal(&rules, name)).transpose()?;
-    let (servers, errors) = start_servers(&config, &Spinner::new()).await;
-    let started = servers.len() - errors.len();
+    let servers = StartedServers::start(config, &Spinner::new(), StartWait::Briefly).await;
+    let started = servers.sources.clone();
     let toolset = |rules: &GatewayConfig| {
-        let sources = servers.iter().map(|server| (server.name(), Arc::clone(server)));
+        let sources = started.iter().map(|server| (server.name(), Arc::clone(server)));
         rules.toolset(sources).map_err(|error| CliError::from_error(&error))
     };
     let mut all_clients = rules.clone();
     all_clients.clients.clear();
-    let toolbox = Toolbox::new(toolset(&all_clients)?, started, errors);
+    let toolbox = Toolbox::new(toolset(&all_clients)?, servers);
     toolbox.require_any_server()?;
     let count = toolbox.list_and_warn().await.len();
     let clients = Clients { config: rules.http_config(HttpServiceConfig::default()), principal: client };

@@ -1,7 +1,10 @@
 use std::process::ExitCode;
 
 use super::endpoint::{Clients, EndpointOptions};
-use crate::{error::CliError, toolbox::ToolOptions};
+use crate::{
+    error::CliError,
+    toolbox::{StartWait, ToolOptions},
+};
 use clap::Args;
 
 /// Serve the built-in tools and the tools of the configured servers as one MCP server. Without
@@ -15,7 +18,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let toolbox = arguments.tools.open_toolbox().await?;
+    let toolbox = arguments.tools.open_toolbox(StartWait::Briefly).await?;
     toolbox.require_any_server()?;
     let list = toolbox.list_and_warn().await;
     arguments.endpoint.serve(toolbox.tools, list.len(), Clients::default()).await?;

@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::PathBuf, process};
 
-use haft_core::{Toolset, tool};
+use haft_core::{Json, Toolset, tool};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -38,6 +38,12 @@ fn weather(
     format!("It rains in {city}.")
 }
 
+/// Returns a city as structured content.
+#[tool]
+fn find(city: String) -> Json<serde_json::Value> {
+    Json(json!({ "city": city }))
+}
+
 /// Returns the API key in the environment, if there is one.
 #[tool]
 fn key() -> String {
@@ -55,6 +61,6 @@ fn child() {
     // that the first MCP message starts on a new line.
     println!();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with_tool(Weather).with_tool(Key)));
+    let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with_tools((Weather, Find, Key))));
     process::exit(i32::from(result.is_err()));
 }

@@ -46,6 +46,19 @@ fn gateway_applies_rules_and_records_calls() {
     assert_eq!(fs::metadata(&audit).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+/// A server that does not respond delays neither the tools of the others nor the handshake with the
+/// client.
+#[test]
+fn hung_server_does_not_delay_the_gateway() {
+    let (_folder, file) = child::write_weather_mcp_json();
+    let mut config: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    config["mcpServers"]["hung"] = json!({"command": "sleep", "args": ["600"]});
+    fs::write(&file, config.to_string()).unwrap();
+    let outer = write_gateway(&file, &json!({}), &[]);
+    let listed = CommandOutput::run(haft(["tools", "--mcp", outer.to_str().unwrap(), "--json"]));
+    assert!(listed.stdout.contains("\"weather_weather\""), "{}", listed.stderr);
+}
+
 /// A fault in the rules ends the command, because a gateway without them would permit too much.
 #[test]
 fn faults_in_the_rules_are_reported() {

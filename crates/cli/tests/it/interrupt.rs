@@ -12,7 +12,11 @@ fn start(mut command: Command) -> Child {
 }
 
 fn send_interrupt(running: &Child) {
-    let signalled = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    send_signal(running, "-INT");
+}
+
+fn send_signal(running: &Child, signal: &str) {
+    let signalled = Command::new("kill").args([signal, &running.id().to_string()]).status().unwrap();
     assert!(signalled.success());
 }
 
@@ -33,6 +37,16 @@ fn interrupt_cancels_the_run() {
     server.wait_for_request();
     send_interrupt(&running);
     assert_cancelled(running);
+}
+
+/// A service manager or a container ends a server with `SIGTERM`.
+#[test]
+fn sigterm_ends_a_server() {
+    let mut running = start(haft(["mcp", "serve", "--http", "127.0.0.1:0", "--no-mcp"]));
+    let mut begin = [0; 1];
+    running.stderr.as_mut().unwrap().read_exact(&mut begin).unwrap();
+    send_signal(&running, "-TERM");
+    assert_eq!(running.wait().unwrap().code(), Some(0));
 }
 
 #[cfg(feature = "local")]

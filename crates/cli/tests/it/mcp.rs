@@ -182,7 +182,7 @@ fn servers_are_tested() {
     let tested = haft_mcp(&["test"], &file);
     assert_eq!(tested.code, Some(0), "{}", tested.stderr);
     assert!(tested.stdout.starts_with("weather: ready after "), "{}", tested.stdout);
-    assert!(tested.stdout.ends_with("2 tools: weather, key\n"), "{}", tested.stdout);
+    assert!(tested.stdout.ends_with("3 tools: weather, find, key\n"), "{}", tested.stdout);
     let (_folder, file) =
         child::write_mcp_json(r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
     let tested = haft_mcp(&["test"], &file);

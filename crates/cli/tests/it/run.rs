@@ -79,7 +79,7 @@ fn tools_of_servers_and_builtin_tools_are_offered() {
     let output = run(&server, &["--mcp", path.to_str().unwrap()]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.contains("observation  It rains in Oslo."), "{}", output.stdout);
-    assert_eq!(offered_tools(&server), ["get_current_datetime", "calculator", "weather", "key"]);
+    assert_eq!(offered_tools(&server), ["get_current_datetime", "calculator", "weather", "find", "key"]);
 }
 
 #[test]

@@ -341,6 +341,13 @@ impl KnownFacts {
         self.words.has_text(&text) || self.words.share(&text) >= 0.5
     }
 
+    /// Returns `true` if the conversation contains `text`, the value of an enumeration, or all of
+    /// its words.
+    pub(super) fn names(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.words.has_text(&text) || self.words.share(&text) >= 1.0
+    }
+
     /// Returns `true` if `text` may be the time zone of a place in the conversation:
     /// `Europe/Berlin` for Munich. The example in the description of the parameter is not.
     fn may_be_time_zone(&self, text: &str, schema: &Value) -> bool {

@@ -18,15 +18,20 @@ use crate::respond::with_question;
 
 /// The maximum number of values that are compared. Each of them costs the time of its tokens.
 const MAX_ALTERNATIVES: usize = 12;
+/// The minimum length of a value of an enumeration that the model omitted: a word, or a code with
+/// an uppercase letter.
+const MIN_WORD_LENGTH: usize = 4;
+const MIN_CODE_LENGTH: usize = 3;
 /// The minimum support of a flag whose description has a word of the conversation; see
 /// [`ExampleReply::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
 /// 1.5 for implied flags; the 0.5B model had -0.3 to 2.3 for implied flags.
 const MIN_FLAG_SUPPORT: f32 = -0.5;
 
 impl ExampleReply<'_> {
-    /// Returns `grounded` with the values of enumerations and the flags that the need implies, and
-    /// without the flags that it does not imply. `grounded` is `written` without the arguments that are not in
-    /// the conversation. `lead` is the prompt before the arguments of the call.
+    /// Returns `grounded` with the values of enumerations and the flags that the need implies, also
+    /// those that the model omitted, and without the flags that it does not imply. `grounded` is
+    /// `written` without the arguments that are not in the conversation. `lead` is the prompt
+    /// before the arguments of the call.
     pub(super) fn with_implied_values(
         &mut self,
         lead: &[u32],
@@ -65,11 +70,41 @@ impl ExampleReply<'_> {
             };
             implied.extend(value.map(|value| (name.clone(), value.clone())));
         }
+        let omitted = schema.properties().filter(|property| !all.contains_key(property.name));
+        for property in omitted.filter(|property| !property.is_required) {
+            let alternatives = enumeration(schema.as_value(), property.schema);
+            let Some(value) = self.only_named(&alternatives, &implied, &property) else { continue };
+            let argument = Argument { tool: &written.name, before: &implied, name: property.name, value };
+            let support = self.support(lead, argument, &alternatives)?;
+            if support.is_some_and(|support| support >= self.profile.min_implied_support) {
+                implied.insert(property.name.to_owned(), value.clone());
+            }
+        }
         let implied = Value::Object(implied);
         if implied.as_object() == Some(kept) || !schema.is_valid(&implied) {
             return Ok(grounded);
         }
         Ok(ToolCall::new(grounded.id, grounded.name, spaced_json(&implied)))
+    }
+
+    /// Returns the only one of `alternatives`, the values of the enumeration `property`, that the
+    /// conversation names. Returns `None` if it is the default, or in the other `arguments`.
+    fn only_named<'v>(
+        &self,
+        alternatives: &[&'v Value],
+        arguments: &Map<String, Value>,
+        property: &Property<'_>,
+    ) -> Option<&'v Value> {
+        let is_name = |text: &str| {
+            text.len() >= MIN_WORD_LENGTH
+                || text.len() >= MIN_CODE_LENGTH && text.contains(char::is_uppercase)
+        };
+        let names = |text: &str| is_name(text) && self.facts.names(text);
+        let mut named = alternatives.iter().filter(|value| value.as_str().is_some_and(names));
+        let (Some(value), None) = (named.next(), named.next()) else { return None };
+        let is_default = property.schema.get("default") == Some(value);
+        let is_used = arguments.values().any(|argument| argument == *value);
+        (!is_default && !is_used).then_some(*value)
     }
 
     /// Returns `true` if the words of the conversation do not decide about `property`, an optional

@@ -139,8 +139,8 @@ impl ExampleReply<'_> {
     }
 
     /// Returns the log-probability of each tool after a question without content, times
-    /// [`ExampleProfile::prior_weight`](crate::profile::ExampleProfile::prior_weight). The result is
-    /// empty if the names do not fit into the context window.
+    /// [`ExampleProfile::prior_weight`](crate::profile::ExampleProfile::prior_weight). The result
+    /// is empty if the names do not fit into the context window.
     fn priors(&mut self) -> Result<HashMap<String, f32>, ModelError> {
         let request = with_question(self.writer.request, NEUTRAL_QUESTION);
         let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;

@@ -61,7 +61,10 @@ fn probabilities_equal_those_of_llama_cpp_in_each_family() {
             let sum: f32 = logits.iter().map(|logit| logit.exp()).sum();
             for (token, expected) in likeliest {
                 let actual = logits[*token] - sum.ln();
-                assert!((actual - expected).abs() < 0.03, "{family}, {length}, {token}: {actual}, {expected}");
+                assert!(
+                    (actual - expected).abs() < 0.03,
+                    "{family}, {length}, {token}: {actual}, {expected}"
+                );
             }
         }
     }

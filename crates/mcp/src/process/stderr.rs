@@ -53,7 +53,8 @@ async fn drain(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<VecDeque<u8>>
     let mut chunk = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
         let read = chunk.get(..read).unwrap_or_default();
-        tracing::trace!(text = %String::from_utf8_lossy(read), "output on the server's standard error");
+        let text = String::from_utf8_lossy(read);
+        tracing::trace!(text = &*without_hidden_chars(&text), "output on the server's standard error");
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(read);
         let surplus = tail.len().saturating_sub(TAIL_BYTES);

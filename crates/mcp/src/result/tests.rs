@@ -187,3 +187,25 @@ fn unsupported_result_type_fails_the_call() {
     assert_eq!(error.to_string(), "the result type \"input_required\" is not supported");
     assert!(convert_result(json!({"resultType": "complete", "content": []})).is_ok());
 }
+
+/// Behaviour F153: text that a model reads has no hidden characters. The structured content, which
+/// programs read, is unchanged.
+#[test]
+fn hidden_characters_are_removed_from_texts() {
+    let tags = "\u{e0069}\u{e0067}";
+    let hidden = format!("a{tags}\u{202e}b\r\n");
+    let link = json!({"type": "resource_link", "uri": "file:///c", "name": hidden, "description": hidden});
+    let resource = json!({"type": "resource", "resource": {"uri": "file:///a", "text": hidden}});
+    let converted = output(json!({
+        "content": [text(&hidden), resource, link, {"type": "future", "note": hidden}],
+        "structuredContent": {"note": hidden},
+    }));
+    assert_eq!(converted.content[0], Content::text("ab\r\n"));
+    assert!(converted.content.iter().all(|content| !serde_json::to_string(content).unwrap().contains(tags)));
+    assert_eq!(converted.structured, Some(json!({"note": hidden})));
+
+    let alone = output(json!({"structuredContent": {"note": hidden}}));
+    assert_eq!(alone.text(), r#"{"note":"ab\r\n"}"#);
+    let failed = convert_result(json!({"isError": true, "content": [text(&hidden)]})).unwrap_err();
+    assert_eq!(failed.to_string(), "ab\r\n");
+}

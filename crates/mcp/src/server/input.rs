@@ -22,7 +22,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use crate::escape::escape_hidden;
+use crate::hidden_chars::escape_hidden;
 
 /// The key of the elicitation in the requests of a result with the type `input_required`.
 const INPUT_KEY: &str = "input";

@@ -15,8 +15,9 @@ use haft_core::{
 use rmcp::{
     Peer, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListPromptsResult,
-        ListToolsResult, PaginatedRequestParams, Prompt, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+        GetPromptRequestParams, GetPromptResponse, ListPromptsResult, ListToolsResult,
+        PaginatedRequestParams, Prompt, ServerCapabilities, ServerConfig,
     },
     service::RequestContext,
 };
@@ -537,7 +538,16 @@ impl ServerHandler for Extra {
         request: CallToolRequestParams,
         _cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        assert_ne!(request.name, "broken");
         Ok(CallToolResult::success(vec![ContentBlock::text(format!("called {}", request.name))]).into())
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        panic!("no prompt {}", request.name)
     }
 
     async fn list_prompts(
@@ -562,6 +572,17 @@ async fn handler_adds_features() {
         async |name: &str| client.call(name, json!({})).await["result"]["content"][0]["text"].take();
     assert_eq!(text("tool_1").await, "own");
     assert_eq!(text("second").await, "called second");
+}
+
+/// Behaviour F56: a request whose handler panics gets an error response.
+#[tokio::test]
+async fn panic_of_a_handler_is_an_error_response() {
+    let server = McpServer::new(numbered_tools(1)).with_handler(Extra);
+    let mut client = Client::initialized(server).await;
+    client.send(json!({"id": 3, "method": "prompts/get", "params": {"name": "greeting"}})).await;
+    assert_eq!(client.receive().await["error"]["code"], -32603);
+    assert_eq!(client.call("broken", json!({})).await["error"]["code"], -32603);
+    assert_eq!(client.call("tool_0", json!({})).await["result"]["content"][0]["text"], "own");
 }
 
 /// A tool can use the connection to the client.

@@ -1,10 +1,6 @@
 //! The MCP request of a tool: a call, or access to the resources and prompts of the server.
 
-use haft_core::{
-    ToolError, ToolOutput,
-    call::ToolResponse,
-    text::{is_hidden, without_hidden_chars},
-};
+use haft_core::{ToolError, ToolOutput, call::ToolResponse, text::is_hidden};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, ErrorData, GetPromptRequest,
     GetPromptRequestParams, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
@@ -12,7 +8,7 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{input_round::InputRound, result};
+use crate::{hidden_chars::remove_from_value, input_round::InputRound, result};
 
 /// The code of the error for an unknown resource (MCP 2025-11-25, "Resources").
 const RESOURCE_NOT_FOUND: i32 = -32002;
@@ -142,21 +138,11 @@ fn convert_entry(entry: &Value, fields: &[&str]) -> Option<(String, Value)> {
     let id = entry.get(fields.first()?)?.as_str().filter(|id| !id.chars().any(is_hidden))?;
     let field = |field: &&str| {
         let value = entry.get(field).filter(|value| !value.is_null())?;
-        Some(((*field).to_owned(), without_hidden(value.clone())))
+        let mut value = value.clone();
+        remove_from_value(&mut value);
+        Some(((*field).to_owned(), value))
     };
     Some((id.to_owned(), fields.iter().filter_map(field).collect()))
-}
-
-/// Removes hidden characters from all texts in `value`.
-fn without_hidden(value: Value) -> Value {
-    match value {
-        Value::String(text) => without_hidden_chars(&text).into(),
-        Value::Array(items) => items.into_iter().map(without_hidden).collect(),
-        Value::Object(members) => {
-            members.into_iter().map(|(key, value)| (key, without_hidden(value))).collect()
-        }
-        value => value,
-    }
 }
 
 /// Converts the result of `resources/read`.

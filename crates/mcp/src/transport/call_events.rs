@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use haft_core::tool::Progress;
+use haft_core::{text::without_hidden_chars, tool::Progress};
 use rmcp::model::{
     ClientRequest, GetExtensions as _, GetMeta as _, ProgressNotificationParam, ProgressToken,
 };
@@ -136,7 +136,8 @@ impl EventForwarder {
     pub(crate) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {
             let ProgressNotificationParam { progress, total, message, .. } = report;
-            let report = Progress { progress: *progress, total: *total, message: message.clone() };
+            let message = message.as_deref().map(|message| without_hidden_chars(message).into_owned());
+            let report = Progress { progress: *progress, total: *total, message };
             let _ = self.sender.try_send(CallEvent::Progress(Box::new(report)));
         }
     }

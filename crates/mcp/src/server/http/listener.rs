@@ -19,9 +19,9 @@ use super::{ClientAddress, McpService, ResponseBody, text_response};
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
-/// The maximum time from the end of a response, or from the connection, to the end of the headers of
-/// the next request. An idle connection is closed after this time. A client that sends a request at
-/// that moment gets an error, so the time must not be short.
+/// The maximum time from the end of a response, or from the connection, to the end of the headers
+/// of the next request. An idle connection is closed after this time. A client that sends a request
+/// at that moment gets an error, so the time must not be short.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time for calls in progress to finish after the end of the server.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);

@@ -1,0 +1,70 @@
+use std::borrow::Cow;
+
+use haft_core::{
+    ToolOutput,
+    content::{Content, ResourceBody},
+    text::{is_hidden, without_hidden_chars},
+};
+use serde_json::Value;
+
+/// Returns `text` with hidden characters escaped: `\u{202e}`.
+pub(crate) fn escape_hidden(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match is_hidden(letter) {
+            true => visible.extend(letter.escape_unicode()),
+            false => visible.push(letter),
+        }
+    }
+    visible
+}
+
+/// Removes hidden characters from the texts of `output`. Its structured content and its metadata
+/// are for programs and unchanged.
+pub(crate) fn remove_from_output(output: &mut ToolOutput) {
+    for content in &mut output.content {
+        match content {
+            Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => remove(text),
+            Content::ResourceLink { uri, name, description, .. } => {
+                [uri, name].into_iter().chain(description).for_each(remove);
+            }
+            Content::Json { value } => remove_from_value(value),
+            _ => {}
+        }
+    }
+    output.warnings.iter_mut().for_each(remove);
+}
+
+/// Removes hidden characters from all texts in `value`. The keys of objects are unchanged.
+pub(crate) fn remove_from_value(value: &mut Value) {
+    match value {
+        Value::String(text) => remove(text),
+        Value::Array(items) => items.iter_mut().for_each(remove_from_value),
+        Value::Object(members) => members.values_mut().for_each(remove_from_value),
+        _ => {}
+    }
+}
+
+/// Removes hidden characters from the titles and descriptions in `schema`.
+pub(crate) fn remove_from_schema(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Value::String(text) if matches!(key.as_str(), "description" | "title") => remove(text),
+                    // The members of these keywords are values and not schemas.
+                    _ if matches!(key.as_str(), "const" | "default" | "enum" | "examples") => {}
+                    value => remove_from_schema(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_from_schema),
+        _ => {}
+    }
+}
+
+fn remove(text: &mut String) {
+    if let Cow::Owned(visible) = without_hidden_chars(text) {
+        *text = visible;
+    }
+}
