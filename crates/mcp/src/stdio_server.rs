@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
 use crate::{ServerOptions, process::ProcessLimits, start_failure};
 
@@ -188,23 +188,34 @@ impl StdioServer {
         self
     }
 
-    /// Sets the command line that is shown to people.
-    pub(crate) fn set_command_line(&mut self, command_line: String) {
-        self.command_line = Some(command_line);
+    /// Sets the command and the arguments that are shown to people.
+    pub(crate) fn set_command_line<'a>(&mut self, words: impl Iterator<Item = &'a str>) {
+        self.command_line = Some(quote(words));
     }
 }
 
-/// Writes the command and all its arguments, separated by spaces. For a server from an
-/// [`McpConfig`](crate::McpConfig), writes them as in the file: with variables instead of their
-/// values.
+/// Writes the command and all its arguments, with quotes where a shell needs them. For a server
+/// from an [`McpConfig`](crate::McpConfig), writes them as in the file: with variables instead of
+/// their values.
 impl fmt::Display for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(command_line) = &self.command_line {
-            return f.write_str(command_line);
+        match &self.command_line {
+            Some(command_line) => f.write_str(command_line),
+            None => {
+                f.write_str(&quote(std::iter::once(&*self.command).chain(self.args.iter().map(|arg| &**arg))))
+            }
         }
-        f.write_str(&self.command)?;
-        self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
     }
+}
+
+/// Joins `words` with spaces. A word that a shell would split or execute is in single quotes.
+fn quote<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "_-./:=@%+,${}".contains(letter);
+    let quoted = words.map(|word| match word.chars().all(is_plain) && !word.is_empty() {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// The debug output contains no secrets. It omits the arguments and the values of the environment

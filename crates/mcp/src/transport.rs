@@ -1,6 +1,6 @@
 //! The stdio transport: JSON-RPC messages over a pair of byte streams, with one message per line.
 //!
-//! rmcp 3.9 also has a line transport. If a response is too long, too deeply nested, truncated or
+//! rmcp 3.11 also has a line transport. If a response is too long, too deeply nested, truncated or
 //! not UTF-8, that transport leaves the request pending forever. The [`ClientTransport`] in this
 //! module fails the request instead. It also drops lines that are not messages
 //! (`docs/adr/0014-behaviour-of-dependencies.md`).

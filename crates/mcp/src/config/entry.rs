@@ -171,7 +171,7 @@ impl EntryReader<'_> {
         let mut server = StdioServer::new(command.text);
         server.options.tool_filter = filter;
         let written = std::iter::once(&command.written).chain(args.iter().map(|arg| &arg.written));
-        server.set_command_line(written.cloned().collect::<Vec<_>>().join(" "));
+        server.set_command_line(written.map(String::as_str));
         server.args = args.into_iter().map(|arg| arg.text).collect();
         server.env = self.environment()?;
         server.cwd = self.expanded_text("cwd")?.map(PathBuf::from);

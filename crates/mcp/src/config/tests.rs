@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 
 use super::{McpConfig, ServerConfig, expand::expand, variables::Variables};
 use crate::{
-    ToolFilter,
+    StdioServer, ToolFilter,
     gateway::{GatewayClient, GatewayConfig, OTHER_CLIENTS},
 };
 
@@ -260,6 +260,13 @@ fn command_line_has_no_secrets() {
     let config = McpConfig::from_json_with_variables(text, variables).unwrap();
     let Some((_, ServerConfig::Stdio(server))) = config.servers().next() else { panic!("{config:?}") };
     assert_eq!((server.to_string().as_str(), &server.args[1][..]), ("x --key ${TOKEN}", "s3cret"));
+}
+
+/// Behaviour X6: the command line shows where the arguments begin and end.
+#[test]
+fn arguments_are_quoted() {
+    let server = StdioServer::new("sh").with_args(["-c", "echo it's; rm x", ""]);
+    assert_eq!(server.to_string(), r"sh -c 'echo it'\''s; rm x' ''");
 }
 
 /// The variables of an `envFile` are read, and `env` takes precedence.

@@ -12,7 +12,8 @@ use reqwest::redirect;
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions as _, JsonRpcMessage,
-        NumberOrString, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage, ServerResult,
+        NumberOrString, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerJsonRpcMessage,
+        ServerResult,
     },
     transport::streamable_http_client::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -205,8 +206,9 @@ impl HttpClient {
     }
 
     /// Sends a request with `send`, which gets the access token, or `token` without client
-    /// credentials. If the server rejects the token, sends the request once more with another
-    /// token. A request whose `own_headers` have an authorization gets no access token.
+    /// credentials. If the server rejects the token, or requires further scopes, sends the request
+    /// once more with another token. A request whose `own_headers` have an authorization gets no
+    /// access token.
     async fn authorized<T, F>(
         &self,
         token: Option<String>,
@@ -223,6 +225,12 @@ impl HttpClient {
             let token = tokens.token().await?;
             return match send(Some(token.clone())).await {
                 Err(HttpError::AuthRequired(_)) => send(Some(tokens.replacement(&token).await?)).await,
+                Err(HttpError::InsufficientScope(error)) => {
+                    match tokens.with_scopes(&token, error.required_scope.as_deref()).await? {
+                        Some(token) => send(Some(token)).await,
+                        None => Err(HttpError::InsufficientScope(error)),
+                    }
+                }
                 sent => sent,
             };
         }
@@ -278,6 +286,15 @@ fn handle(
         }
         _ => {}
     }
+}
+
+/// Returns `true` if the response to a request with `headers` can be resumed. Revision 2026-07-28
+/// removed the resumption of streams.
+fn is_resumable(headers: &HashMap<HeaderName, HeaderValue>) -> bool {
+    let name = HeaderName::from_static("mcp-protocol-version");
+    let version = headers.get(&name).and_then(|version| version.to_str().ok());
+    // Revisions are dates.
+    version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Returns `true` if `message` is an error, or a valid response to `server/discover`. Some servers
@@ -339,6 +356,7 @@ impl StreamableHttpClient for HttpClient {
         if let Some(forwarder) = request.clone() {
             self.subscriptions.add(forwarder);
         }
+        let is_resumable = is_resumable(&headers);
         let no_response = unanswered_discover(&message, self.probe_timeout);
         let client = &self.client;
         let post = async {
@@ -386,7 +404,11 @@ impl StreamableHttpClient for HttpClient {
             None => post.await?,
         };
         Ok(match response {
-            StreamableHttpPostResponse::Sse(stream, session_id) => {
+            StreamableHttpPostResponse::Sse(mut stream, session_id) => {
+                if !is_resumable {
+                    // rmcp resumes each stream that has event ids.
+                    stream = stream.map_ok(|event| Sse { id: None, ..event }).boxed();
+                }
                 StreamableHttpPostResponse::Sse(self.watch(stream, request, own_headers), session_id)
             }
             other => other,

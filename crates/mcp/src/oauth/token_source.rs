@@ -1,4 +1,7 @@
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use haft_core::text::{truncate_with_ellipsis, without_hidden_chars};
 use reqwest::{StatusCode, Url};
@@ -16,6 +19,8 @@ use crate::HttpServer;
 
 /// The type of an assertion (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The maximum number of scopes that a server can require in addition.
+const MAX_ADDED_SCOPES: usize = 32;
 /// The maximum length of the error of an authorization server, in bytes.
 const MAX_ERROR_BYTES: usize = 300;
 
@@ -25,6 +30,8 @@ pub(crate) struct TokenSource {
     client: ClientCredentials,
     /// The file with the credentials and the token.
     file: Option<CredentialFile>,
+    /// The scopes that the server has required in addition.
+    added_scopes: Mutex<BTreeSet<String>>,
 }
 
 /// An error of a token endpoint (RFC 6749, section 5.2).
@@ -43,15 +50,15 @@ impl TokenSource {
     pub(crate) async fn open(server: &HttpServer) -> Result<Option<Self>, String> {
         let server = server.clone();
         if let Some(client) = server.client_credentials.clone() {
-            return Ok(Some(Self { server, client, file: None }));
+            return Ok(Some(Self { server, client, file: None, added_scopes: Mutex::default() }));
         }
         let Some(file) = server.credentials.clone() else { return Ok(None) };
         let client = file.client_credentials(&server.url).await.map_err(|error| error.to_string())?;
-        Ok(client.map(|client| Self { server, client, file: Some(file) }))
+        Ok(client.map(|client| Self { server, client, file: Some(file), added_scopes: Mutex::default() }))
     }
 
     pub(super) fn new(server: HttpServer, client: ClientCredentials, file: CredentialFile) -> Self {
-        Self { server, client: client.without_token(), file: Some(file) }
+        Self { server, client: client.without_token(), file: Some(file), added_scopes: Mutex::default() }
     }
 
     /// Returns the current token, or requests one if there is none, or if it is about to expire.
@@ -62,6 +69,36 @@ impl TokenSource {
     /// Returns another token than `rejected`, which the server rejected.
     pub(crate) async fn replacement(&self, rejected: &str) -> Result<String, AuthError> {
         self.token_unless(|token| token.value == rejected || !token.is_usable()).await
+    }
+
+    /// Returns another token than `rejected`, with the scopes in `required` in addition. Returns
+    /// `None` if an earlier token had them, or if there are too many.
+    pub(crate) async fn with_scopes(
+        &self,
+        rejected: &str,
+        required: Option<&str>,
+    ) -> Result<Option<String>, AuthError> {
+        let required = required.unwrap_or_default().split_whitespace().map(str::to_owned);
+        let before = self.added_scopes();
+        let added: BTreeSet<_> = before.iter().cloned().chain(required).collect();
+        if added == before || added.len() > MAX_ADDED_SCOPES {
+            return Ok(None);
+        }
+        self.set_added_scopes(added);
+        let token = self.replacement(rejected).await;
+        if token.is_err() {
+            // The authorization server does not grant the scopes. Later tokens are without them.
+            self.set_added_scopes(before);
+        }
+        token.map(Some)
+    }
+
+    fn added_scopes(&self) -> BTreeSet<String> {
+        self.added_scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_added_scopes(&self, scopes: BTreeSet<String>) {
+        *self.added_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes;
     }
 
     async fn token_unless(&self, is_replaced: impl Fn(&AccessToken) -> bool) -> Result<String, AuthError> {
@@ -92,7 +129,12 @@ impl TokenSource {
             return Err(format!("the server names the authorization server {named:?}, not {expected:?}"));
         }
         let endpoint = token_endpoint(&metadata, &self.server.url)?;
-        let scopes = if self.client.scopes.is_empty() { scopes } else { self.client.scopes.clone() };
+        let mut scopes = if self.client.scopes.is_empty() { scopes } else { self.client.scopes.clone() };
+        for scope in self.added_scopes() {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
+            }
+        }
         let mut form = vec![("grant_type", "client_credentials".to_owned()), ("resource", resource)];
         if !scopes.is_empty() {
             form.push(("scope", scopes.join(" ")));

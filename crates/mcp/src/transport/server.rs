@@ -33,7 +33,7 @@ pub(crate) struct ServerTransport<R, W> {
     error_response: Option<JoinHandle<io::Result<()>>>,
     /// `true` after the first request other than `ping` and `server/discover` was received.
     ///
-    /// Before this request, messages that are not requests are dropped, because rmcp 3.9 would end
+    /// Before this request, messages that are not requests are dropped, because rmcp 3.11 would end
     /// the session with `ExpectedInitializeRequest`.
     has_session_started: bool,
 }

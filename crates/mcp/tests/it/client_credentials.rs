@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
-use haft_core::Toolset;
+use haft_core::{Toolset, tool::ToolPolicy};
 use haft_mcp::{
     CredentialFile, HttpServer, HttpServiceConfig, LoginError, LoginOptions, McpConfig, McpSource,
     authorization::ProtectedResource,
@@ -34,7 +34,8 @@ impl Resource {
         let resource = ProtectedResource::new(&url).unwrap().with_issuer(&issuer.issuer).unwrap();
         let config =
             HttpServiceConfig::default().with_protected_resource(resource.with_required_scopes(["tools"]));
-        let server = serve_at(listener, Toolset::new().with_tool(Probe::new().0), config);
+        let admin = Probe::with_policy("admin_probe", ToolPolicy::default().with_required_scope("admin"));
+        let server = serve_at(listener, Toolset::new().with_tools([Probe::new().0, admin]), config);
         Self { issuer, _server: server, url }
     }
 
@@ -74,6 +75,19 @@ async fn client_gets_a_token_with_its_secret() {
     assert_eq!(requests[0]["grant_type"], "client_credentials");
     assert_eq!((&requests[0]["scope"], &requests[0]["resource"]), (&"tools".to_owned(), &resource.url));
     assert!(!requests[0].contains_key("client_secret"), "the secret is in the header");
+}
+
+/// Behaviour P6: if a call needs a further scope, the client requests a token with it, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_requests_a_further_scope() {
+    let resource = Resource::start().await;
+    let tools = connect(resource.server().with_client_credentials(machine())).await.unwrap();
+    for _ in 0..2 {
+        let result = tools.call("admin_probe", json!({})).await;
+        assert!(result.model_text().contains(MACHINE.0), "{}", result.model_text());
+    }
+    let scopes: Vec<_> = resource.token_requests().iter().map(|request| request["scope"].clone()).collect();
+    assert_eq!(scopes, ["tools", "tools admin"]);
 }
 
 /// A secret with reserved characters is encoded in both forms of client authentication.

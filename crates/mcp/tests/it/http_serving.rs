@@ -261,3 +261,25 @@ async fn shutdown_cancels_calls_after_a_grace_period() {
     let failed = timeout(Duration::from_secs(5), call).await.unwrap().unwrap();
     assert!(failed.into_output().is_err());
 }
+
+/// Behaviour F56: the service is a route of an `axum` router, beside other routes.
+#[tokio::test(flavor = "multi_thread")]
+async fn service_is_a_route_of_axum() {
+    let service = McpService::new(Toolset::new().with_tool(Probe::new().0), HttpServiceConfig::default());
+    let router = axum::Router::new()
+        .route_service("/tools/mcp", service)
+        .route("/health", axum::routing::get(async || "healthy"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = format!("http://{address}/tools/mcp");
+    let source = McpSource::connect("routed", HttpServer::new(url)).await.unwrap();
+    assert_eq!(Toolset::new().with_source(source).names().await, ["probe"]);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.ends_with("healthy"), "{response}");
+    server.abort();
+}

@@ -28,6 +28,7 @@ mod list_changes;
 mod oauth;
 mod processes;
 mod revision_cache;
+mod rmcp_gaps;
 mod serving;
 mod source;
 mod tasks;

@@ -93,6 +93,7 @@ impl WebServer {
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
     /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
+    /// | `cut_event` | `cut`, after an event with an id |
     /// | `unauthorized` | responds with 401 to every request |
     /// | `busy` | responds with 429 to calls |
     /// | `broken` | responds with 500 and HTML to calls |
@@ -411,7 +412,7 @@ async fn respond_to_call(stream: &mut TcpStream, request: &Request, mode: &str) 
             sleep(Duration::from_secs(60)).await;
             false
         }
-        "cut" | "resumes" => {
+        "cut" | "cut_event" | "resumes" => {
             let event = "id: 1\nretry: 10\ndata:\n\n";
             let event = if mode == "cut" { ": begins\n\n" } else { event };
             write_chunk(stream, event).await;

@@ -30,8 +30,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
 ///
-/// Also serves the metadata of a [protected resource](crate::authorization). A client has ten
-/// seconds to send the headers of a request, and an idle connection is closed after this time. The
+/// Also serves the metadata of a [protected resource](crate::authorization). A client has a
+/// minute to send the headers of a request, and an idle connection is closed after this time. The
 /// other [limits](crate::HttpServiceConfig#limits) are in the configuration of the service.
 ///
 /// # Shutdown
