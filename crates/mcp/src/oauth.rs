@@ -141,9 +141,19 @@ pub async fn login(
     options: LoginOptions,
     open: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
-    let challenge = challenge(server).await?;
+    let probe = probe(server).await?;
     let mut manager = manager(server, credentials).await.map_err(LoginError::Unreachable)?;
-    let metadata = manager.resolve_metadata_from_challenge(Some(&challenge)).await?.metadata;
+    let found = manager.resolve_metadata_from_challenge(probe.challenge()).await;
+    let is_discovered = found.as_ref().is_ok_and(|found| found.source.is_discovered());
+    match probe {
+        // A server may require a token for calls only. Its metadata names the authorization server.
+        Probe::Accepted if !is_discovered => return Err(LoginError::NotRequired),
+        Probe::Rejected(status) if !is_discovered => {
+            return Err(LoginError::Unreachable(format!("HTTP {status}")));
+        }
+        _ => {}
+    }
+    let metadata = found?.metadata;
     check_issuer(options.issuer, metadata.issuer.as_deref())?;
     let supports_client_metadata =
         metadata.additional_fields.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
@@ -214,8 +224,25 @@ async fn register(
     manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await
 }
 
-/// Returns the `WWW-Authenticate` challenge of `server` to a request without credentials.
-async fn challenge(server: &HttpServer) -> Result<String, LoginError> {
+/// The response of a server to a request without credentials.
+enum Probe {
+    /// The `WWW-Authenticate` challenge.
+    Challenge(String),
+    Accepted,
+    Rejected(reqwest::StatusCode),
+}
+
+impl Probe {
+    fn challenge(&self) -> Option<&str> {
+        match self {
+            Self::Challenge(challenge) => Some(challenge),
+            Self::Accepted | Self::Rejected(_) => None,
+        }
+    }
+}
+
+/// Sends a request without credentials to `server`.
+async fn probe(server: &HttpServer) -> Result<Probe, LoginError> {
     let client = new_client().map_err(LoginError::Unreachable)?;
     let request = client
         .post(&server.url)
@@ -227,15 +254,15 @@ async fn challenge(server: &HttpServer) -> Result<String, LoginError> {
         request.send().await.map_err(|error| LoginError::Unreachable(error.without_url().to_string()))?;
     match response.status() {
         reqwest::StatusCode::UNAUTHORIZED => {}
-        status if status.is_success() => return Err(LoginError::NotRequired),
+        status if status.is_success() => return Ok(Probe::Accepted),
         // A server of HTTP with SSE accepts no message at its URL.
         reqwest::StatusCode::METHOD_NOT_ALLOWED => {}
-        status => return Err(LoginError::Unreachable(format!("HTTP {status}"))),
+        status => return Ok(Probe::Rejected(status)),
     }
     let challenges = response.headers().get_all("www-authenticate").iter();
     let mut challenges = challenges.filter_map(|value| value.to_str().ok());
     let is_bearer = |challenge: &&str| challenge.to_ascii_lowercase().starts_with("bearer");
-    Ok(challenges.find(is_bearer).unwrap_or("Bearer").to_owned())
+    Ok(Probe::Challenge(challenges.find(is_bearer).unwrap_or("Bearer").to_owned()))
 }
 
 /// Creates the authorization manager for `server`, with the tokens in `credentials`.

@@ -57,7 +57,7 @@ struct Options {
     #[arg(long, conflicts_with = "comparison")]
     development: bool,
     /// Measure the speed only, and compare it with the llama.cpp server.
-    #[arg(long, conflicts_with_all = ["comparison", "development"])]
+    #[arg(long, conflicts_with_all = ["all", "case", "cases", "comparison", "development", "dialect", "group", "model", "part"])]
     speed: bool,
     /// The models of the catalogue for `--speed`.
     #[arg(long, value_name = "NAME", default_values = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])]

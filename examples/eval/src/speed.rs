@@ -26,7 +26,8 @@ use crate::{
 /// The explanation that is printed above the table.
 pub(crate) const ABOUT: &str = "Tokens per second of a prompt with 200 or 1780 words and of the answer after it; the time to a finished call with 16 tools,
 whose list is new or known; the peak memory of the process after the first two calls, divided by the size of the model
-file. A ratio above 1 is better than llama.cpp. Each rate and time is the best of three.";
+file. A ratio above 1 is better than llama.cpp. Each rate and time is the best of three. haft is built for this processor;
+llama.cpp is the build in the package xllamacpp.";
 
 /// The number of repetitions of each measurement. The best is printed, because other programs on
 /// the machine only make a measurement slower.

@@ -11,7 +11,7 @@ use haft_mcp::{
 };
 use tokio::net::TcpListener;
 
-use super::audit;
+use super::audit::AuditLog;
 use crate::{error::CliError, interrupt, terminal};
 
 /// The endpoint of a server. The default is standard input and output.
@@ -38,7 +38,8 @@ pub(super) struct EndpointOptions {
     /// Permit every client of the network to call the tools, at an address other than loopback.
     #[arg(long, requires = "http", conflicts_with_all = ["token_env", "oauth_issuer"])]
     no_token: bool,
-    /// Append a line of JSON for each call to this file. Secrets in arguments are redacted.
+    /// Append a line of JSON for each call, and for rejected requests, to this file. Secrets in
+    /// arguments are redacted.
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
 }
@@ -89,8 +90,9 @@ impl EndpointOptions {
         count: usize,
         clients: Clients,
     ) -> Result<(), CliError> {
-        if let Some(path) = &self.audit {
-            tools = tools.with_pipeline(audit::audited(path)?);
+        let audit = self.audit.as_deref().map(AuditLog::open).transpose()?;
+        if let Some(audit) = &audit {
+            tools = tools.with_pipeline(audit.pipeline());
         }
         let mut server = McpServer::new(tools);
         if let Some(principal) = clients.principal {
@@ -99,7 +101,10 @@ impl EndpointOptions {
         let Some(address) = &self.http else {
             return serve_stdio(server).await.map_err(|error| CliError::from_error(&error));
         };
-        let config = self.http_config(clients.config)?;
+        let mut config = self.http_config(clients.config)?;
+        if let Some(audit) = audit {
+            config = config.with_rejection_hook(move |request| audit.record_rejection(request));
+        }
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| CliError::new(format!("cannot serve at {address}: {error}")))?;

@@ -21,6 +21,12 @@ use crate::{
 pub(crate) struct Arguments {
     #[command(flatten)]
     file: FileOption,
+    /// Add tools that list and read the resources of the servers.
+    #[arg(long)]
+    mcp_resources: bool,
+    /// Add tools that list and get the prompts of the servers.
+    #[arg(long)]
+    mcp_prompts: bool,
     #[command(flatten)]
     endpoint: EndpointOptions,
     /// The client of the configuration that uses standard input and output.
@@ -29,9 +35,15 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let Arguments { file, endpoint, client } = arguments;
+    let Arguments { file, mcp_resources, mcp_prompts, endpoint, client } = arguments;
     let file = file.open()?;
-    let config = read_config(file.path())?;
+    let mut config = read_config(file.path())?;
+    if mcp_resources {
+        config = config.with_resource_tools();
+    }
+    if mcp_prompts {
+        config = config.with_prompt_tools();
+    }
     let rules = config.gateway().map_err(|error| config_error(&error))?;
     let client = client.map(|name| principal(&rules, name)).transpose()?;
     let servers = StartedServers::start(config, &Spinner::new(), StartWait::Briefly).await;

@@ -1,4 +1,11 @@
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Stdio,
+};
 
 use serde_json::{Value, json};
 
@@ -57,6 +64,31 @@ fn hung_server_does_not_delay_the_gateway() {
     let outer = write_gateway(&file, &json!({}), &[]);
     let listed = CommandOutput::run(haft(["tools", "--mcp", outer.to_str().unwrap(), "--json"]));
     assert!(listed.stdout.contains("\"weather_weather\""), "{}", listed.stderr);
+}
+
+/// A request without the token is a line of the audit log.
+#[test]
+fn rejected_request_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = folder.path().join("audit.jsonl");
+    let mut command =
+        haft(["mcp", "serve", "--no-mcp", "--http", "127.0.0.1:0", "--token-env", "TEST_TOKEN"]);
+    command.arg("--audit").arg(&audit).env("TEST_TOKEN", "secret").stderr(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.rsplit_once("http://").unwrap().1.trim().trim_end_matches("/mcp").to_owned();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let head =
+        format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(response.starts_with("HTTP/1.1 401"), "{response}");
+    let entry: Value = serde_json::from_str(fs::read_to_string(&audit).unwrap().trim()).unwrap();
+    assert_eq!((&entry["rejected"], &entry["address"]), (&json!(401), &json!("127.0.0.1")));
 }
 
 /// A fault in the rules ends the command, because a gateway without them would permit too much.

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    CredentialFile, OAuthHttp,
+    CredentialFile, OAuthHttp, Probe,
     access_token::{AccessToken, TokenResponse},
-    challenge,
     client_credentials::{Authentication, ClientCredentials},
+    probe,
 };
 use crate::HttpServer;
 
@@ -204,8 +204,9 @@ impl Discovery {
             .await
             .map_err(|error| error.to_string())?;
         // A server may accept the first message without a token, and require one for calls.
-        let challenge = challenge(server).await.ok();
-        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
+        let probe = probe(server).await.ok();
+        let challenge = probe.as_ref().and_then(Probe::challenge);
+        let found = manager.resolve_metadata_from_challenge(challenge).await;
         let found = found.map_err(|error| error.to_string())?;
         if !found.source.is_discovered() {
             return Err("the server names no authorization server".to_owned());
@@ -214,7 +215,7 @@ impl Discovery {
         let mut scopes = manager.select_initial_scopes(&[]).await;
         // A client without a user gets no refresh token.
         scopes.retain(|scope| scope != "offline_access");
-        let resource = resource(http, challenge.as_deref(), &server.url).await?;
+        let resource = resource(http, challenge, &server.url).await?;
         Ok(Self { metadata: found.metadata, resource, scopes })
     }
 }

@@ -38,6 +38,7 @@ use tower_service::Service;
 pub use self::client::ClientAddress;
 pub(crate) use self::client::{CallSlots, acquire_slot};
 pub use self::config::HttpServiceConfig;
+use self::config::RejectionHook;
 pub use self::listener::serve_http;
 use self::{
     access::{Access, SESSION_HEADER},
@@ -97,6 +98,7 @@ struct Shared<H> {
     max_body_bytes: usize,
     body_timeout: Duration,
     max_connections: usize,
+    rejection_hook: Option<RejectionHook>,
     stop: CancellationToken,
 }
 
@@ -130,6 +132,7 @@ impl<H: ServerHandler> McpService<H> {
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,
             max_connections: config.max_connections,
+            rejection_hook: config.rejection_hook,
             stop,
         };
         Self { shared: Arc::new(shared) }
@@ -181,7 +184,20 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { Ok(shared.respond(request).await.unwrap_or_else(|rejected| *rejected)) })
+        Box::pin(async move {
+            let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
+            let mut principal = None;
+            let response = shared.respond(request, &mut principal).await.unwrap_or_else(|rejected| *rejected);
+            if let (Some(hook), 401 | 403 | 429) = (&shared.rejection_hook, response.status().as_u16()) {
+                let principal = principal.map(|principal| principal.id);
+                hook(&authorization::RejectedRequest {
+                    status: response.status().as_u16(),
+                    address,
+                    principal,
+                });
+            }
+            Ok(response)
+        })
     }
 }
 
@@ -189,7 +205,12 @@ where
 type Handled<T> = Result<T, Box<Response<ResponseBody>>>;
 
 impl<H: ServerHandler> Shared<H> {
-    async fn respond<B: Body>(&self, mut request: Request<B>) -> Handled<Response<ResponseBody>> {
+    /// Responds to `request`, and sets `caller` to the principal of its token.
+    async fn respond<B: Body>(
+        &self,
+        mut request: Request<B>,
+        caller: &mut Option<Principal>,
+    ) -> Handled<Response<ResponseBody>> {
         if self.stop.is_cancelled() {
             return Err(Box::new(text_response(StatusCode::SERVICE_UNAVAILABLE, "the server ends\n")));
         }
@@ -197,7 +218,7 @@ impl<H: ServerHandler> Shared<H> {
         if let Some(resource) = metadata {
             return Ok(respond_with_metadata(request.method(), &resource.metadata()));
         }
-        let principal = self.admit(&mut request).await?;
+        let principal = self.admit(&mut request, caller).await?;
         let (parts, body) = request.into_parts();
         let body = match parts.method {
             Method::POST => read_body(body, self.max_body_bytes, self.body_timeout)
@@ -219,11 +240,17 @@ impl<H: ServerHandler> Shared<H> {
     }
 
     /// Authenticates and counts a request, and checks the owner of its session. Replaces the token
-    /// of the request by its principal.
-    async fn admit<B>(&self, request: &mut Request<B>) -> Handled<Option<Principal>> {
+    /// of the request by its principal, and sets `caller` to it, also for a request that is
+    /// rejected afterwards.
+    async fn admit<B>(
+        &self,
+        request: &mut Request<B>,
+        caller: &mut Option<Principal>,
+    ) -> Handled<Option<Principal>> {
         let address = request.extensions().get::<ClientAddress>().copied();
         let authenticated = self.access.authenticate(request.headers()).await;
         let principal = authenticated.as_ref().ok().and_then(Option::as_ref);
+        *caller = principal.cloned();
         let client = ClientKey::new(principal, address);
         if let Some(limit) = &self.requests {
             limit.count(&client).map_err(|after| {

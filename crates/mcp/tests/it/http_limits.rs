@@ -1,9 +1,13 @@
 //! The limits of the HTTP server.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use haft_core::{Toolset, tool::Principal};
-use haft_mcp::HttpServiceConfig;
+use haft_mcp::{HttpServiceConfig, authorization::RejectedRequest};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -66,6 +70,34 @@ async fn requests_of_a_client_are_limited() {
         assert!((1..=20).contains(&retry_after(&limited)), "{limited}");
     }
     assert_eq!(status(&post("token-b").await), "200");
+}
+
+/// Requests that are rejected before a call are reported, for example for an audit log.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_requests_are_reported() {
+    let rejected: Arc<Mutex<Vec<_>>> = Arc::default();
+    let log = Arc::clone(&rejected);
+    let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
+    let config = HttpServiceConfig::default()
+        .with_bearer_token("token-a", ann)
+        .with_max_requests_per_minute(NonZeroU32::new(2).unwrap())
+        .with_rejection_hook(move |request| {
+            let RejectedRequest { status, address, principal, .. } = request.clone();
+            assert!(address.is_some_and(|address| address.is_loopback()));
+            log.lock().unwrap().push((status, principal));
+        });
+    let server = serve(Toolset::new(), config).await;
+    let head = format!("Host: {}\r\n", server.address);
+    for head in [
+        head.clone(),
+        format!("{head}Authorization: Bearer token-a\r\n"),
+        "Host: other.example.org\r\nAuthorization: Bearer token-a\r\n".to_owned(),
+        format!("{head}Authorization: Bearer token-a\r\n"),
+    ] {
+        server.post(&head, &initialize().to_string()).await;
+    }
+    let ann = Some("ann".to_owned());
+    assert_eq!(*rejected.lock().unwrap(), [(401, None), (403, ann.clone()), (429, ann)]);
 }
 
 /// Behaviour F151: the number of sessions is limited, also for concurrent requests. The end of a

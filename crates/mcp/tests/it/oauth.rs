@@ -59,6 +59,8 @@ struct Faults {
     has_reserved_token_endpoint: bool,
     /// The authorization server in the metadata of the resource, instead of the right one.
     authorization_server: Option<&'static str>,
+    /// The status of the response to a `ping` without a token, instead of a challenge.
+    ping_status: Option<&'static str>,
 }
 
 impl ProtectedServer {
@@ -208,6 +210,9 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
 /// Responds as the MCP server, which requires the access token.
 async fn respond_as_resource(stream: &mut TcpStream, request: &Request, state: &State, origin: &str) -> bool {
     let token = state.access_token.lock().unwrap().clone();
+    if let ("ping", Some(status)) = (request.method(), state.faults.ping_status) {
+        return write(stream, status, "", "").await;
+    }
     if token.is_empty() || request.header("authorization") != format!("Bearer {token}") {
         let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
         let challenge =
@@ -273,6 +278,19 @@ async fn login_stores_the_tokens() {
     assert!(credentials.contains(&url).unwrap());
     assert!(credentials.remove(&url).unwrap() && !credentials.remove(&url).unwrap());
     assert!(!fs::read_to_string(&path).unwrap().contains("access-1"));
+}
+
+/// A server that requires a token for some requests only names its authorization server in its
+/// metadata.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_without_a_challenge_is_logged_in_to() {
+    for status in ["200 OK", "400 Bad Request"] {
+        let faults = Faults { ping_status: Some(status), ..Faults::default() };
+        let server = ProtectedServer::start(faults).await;
+        let (_folder, _path, credentials) = credential_file();
+        server.login(&credentials).await.unwrap();
+        assert_eq!(token_of(&server, &credentials).await, "access-1", "{status}");
+    }
 }
 
 /// Behaviour P6: a rejected token is refreshed once, and the new token is stored.

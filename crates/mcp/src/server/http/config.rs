@@ -1,4 +1,4 @@
-use std::{fmt, num::NonZeroU32, time::Duration};
+use std::{fmt, net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use haft_core::{limits, tool::Principal};
 
@@ -102,6 +102,22 @@ pub struct HttpServiceConfig {
     pub session_timeout: Duration,
     pub(super) tokens: BearerTokens,
     pub(super) resource: Option<ProtectedResource>,
+    pub(super) rejection_hook: Option<RejectionHook>,
+}
+
+pub(super) type RejectionHook = Arc<dyn Fn(&RejectedRequest) + Send + Sync>;
+
+/// A request that an [`McpService`](crate::McpService) rejected with status 401, 403 or 429. No
+/// tool was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RejectedRequest {
+    /// The status of the response.
+    pub status: u16,
+    /// The [address](crate::ClientAddress) of the client, if it is known.
+    pub address: Option<IpAddr>,
+    /// The id of the principal, if its token is valid.
+    pub principal: Option<String>,
 }
 
 impl Default for HttpServiceConfig {
@@ -119,6 +135,7 @@ impl Default for HttpServiceConfig {
             session_timeout: SESSION_TIMEOUT,
             tokens: BearerTokens::default(),
             resource: None,
+            rejection_hook: None,
         }
     }
 }
@@ -159,6 +176,14 @@ impl HttpServiceConfig {
     pub fn with_protected_resource(mut self, resource: ProtectedResource) -> Self {
         self.allowed_hosts.push(resource.host().to_owned());
         self.resource = Some(resource);
+        self
+    }
+
+    /// Sets a function that receives each request with the response 401, 403 or 429, for example
+    /// for an audit log. It should return quickly.
+    #[must_use]
+    pub fn with_rejection_hook(mut self, hook: impl Fn(&RejectedRequest) + Send + Sync + 'static) -> Self {
+        self.rejection_hook = Some(Arc::new(hook));
         self
     }
 
