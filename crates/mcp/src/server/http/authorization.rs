@@ -64,8 +64,8 @@ use haft_core::tool::Principal;
 use serde_json::{Value, json};
 
 pub(super) use self::challenge::{bearer_challenge, insufficient_scope};
-pub use self::jwt::JwtVerifier;
 #[cfg(feature = "oauth")]
+pub use self::jwt::JwtVerifier;
 pub use super::config::RejectedRequest;
 
 /// The path of the metadata of a resource (RFC 9728, section 3).
