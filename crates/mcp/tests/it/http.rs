@@ -314,6 +314,14 @@ async fn faulty_responses_fail_their_call() {
         ("html", FailureKind::Failed, "text/html"),
         ("too_long", FailureKind::Failed, "exceeded the maximum size of 1048576 bytes"),
         ("silent", FailureKind::TimedOut, "timed out after 300 ms"),
+        ("cut_json", FailureKind::Failed, "invalid response"),
+        ("not_text", FailureKind::Failed, "invalid response"),
+        ("deep", FailureKind::Failed, "invalid response"),
+        ("wrong_id", FailureKind::TimedOut, "timed out after 300 ms"),
+        ("cut_json_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
+        ("not_text_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
+        ("deep_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
+        ("wrong_id_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
     ] {
         let server = WebServer::start(mode).await;
         let options = ServerOptions::default().with_max_message_bytes(1 << 20);

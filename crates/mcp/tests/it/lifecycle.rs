@@ -128,12 +128,12 @@ async fn failed_start_is_retried_in_the_background() {
 /// the last lines of its standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_during_the_handshake_is_reported_with_stderr() {
-    let server = StdioServer::new("sh").with_args(["-c", "echo 'no licence' >&2; exit 3"]);
+    let server = StdioServer::new("sh").with_args(["-c", "echo no licence >&2; exit 3"]);
     let error = McpSource::connect("broken", server).await.unwrap_err();
     assert_eq!(
         error.reason,
         "the server exited during the handshake (exit status: 3)\n\
-         command: sh -c echo 'no licence' >&2; exit 3\n\
+         command: sh -c 'echo no licence >&2; exit 3'\n\
          standard error:\nno licence\n\
          remedy: run the command in a terminal; an MCP server waits there for input. If that works, pass \
          the variables that it needs in `env`, for example `HTTPS_PROXY` or `SSL_CERT_FILE`"

@@ -95,6 +95,8 @@ impl WebServer {
     /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
     /// | `cut_event` | `cut`, after an event with an id |
     /// | `unauthorized` | responds with 401 to every request |
+    /// | `cut_json`, `not_text`, `deep`, `wrong_id` | responds to calls with such JSON |
+    /// | `cut_json_event`, … | the same as an event |
     /// | `busy` | responds with 429 to calls |
     /// | `broken` | responds with 500 and HTML to calls |
     /// | `redirects` | redirects calls to another origin |
@@ -399,6 +401,16 @@ async fn respond_to_call(stream: &mut TcpStream, request: &Request, mode: &str) 
         _ => json!({"jsonrpc": "2.0", "id": id, "result": arguments}),
     };
     let html = "Content-Type: text/html\r\n";
+    if let Some(body) = faulty_body(mode.trim_end_matches("_event"), id) {
+        let (media_type, body) = match mode.ends_with("_event") {
+            true => ("text/event-stream", [b"data: ", &*body, b"\n\n"].concat()),
+            false => ("application/json", body),
+        };
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n");
+        return stream.write_all(&[head.as_bytes(), &body].concat()).await.is_ok();
+    }
     match mode {
         "busy" => write(stream, "429 Too Many Requests", "Retry-After: 7\r\n", "").await,
         "broken" => write(stream, "500 Internal Server Error", html, "<h1>Oops</h1>").await,
@@ -438,6 +450,24 @@ fn last_call(state: &State) -> usize {
 
 fn result(id: &Value, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+}
+
+/// Returns the response of `mode` to the request `id`, if it is an invalid response.
+fn faulty_body(mode: &str, id: &Value) -> Option<Vec<u8>> {
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
+    match mode {
+        "cut_json" => Some(start.into_bytes()),
+        "not_text" => Some([start.as_bytes(), b"\xff\xfe\"}]}}"].concat()),
+        "deep" => {
+            let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+            Some(
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"_meta":{deep}}}}}"#)
+                    .into_bytes(),
+            )
+        }
+        "wrong_id" => Some(result(&json!(999), "wrong").to_string().into_bytes()),
+        _ => None,
+    }
 }
 
 async fn write_json(stream: &mut TcpStream, body: &Value) -> bool {
