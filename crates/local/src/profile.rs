@@ -14,9 +14,9 @@ use crate::{KnownModel, few_shot};
 /// use haft_local::{KnownModel, LocalModel, PromptProfile};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// // The Q8_0 file is not in the catalogue, but the profile of the default model fits it, too. let
-/// profile = PromptProfile::for_model(KnownModel::default_model()); let model =
-/// LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
+/// // The Q8_0 file is not in the catalogue, but the profile of the default model fits it, too.
+/// let profile = PromptProfile::for_model(KnownModel::default_model());
+/// let model = LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -65,7 +65,7 @@ pub(crate) struct ExampleProfile {
     /// The weight of the words that a need and the description of a tool have in common.
     pub(crate) word_bias: f32,
     /// The minimum support of a value of an enumeration, or of a flag, that the words of the
-    /// conversation do not name. The support is the log-odds of the value after the need, minus
+    /// conversation do not name, or that the model omitted. The support is the log-odds of the value after the need, minus
     /// those after a question without content.
     pub(crate) min_implied_support: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.

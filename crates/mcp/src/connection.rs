@@ -42,7 +42,7 @@ const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection to an MCP server.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// Held by the request that waits for space in the queue of rmcp.
+    /// Held by the request that is added to the queue of rmcp.
     queue_turn: Mutex<()>,
     monitor: Option<Arc<Monitor>>,
     #[cfg(feature = "http")]
@@ -213,13 +213,16 @@ impl Connection {
     ) -> Result<InFlightRequest, RequestError> {
         // The future has more than 4 KB. At the first poll, it is on the stack. It completes there,
         // unless the queue of rmcp is full, in which case nothing was sent.
-        if let Some(sent) = self.enqueue(build()).now_or_never() {
-            return sent;
-        }
         // Thousands of requests may wait for space in the queue. Only the first of them has this
-        // future.
-        let _turn = self.queue_turn.lock().await;
-        Box::pin(self.enqueue(build())).await
+        // future, and the others are sent in their order.
+        let _turn = match self.queue_turn.try_lock() {
+            Ok(turn) => turn,
+            Err(_) => self.queue_turn.lock().await,
+        };
+        match self.enqueue(build()).now_or_never() {
+            Some(sent) => sent,
+            None => Box::pin(self.enqueue(build())).await,
+        }
     }
 
     /// Adds `request` to the queue of rmcp.

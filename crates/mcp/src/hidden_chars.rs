@@ -24,9 +24,18 @@ pub(crate) fn escape_hidden(text: &str) -> String {
 pub(crate) fn remove_from_output(output: &mut ToolOutput) {
     for content in &mut output.content {
         match content {
-            Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => remove(text),
-            Content::ResourceLink { uri, name, description, .. } => {
-                [uri, name].into_iter().chain(description).for_each(remove);
+            Content::Text { text } => remove(text),
+            Content::Image { media_type, .. }
+            | Content::Audio { media_type, .. }
+            | Content::Blob { media_type, .. } => remove(media_type),
+            Content::Resource { uri, media_type, body } => {
+                [uri].into_iter().chain(media_type).for_each(remove);
+                if let ResourceBody::Text(text) = body {
+                    remove(text);
+                }
+            }
+            Content::ResourceLink { uri, name, description, media_type } => {
+                [uri, name].into_iter().chain(description).chain(media_type).for_each(remove);
             }
             Content::Json { value } => remove_from_value(value),
             _ => {}
@@ -35,12 +44,19 @@ pub(crate) fn remove_from_output(output: &mut ToolOutput) {
     output.warnings.iter_mut().for_each(remove);
 }
 
-/// Removes hidden characters from all texts in `value`. The keys of objects are unchanged.
+/// Removes hidden characters from all texts and keys in `value`.
 pub(crate) fn remove_from_value(value: &mut Value) {
     match value {
         Value::String(text) => remove(text),
         Value::Array(items) => items.iter_mut().for_each(remove_from_value),
-        Value::Object(members) => members.values_mut().for_each(remove_from_value),
+        Value::Object(members) => {
+            let visible = std::mem::take(members).into_iter().map(|(mut key, mut value)| {
+                remove(&mut key);
+                remove_from_value(&mut value);
+                (key, value)
+            });
+            *members = visible.collect();
+        }
         _ => {}
     }
 }

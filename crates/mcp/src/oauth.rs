@@ -257,7 +257,11 @@ async fn probe(server: &HttpServer) -> Result<Probe, LoginError> {
         status if status.is_success() => return Ok(Probe::Accepted),
         // A server of HTTP with SSE accepts no message at its URL.
         reqwest::StatusCode::METHOD_NOT_ALLOWED => {}
-        status => return Ok(Probe::Rejected(status)),
+        // A server may check the message before the token.
+        status @ (reqwest::StatusCode::BAD_REQUEST | reqwest::StatusCode::FORBIDDEN) => {
+            return Ok(Probe::Rejected(status));
+        }
+        status => return Err(LoginError::Unreachable(format!("HTTP {status}"))),
     }
     let challenges = response.headers().get_all("www-authenticate").iter();
     let mut challenges = challenges.filter_map(|value| value.to_str().ok());

@@ -332,7 +332,8 @@ macro_rules! forward {
                 params: $params,
                 cx: RequestContext<RoleServer>,
             ) -> Result<$result, ErrorData> {
-                catch_panic(self.server.handler.$method(params, cx)).await?
+                // A method that is no `async fn` may panic before it returns its future.
+                catch_panic(async { self.server.handler.$method(params, cx).await }).await?
             }
         )*
     };
@@ -411,7 +412,8 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         let list_cx = self.list_contexts.get(self.principal(&cx.request_context().extensions).as_ref());
         let sends_changes = sink.accepted().tools_list_changed == Some(true);
         let notify = || async { sink.notify_tool_list_changed().await.is_ok() };
-        let mut handler = pin!(self.server.handler.listen(cx));
+        let handler = catch_panic(async { self.server.handler.listen(cx).await });
+        let mut handler = pin!(handler.map(Result::flatten));
         tokio::select! {
             biased;
             ended = &mut handler => return ended,
@@ -445,7 +447,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         if let Some(handler) = self.handler_with_tools()
             && cursor.is_some_and(|cursor| !cursor.starts_with(CURSOR_PREFIX))
         {
-            return catch_panic(handler.list_tools(page, cx)).await?;
+            return catch_panic(async { handler.list_tools(page, cx).await }).await?;
         }
         let principal = self.principal(&cx.extensions);
         let list = catch_panic(self.list(principal.as_ref())).await?;
@@ -472,7 +474,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
             && result.next_cursor.is_none()
         {
             let ListToolsResult { tools, next_cursor, .. } =
-                catch_panic(handler.list_tools(None, cx)).await??;
+                catch_panic(async { handler.list_tools(None, cx).await }).await??;
             result.tools.extend(tools);
             result.next_cursor = next_cursor;
         }
@@ -488,7 +490,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         if let Some(handler) = self.handler_with_tools()
             && catch_panic(self.list(principal.as_ref())).await?.get(&request.name).is_none()
         {
-            return catch_panic(handler.call_tool(request, cx)).await?;
+            return catch_panic(async { handler.call_tool(request, cx).await }).await?;
         }
         // The pipeline accepts the arguments as JSON text, which it parses and repairs.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
@@ -508,7 +510,7 @@ impl<H: ServerHandler> ServerHandler for ToolServer<H> {
         cx: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         if request.method != CallToolRequestMethod::VALUE {
-            return catch_panic(self.server.handler.on_custom_request(request, cx)).await?;
+            return catch_panic(async { self.server.handler.on_custom_request(request, cx).await }).await?;
         }
         let params = request.params;
         let field = |key| params.as_ref().and_then(|params| params.get(key));

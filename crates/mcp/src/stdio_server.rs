@@ -190,7 +190,7 @@ impl StdioServer {
 
     /// Sets the command and the arguments that are shown to people.
     pub(crate) fn set_command_line<'a>(&mut self, words: impl Iterator<Item = &'a str>) {
-        self.command_line = Some(quote(words));
+        self.command_line = Some(quote(words, "${}"));
     }
 }
 
@@ -202,15 +202,18 @@ impl fmt::Display for StdioServer {
         match &self.command_line {
             Some(command_line) => f.write_str(command_line),
             None => {
-                f.write_str(&quote(std::iter::once(&*self.command).chain(self.args.iter().map(|arg| &**arg))))
+                let words = std::iter::once(&*self.command).chain(self.args.iter().map(|arg| &**arg));
+                f.write_str(&quote(words, ""))
             }
         }
     }
 }
 
-/// Joins `words` with spaces. A word that a shell would split or execute is in single quotes.
-fn quote<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "_-./:=@%+,${}".contains(letter);
+/// Joins `words` with spaces. A word that a shell would split or change is in single quotes, unless
+/// its characters are letters, digits, usual in paths and options, or in `plain`.
+fn quote<'a>(words: impl Iterator<Item = &'a str>, plain: &str) -> String {
+    let is_plain =
+        |letter: char| letter.is_alphanumeric() || "_-./:=@%+,".contains(letter) || plain.contains(letter);
     let quoted = words.map(|word| match word.chars().all(is_plain) && !word.is_empty() {
         true => Cow::Borrowed(word),
         false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),

@@ -5,7 +5,10 @@ mod task;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, toolset::SourceError};
+use haft_core::{
+    Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, text::without_hidden_chars,
+    toolset::SourceError,
+};
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
 
@@ -85,11 +88,12 @@ impl McpTool {
         let label = self.handle.label();
         match error {
             RequestError::Rejected(error) if self.operation.is_argument_error(&error) => {
-                ToolError::InvalidArguments(error.message)
+                ToolError::InvalidArguments(without_hidden_chars(&error.message).into_owned().into())
             }
             RequestError::NotSent => self.handle.unavailable_error("cannot be reached", &error.to_string()),
             RequestError::Rejected(_) => {
-                ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
+                let message = without_hidden_chars(&error.to_string()).into_owned();
+                ToolError::Failed { message, source: Some(error.into()) }
             }
             #[cfg(feature = "http")]
             RequestError::Refused(_) => {

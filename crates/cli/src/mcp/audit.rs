@@ -1,6 +1,7 @@
 //! The audit log of a served toolset.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, OpenOptions},
     io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
@@ -16,8 +17,8 @@ use serde_json::json;
 
 use crate::{error::CliError, terminal};
 
-/// The maximum number of rejected requests that are recorded per [`REJECTION_PERIOD`]. Otherwise, a
-/// client without a token could fill the disk.
+/// The maximum number of rejected requests with the same status that are recorded per
+/// [`REJECTION_PERIOD`]. Otherwise, a client without a token could fill the disk.
 const MAX_REJECTIONS: u64 = 60;
 const REJECTION_PERIOD: Duration = Duration::from_secs(60);
 
@@ -29,7 +30,8 @@ pub(super) struct AuditLog(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     file: Mutex<File>,
-    rejections: Mutex<Rejections>,
+    /// The rejected requests by their status.
+    rejections: Mutex<BTreeMap<u16, Rejections>>,
 }
 
 /// The rejected requests in the current period.
@@ -43,8 +45,8 @@ impl AuditLog {
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |error| CliError::new(format!("cannot open the audit log {}: {error}", path.display()));
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(failed)?;
-        let rejections = Mutex::new(Rejections { since: Instant::now(), count: 0 });
-        Ok(Self(Arc::new(Inner { path: path.to_owned(), file: Mutex::new(file), rejections })))
+        let (path, file, rejections) = (path.to_owned(), Mutex::new(file), Mutex::default());
+        Ok(Self(Arc::new(Inner { path, file, rejections })))
     }
 
     /// Returns a pipeline that records each call.
@@ -54,17 +56,19 @@ impl AuditLog {
     }
 
     /// Records a rejected request. After [`MAX_REJECTIONS`] in a period, only their number is
-    /// recorded, with the first rejection of the next period.
+    /// recorded, with the first rejection of the next period with the same status.
     pub(super) fn record_rejection(&self, request: &RejectedRequest) {
-        let mut rejections = self.0.rejections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_status = self.0.rejections.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Rejections { since: Instant::now(), count: 0 };
+        let rejections = by_status.entry(request.status).or_insert_with(new);
         let mut omitted = None;
         if rejections.since.elapsed() >= REJECTION_PERIOD {
             omitted = rejections.count.checked_sub(MAX_REJECTIONS).filter(|omitted| *omitted > 0);
-            *rejections = Rejections { since: Instant::now(), count: 0 };
+            *rejections = new();
         }
         rejections.count += 1;
         let is_recorded = rejections.count <= MAX_REJECTIONS;
-        drop(rejections);
+        drop(by_status);
         if is_recorded {
             let RejectedRequest { status, address, principal, .. } = request;
             let mut entry = json!({

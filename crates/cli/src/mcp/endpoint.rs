@@ -99,7 +99,11 @@ impl EndpointOptions {
             server = server.with_principal(principal);
         }
         let Some(address) = &self.http else {
-            return serve_stdio(server).await.map_err(|error| CliError::from_error(&error));
+            return tokio::select! {
+                biased;
+                () = interrupt::wait_for_interrupt() => Ok(()),
+                served = serve_stdio(server) => served.map_err(|error| CliError::from_error(&error)),
+            };
         };
         let mut config = self.http_config(clients.config)?;
         if let Some(audit) = audit {

@@ -1,6 +1,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
+use futures::FutureExt as _;
 use haft_core::tool::Principal;
 use haft_mcp::{HttpServiceConfig, gateway::GatewayConfig};
 
@@ -10,6 +11,7 @@ use super::{
 };
 use crate::{
     error::CliError,
+    interrupt::cancel_on_interrupt,
     spinner::Spinner,
     toolbox::{StartWait, StartedServers, Toolbox, config_error, read_config},
 };
@@ -46,7 +48,9 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     }
     let rules = config.gateway().map_err(|error| config_error(&error))?;
     let client = client.map(|name| principal(&rules, name)).transpose()?;
-    let servers = StartedServers::start(config, &Spinner::new(), StartWait::Briefly).await;
+    let spinner = Spinner::new();
+    let start = StartedServers::start(config, &spinner, StartWait::Briefly);
+    let servers = cancel_on_interrupt(start.map(Ok)).await?;
     let started = servers.sources.clone();
     let toolset = |rules: &GatewayConfig| {
         let sources = started.iter().map(|server| (server.name(), Arc::clone(server)));

@@ -3,6 +3,7 @@ use std::process::ExitCode;
 use super::endpoint::{Clients, EndpointOptions};
 use crate::{
     error::CliError,
+    interrupt::cancel_on_interrupt,
     toolbox::{StartWait, ToolOptions},
 };
 use clap::Args;
@@ -18,7 +19,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let toolbox = arguments.tools.open_toolbox(StartWait::Briefly).await?;
+    let toolbox = cancel_on_interrupt(arguments.tools.open_toolbox(StartWait::Briefly)).await?;
     toolbox.require_any_server()?;
     let list = toolbox.list_and_warn().await;
     arguments.endpoint.serve(toolbox.tools, list.len(), Clients::default()).await?;

@@ -1,5 +1,5 @@
 use std::{
-    io::Read as _,
+    io::{Read as _, Write as _},
     process::{Child, Command, Stdio},
 };
 
@@ -45,6 +45,20 @@ fn sigterm_ends_a_server() {
     let mut running = start(haft(["mcp", "serve", "--http", "127.0.0.1:0", "--no-mcp"]));
     let mut begin = [0; 1];
     running.stderr.as_mut().unwrap().read_exact(&mut begin).unwrap();
+    send_signal(&running, "-TERM");
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+}
+
+/// The standard input of the server stays open.
+#[test]
+fn sigterm_ends_a_server_over_stdio() {
+    let mut command = haft(["mcp", "serve", "--no-mcp"]);
+    command.stdin(Stdio::piped());
+    let mut running = start(command);
+    let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    running.stdin.as_mut().unwrap().write_all(ping).unwrap();
+    let mut begin = [0; 1];
+    running.stdout.as_mut().unwrap().read_exact(&mut begin).unwrap();
     send_signal(&running, "-TERM");
     assert_eq!(running.wait().unwrap().code(), Some(0));
 }

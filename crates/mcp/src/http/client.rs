@@ -226,9 +226,13 @@ impl HttpClient {
             return match send(Some(token.clone())).await {
                 Err(HttpError::AuthRequired(_)) => send(Some(tokens.replacement(&token).await?)).await,
                 Err(HttpError::InsufficientScope(error)) => {
-                    match tokens.with_scopes(&token, error.required_scope.as_deref()).await? {
-                        Some(token) => send(Some(token)).await,
-                        None => Err(HttpError::InsufficientScope(error)),
+                    match tokens.with_scopes(&token, error.required_scope.as_deref()).await {
+                        Ok(Some(token)) => send(Some(token)).await,
+                        Ok(None) => Err(HttpError::InsufficientScope(error)),
+                        Err(denied) => {
+                            tracing::debug!(%denied, "the further scopes are not granted");
+                            Err(HttpError::InsufficientScope(error))
+                        }
                     }
                 }
                 sent => sent,

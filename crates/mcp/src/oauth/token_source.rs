@@ -1,13 +1,11 @@
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::text::{truncate_with_ellipsis, without_hidden_chars};
 use reqwest::{StatusCode, Url};
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, WWWAuthenticateParams};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use super::{
     CredentialFile, OAuthHttp, Probe,
@@ -19,6 +17,8 @@ use crate::HttpServer;
 
 /// The type of an assertion (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The scope of a refresh token. A client without a user gets none.
+const OFFLINE_ACCESS: &str = "offline_access";
 /// The maximum number of scopes that a server can require in addition.
 const MAX_ADDED_SCOPES: usize = 32;
 /// The maximum length of the error of an authorization server, in bytes.
@@ -30,7 +30,8 @@ pub(crate) struct TokenSource {
     client: ClientCredentials,
     /// The file with the credentials and the token.
     file: Option<CredentialFile>,
-    /// The scopes that the server has required in addition.
+    /// The scopes that the server has required in addition. Locked while a token with further
+    /// scopes is requested.
     added_scopes: Mutex<BTreeSet<String>>,
 }
 
@@ -63,52 +64,56 @@ impl TokenSource {
 
     /// Returns the current token, or requests one if there is none, or if it is about to expire.
     pub(crate) async fn token(&self) -> Result<String, AuthError> {
-        self.token_unless(|token| !token.is_usable()).await
+        let added = self.added_scopes.lock().await.clone();
+        self.token_unless(|token| !token.is_usable(), &added).await
     }
 
     /// Returns another token than `rejected`, which the server rejected.
     pub(crate) async fn replacement(&self, rejected: &str) -> Result<String, AuthError> {
-        self.token_unless(|token| token.value == rejected || !token.is_usable()).await
+        let added = self.added_scopes.lock().await.clone();
+        self.token_unless(|token| token.value == rejected || !token.is_usable(), &added).await
     }
 
     /// Returns another token than `rejected`, with the scopes in `required` in addition. Returns
-    /// `None` if an earlier token had them, or if there are too many.
+    /// `None` if an earlier token had them, if there are too many, or if the program has set the
+    /// scopes of the client.
     pub(crate) async fn with_scopes(
         &self,
         rejected: &str,
         required: Option<&str>,
     ) -> Result<Option<String>, AuthError> {
-        let required = required.unwrap_or_default().split_whitespace().map(str::to_owned);
-        let before = self.added_scopes();
-        let added: BTreeSet<_> = before.iter().cloned().chain(required).collect();
-        if added == before || added.len() > MAX_ADDED_SCOPES {
+        if !self.client.scopes.is_empty() {
             return Ok(None);
         }
-        self.set_added_scopes(added);
-        let token = self.replacement(rejected).await;
-        if token.is_err() {
-            // The authorization server does not grant the scopes. Later tokens are without them.
-            self.set_added_scopes(before);
+        let mut added = self.added_scopes.lock().await;
+        let current = self.token_unless(|token| !token.is_usable(), &added).await?;
+        if current != rejected {
+            // Another call has requested a token meanwhile.
+            return Ok(Some(current));
         }
-        token.map(Some)
+        let required = required.unwrap_or_default().split_whitespace();
+        let required = required.filter(|scope| *scope != OFFLINE_ACCESS).map(str::to_owned);
+        let scopes: BTreeSet<_> = added.iter().cloned().chain(required).collect();
+        if scopes == *added || scopes.len() > MAX_ADDED_SCOPES {
+            return Ok(None);
+        }
+        let token = self.token_unless(|token| token.value == rejected, &scopes).await?;
+        *added = scopes;
+        Ok(Some(token))
     }
 
-    fn added_scopes(&self) -> BTreeSet<String> {
-        self.added_scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set_added_scopes(&self, scopes: BTreeSet<String>) {
-        *self.added_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes;
-    }
-
-    async fn token_unless(&self, is_replaced: impl Fn(&AccessToken) -> bool) -> Result<String, AuthError> {
+    async fn token_unless(
+        &self,
+        is_replaced: impl Fn(&AccessToken) -> bool,
+        added_scopes: &BTreeSet<String>,
+    ) -> Result<String, AuthError> {
         // The lock is held during the request, so that concurrent calls share one token.
         let mut current = self.client.token.lock().await;
         let usable = current.as_ref().filter(|token| token.server == self.server.url && !is_replaced(token));
         if let Some(token) = usable {
             return Ok(token.value.clone());
         }
-        let token = self.request().await.map_err(AuthError::ClientCredentialsError)?;
+        let token = self.request(added_scopes).await.map_err(AuthError::ClientCredentialsError)?;
         if let Some(file) = &self.file {
             file.save_client(&self.client, token.clone())
                 .await
@@ -117,8 +122,8 @@ impl TokenSource {
         Ok(current.insert(token).value.clone())
     }
 
-    /// Discovers the authorization server and requests a token.
-    async fn request(&self) -> Result<AccessToken, String> {
+    /// Discovers the authorization server and requests a token, with `added_scopes` in addition.
+    async fn request(&self, added_scopes: &BTreeSet<String>) -> Result<AccessToken, String> {
         let http = Arc::new(OAuthHttp::new(&self.server.url).await?);
         let discovery = Discovery::of(&self.server, &http).await?;
         let Discovery { metadata, resource, scopes } = discovery;
@@ -130,9 +135,9 @@ impl TokenSource {
         }
         let endpoint = token_endpoint(&metadata, &self.server.url)?;
         let mut scopes = if self.client.scopes.is_empty() { scopes } else { self.client.scopes.clone() };
-        for scope in self.added_scopes() {
-            if !scopes.contains(&scope) {
-                scopes.push(scope);
+        for scope in added_scopes {
+            if !scopes.contains(scope) {
+                scopes.push(scope.clone());
             }
         }
         let mut form = vec![("grant_type", "client_credentials".to_owned()), ("resource", resource)];
@@ -213,8 +218,7 @@ impl Discovery {
         }
         manager.set_metadata(found.metadata.clone());
         let mut scopes = manager.select_initial_scopes(&[]).await;
-        // A client without a user gets no refresh token.
-        scopes.retain(|scope| scope != "offline_access");
+        scopes.retain(|scope| scope != OFFLINE_ACCESS);
         let resource = resource(http, challenge, &server.url).await?;
         Ok(Self { metadata: found.metadata, resource, scopes })
     }

@@ -139,6 +139,7 @@ impl<'a> RunningTask<'a> {
                 TaskStatus::Cancelled => {
                     self.cancellation.disarm();
                     let reason = state.status_message.map(|text| format!(": {text}")).unwrap_or_default();
+                    let reason = without_hidden_chars(&reason);
                     let message = format!("the server cancelled the task{reason}");
                     return Err(ToolError::Failed { message, source: None });
                 }

@@ -32,7 +32,7 @@ const MAX_CONCURRENT_CALLS: usize = 1024;
 /// |---|---|---|
 /// | length of a body, [`max_body_bytes`](Self::max_body_bytes) | 4 MiB | status 413 |
 /// | time for a body, [`body_timeout`](Self::body_timeout) | 30 s | status 408 |
-/// | time for headers, also on an idle connection ¹ | 60 s | closed connection |
+/// | time for headers, also on an idle connection ¹ | 30 s | closed connection |
 /// | open connections, [`max_connections`](Self::max_connections) ¹ | 1,024 | clients wait |
 /// | requests of a client, [`max_requests_per_minute`] | none | status 429 |
 /// | calls in progress of a client, [`max_concurrent_calls`] | 1,024 | JSON-RPC error −32000 |

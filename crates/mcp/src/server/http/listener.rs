@@ -21,8 +21,9 @@ use super::{ClientAddress, McpService, ResponseBody, text_response};
 const PATH: &str = "/mcp";
 /// The maximum time from the end of a response, or from the connection, to the end of the headers
 /// of the next request. An idle connection is closed after this time. A client that sends a request
-/// at that moment gets an error, so the time must not be short.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+/// at that moment gets an error, so the time must not be short. A client without a token can hold
+/// the permit of a connection for this time, so it must not be long.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for calls in progress to finish after the end of the server.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The pause after a failed `accept`, for example because the process has too many open files.
@@ -30,8 +31,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
 ///
-/// Also serves the metadata of a [protected resource](crate::authorization). A client has a
-/// minute to send the headers of a request, and an idle connection is closed after this time. The
+/// Also serves the metadata of a [protected resource](crate::authorization). A client has 30
+/// seconds to send the headers of a request, and an idle connection is closed after this time. The
 /// other [limits](crate::HttpServiceConfig#limits) are in the configuration of the service.
 ///
 /// # Shutdown
