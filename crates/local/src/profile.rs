@@ -65,8 +65,8 @@ pub(crate) struct ExampleProfile {
     /// The weight of the words that a need and the description of a tool have in common.
     pub(crate) word_bias: f32,
     /// The minimum support of a value of an enumeration, or of a flag, that the words of the
-    /// conversation do not name, or that the model omitted. The support is the log-odds of the value after the need, minus
-    /// those after a question without content.
+    /// conversation do not name, or that the model omitted. The support is the log-odds of the
+    /// value after the need, minus those after a question without content.
     pub(crate) min_implied_support: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.
     /// After tool results, or if the question is too long or has no words left to quote, the model
