@@ -33,14 +33,34 @@ pub(crate) struct ToolOptions {
     #[arg(long, value_name = "FILE")]
     mcp: Option<PathBuf>,
     /// Add no tools of MCP servers.
-    #[arg(long, conflicts_with = "mcp")]
+    #[arg(long, conflicts_with_all = ["mcp", "mcp_resources", "mcp_prompts"])]
     no_mcp: bool,
+    #[command(flatten)]
+    features: FeatureOptions,
+}
+
+/// Options for the features of MCP servers besides their tools.
+#[derive(Args)]
+pub(crate) struct FeatureOptions {
     /// Add tools that list and read the resources of the MCP servers.
-    #[arg(long, conflicts_with = "no_mcp")]
+    #[arg(long)]
     mcp_resources: bool,
     /// Add tools that list and get the prompts of the MCP servers.
-    #[arg(long, conflicts_with = "no_mcp")]
+    #[arg(long)]
     mcp_prompts: bool,
+}
+
+impl FeatureOptions {
+    /// Adds the tools for resources and prompts to `config`.
+    pub(crate) fn add_to(&self, mut config: McpConfig) -> McpConfig {
+        if self.mcp_resources {
+            config = config.with_resource_tools();
+        }
+        if self.mcp_prompts {
+            config = config.with_prompt_tools();
+        }
+        config
+    }
 }
 
 /// The time after which `haft run` starts without the servers that are not ready. The start of some
@@ -109,13 +129,7 @@ impl ToolOptions {
         let default_path = || mcp::default_path().filter(|path| path.exists());
         let path = self.mcp.clone().or_else(default_path).filter(|_| !self.no_mcp);
         let Some(path) = &path else { return Ok(Toolbox::new(tools, StartedServers::default())) };
-        let mut config = read_config(path)?;
-        if self.mcp_resources {
-            config = config.with_resource_tools();
-        }
-        if self.mcp_prompts {
-            config = config.with_prompt_tools();
-        }
+        let mut config = self.features.add_to(read_config(path)?);
         if let Some(pause) = pause {
             config = config.with_elicitation_handler(move |server, elicitation| {
                 elicitation::prompt_user(server.to_owned(), elicitation, pause.clone())

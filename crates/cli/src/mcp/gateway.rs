@@ -13,7 +13,7 @@ use crate::{
     error::CliError,
     interrupt::cancel_on_interrupt,
     spinner::Spinner,
-    toolbox::{StartWait, StartedServers, Toolbox, config_error, read_config},
+    toolbox::{FeatureOptions, StartWait, StartedServers, Toolbox, config_error, read_config},
 };
 
 /// Serve the tools of the configured servers as one MCP server, with the rules in the object
@@ -23,12 +23,8 @@ use crate::{
 pub(crate) struct Arguments {
     #[command(flatten)]
     file: FileOption,
-    /// Add tools that list and read the resources of the servers.
-    #[arg(long)]
-    mcp_resources: bool,
-    /// Add tools that list and get the prompts of the servers.
-    #[arg(long)]
-    mcp_prompts: bool,
+    #[command(flatten)]
+    features: FeatureOptions,
     #[command(flatten)]
     endpoint: EndpointOptions,
     /// The client of the configuration that uses standard input and output.
@@ -37,15 +33,9 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let Arguments { file, mcp_resources, mcp_prompts, endpoint, client } = arguments;
+    let Arguments { file, features, endpoint, client } = arguments;
     let file = file.open()?;
-    let mut config = read_config(file.path())?;
-    if mcp_resources {
-        config = config.with_resource_tools();
-    }
-    if mcp_prompts {
-        config = config.with_prompt_tools();
-    }
+    let config = features.add_to(read_config(file.path())?);
     let rules = config.gateway().map_err(|error| config_error(&error))?;
     let client = client.map(|name| principal(&rules, name)).transpose()?;
     let spinner = Spinner::new();

@@ -218,7 +218,7 @@ impl<H: ServerHandler> Shared<H> {
         if let Some(resource) = metadata {
             return Ok(respond_with_metadata(request.method(), &resource.metadata()));
         }
-        let principal = self.admit(&mut request, caller).await?;
+        self.admit(&mut request, caller).await?;
         let (parts, body) = request.into_parts();
         let body = match parts.method {
             Method::POST => read_body(body, self.max_body_bytes, self.body_timeout)
@@ -226,27 +226,22 @@ impl<H: ServerHandler> Shared<H> {
                 .map_err(|error| Box::new(error.into()))?,
             _ => Bytes::new(),
         };
-        let _opening = self.check_message(&parts.headers, principal.as_ref(), &body).await?;
+        let _opening = self.check_message(&parts.headers, caller.as_ref(), &body).await?;
         let is_delete = parts.method == Method::DELETE;
         let mut response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
         if is_delete && response.status() == StatusCode::ACCEPTED {
             // The official Python SDK logs a warning for 202, the status of rmcp 3.11.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        if let Some(principal) = principal {
-            self.access.record_session(response.headers(), &principal);
+        if let Some(principal) = caller {
+            self.access.record_session(response.headers(), principal);
         }
         Ok(response)
     }
 
     /// Authenticates and counts a request, and checks the owner of its session. Replaces the token
-    /// of the request by its principal, and sets `caller` to it, also for a request that is
-    /// rejected afterwards.
-    async fn admit<B>(
-        &self,
-        request: &mut Request<B>,
-        caller: &mut Option<Principal>,
-    ) -> Handled<Option<Principal>> {
+    /// of the request by its principal. Sets `caller` to the principal before the other checks.
+    async fn admit<B>(&self, request: &mut Request<B>, caller: &mut Option<Principal>) -> Handled<()> {
         let address = request.extensions().get::<ClientAddress>().copied();
         let authenticated = self.access.authenticate(request.headers()).await;
         let principal = authenticated.as_ref().ok().and_then(Option::as_ref);
@@ -268,7 +263,7 @@ impl<H: ServerHandler> Shared<H> {
                 return Err(Box::new(text_response(StatusCode::NOT_FOUND, "unknown session\n")));
             }
         }
-        Ok(principal)
+        Ok(())
     }
 
     /// Checks the maximum number of sessions, and the scopes of a call. Returns the permission to
