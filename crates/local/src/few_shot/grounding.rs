@@ -337,15 +337,19 @@ impl KnownFacts {
     /// Returns `true` if the conversation contains `text`, the value of an enumeration, or half of
     /// its words.
     pub(super) fn mentions_name(&self, text: &str) -> bool {
-        let text = text.to_lowercase();
-        self.words.has_text(&text) || self.words.share(&text) >= 0.5
+        self.contains_share(text, 0.5)
     }
 
     /// Returns `true` if the conversation contains `text`, the value of an enumeration, or all of
     /// its words.
     pub(super) fn names(&self, text: &str) -> bool {
+        self.contains_share(text, 1.0)
+    }
+
+    /// Returns `true` if the conversation contains `text`, or at least `min_share` of its words.
+    fn contains_share(&self, text: &str, min_share: f64) -> bool {
         let text = text.to_lowercase();
-        self.words.has_text(&text) || self.words.share(&text) >= 1.0
+        self.words.has_text(&text) || self.words.share(&text) >= min_share
     }
 
     /// Returns `true` if `text` may be the time zone of a place in the conversation:
