@@ -1,6 +1,7 @@
 //! The command `haft mcp`: configures, tests and serves MCP servers.
 
 mod accept;
+mod api_clients;
 mod audit;
 mod config_file;
 mod endpoint;

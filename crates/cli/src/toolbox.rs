@@ -137,7 +137,7 @@ impl ToolOptions {
         }
         let servers = StartedServers::start(config, spinner, wait).await;
         for server in &servers.sources {
-            tools = tools.with_source(Arc::clone(server));
+            tools = tools.with_named_source(server.name(), Arc::clone(server));
         }
         Ok(Toolbox::new(tools, servers))
     }

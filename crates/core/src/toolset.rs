@@ -39,7 +39,7 @@ use crate::{
 };
 use adaptor::Adaptation;
 use background_source::{BackgroundSource, panic_error};
-use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
+use merge::{Defaults, MergeKey, MergedTools, PartListing, merge_key, usable_names, with_unique_name};
 use small_lru::SmallLru;
 
 /// A collection of tools, tool sources and other toolsets. It is cheap to clone.
@@ -95,6 +95,8 @@ enum Part {
     Tool(Arc<dyn Tool>),
     Source(Arc<BackgroundSource>),
     Set(Toolset),
+    /// A source or an inner toolset, with the prefix of its tools whose name is taken.
+    Named(String, Box<Part>),
     /// The toolset before an adaptor was applied, and the adaptation of its tools. The inner and
     /// the outer toolset have the same label.
     Adapted(Toolset, Arc<Adaptation>),
@@ -189,11 +191,34 @@ impl Toolset {
     /// label.
     #[must_use]
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
-        let part = match (&source as &dyn Any).downcast_ref::<Self>() {
-            Some(toolset) => Part::Set(toolset.clone()),
-            None => Part::Source(Arc::new(BackgroundSource::new(Arc::new(source)))),
-        };
-        self.with_part(part)
+        self.with_part(Part::from_source(source))
+    }
+
+    /// Adds a source with a name. A tool of the source with the name of an earlier tool is renamed:
+    /// its new name begins with `name` and an underscore. Without a name, as in
+    /// [`with_source`](Self::with_source), the tool would be withheld.
+    ///
+    /// The earlier tools are those of the toolset itself and of the sources that were added before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Toolset, tool};
+    ///
+    /// #[tool]
+    /// fn search(words: String) -> String {
+    ///     words
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (wiki, mail) = (Toolset::new().with_tool(Search), Toolset::new().with_tool(Search));
+    /// let tools = Toolset::new().with_named_source("wiki", wiki).with_named_source("mail", mail);
+    /// assert_eq!(tools.names().await, ["search", "mail_search"]);
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn with_named_source(self, name: &str, source: impl ToolSource + 'static) -> Self {
+        self.with_part(Part::Named(format!("{name}_"), Box::new(Part::from_source(source))))
     }
 
     /// Adds several tools. `tools` is an array, a vector or a tuple of tools, or a value with
@@ -243,21 +268,10 @@ impl Toolset {
     /// listing.
     pub fn static_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         let mut tools = Vec::new();
-        self.collect_static_tools(&mut tools);
-        tools.into_iter()
-    }
-
-    fn collect_static_tools(&self, tools: &mut Vec<Arc<dyn Tool>>) {
         for part in self.parts.iter() {
-            match part {
-                Part::Tool(tool) => tools.push(Arc::clone(tool)),
-                Part::Source(_) => {}
-                Part::Set(inner) => inner.collect_static_tools(tools),
-                Part::Adapted(inner, adaptation) => {
-                    tools.extend(inner.static_tools().filter_map(|tool| adaptation.adapt_static(tool)));
-                }
-            }
+            part.collect_static_tools(&mut tools);
         }
+        tools.into_iter()
     }
 
     /// Returns the direct tools: the tools added with [`with_tool`](Self::with_tool) or
@@ -301,10 +315,7 @@ impl Toolset {
         if self.pipeline.timeout() == Some(Duration::ZERO) {
             return Some(self.label());
         }
-        self.parts.iter().find_map(|part| match part {
-            Part::Set(inner) | Part::Adapted(inner, _) => inner.find_zero_timeout(),
-            Part::Tool(_) | Part::Source(_) => None,
-        })
+        self.parts.iter().find_map(Part::find_zero_timeout)
     }
 
     /// Returns a snapshot of the available tools. If nothing has changed since the previous
@@ -450,18 +461,59 @@ impl Toolset {
 }
 
 impl Part {
-    /// Returns a future that lists the tools of a source or inner toolset. The future yields the
-    /// label of the source or toolset, and the listing. `None` for a single tool, which needs no
-    /// listing.
-    fn list<'a>(&'a self, cx: &'a ListContext) -> Option<BoxFuture<'a, (&'a str, Listing)>> {
+    fn from_source(source: impl ToolSource + 'static) -> Self {
+        match (&source as &dyn Any).downcast_ref::<Toolset>() {
+            Some(toolset) => Self::Set(toolset.clone()),
+            None => Self::Source(Arc::new(BackgroundSource::new(Arc::new(source)))),
+        }
+    }
+
+    /// Adds the static tools of this part to `tools`, those of the earlier parts.
+    fn collect_static_tools(&self, tools: &mut Vec<Arc<dyn Tool>>) {
+        match self {
+            Self::Tool(tool) => tools.push(Arc::clone(tool)),
+            Self::Source(_) => {}
+            Self::Set(inner) => tools.extend(inner.static_tools()),
+            Self::Named(prefix, part) => {
+                let names = usable_names(tools.iter());
+                let mut named = Vec::new();
+                part.collect_static_tools(&mut named);
+                tools.extend(named.iter().map(|tool| with_unique_name(tool, &names, prefix)));
+            }
+            Self::Adapted(inner, adaptation) => {
+                tools.extend(inner.static_tools().filter_map(|tool| adaptation.adapt_static(tool)));
+            }
+        }
+    }
+
+    fn find_zero_timeout(&self) -> Option<&str> {
+        match self {
+            Self::Set(inner) | Self::Adapted(inner, _) => inner.find_zero_timeout(),
+            Self::Named(_, part) => part.find_zero_timeout(),
+            Self::Tool(_) | Self::Source(_) => None,
+        }
+    }
+
+    /// Returns a future that lists the tools of a source or inner toolset. `None` for a single
+    /// tool, which needs no listing.
+    fn list<'a>(&'a self, cx: &'a ListContext) -> Option<BoxFuture<'a, PartListing<'a>>> {
         Some(match self {
             Self::Tool(_) => return None,
-            Self::Source(source) => source.list(cx).map(|listing| (source.label(), listing)).boxed(),
-            Self::Set(inner) => inner.list_all(cx).map(|list| (inner.label(), Ok(list))).boxed(),
+            Self::Source(source) => {
+                source.list(cx).map(|listing| PartListing::new(source.label(), listing)).boxed()
+            }
+            Self::Named(prefix, part) => {
+                let with_prefix = |listing| PartListing { conflict_prefix: Some(prefix), ..listing };
+                part.list(cx)?.map(with_prefix).boxed()
+            }
+            Self::Set(inner) => {
+                inner.list_all(cx).map(|list| PartListing::new(inner.label(), Ok(list))).boxed()
+            }
             Self::Adapted(inner, adaptation) => {
                 let listing = AssertUnwindSafe(adaptation.list(inner, cx)).catch_unwind();
                 let listing = listing.map(|listing| {
-                    (inner.label(), listing.unwrap_or_else(|_panic| Err(panic_error(inner.label()))))
+                    let listing = listing.unwrap_or_else(|_panic| Err(panic_error(inner.label())));
+                    PartListing::new(inner.label(), listing)
                 });
                 listing.boxed()
             }
@@ -502,6 +554,7 @@ impl fmt::Debug for Part {
         match self {
             Self::Tool(tool) => f.debug_tuple("Tool").field(tool.definition().name()).finish(),
             Self::Source(source) => f.debug_tuple("Source").field(&source.label()).finish(),
+            Self::Named(prefix, part) => f.debug_tuple("Named").field(prefix).field(part).finish(),
             Self::Set(inner) => inner.fmt(f),
             Self::Adapted(inner, _) => f.debug_tuple("Adapted").field(inner).finish(),
         }

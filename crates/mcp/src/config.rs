@@ -55,15 +55,25 @@ use crate::{
 /// | `oauth` | an OAuth client that acts for itself; see below |
 /// | `type`, `transport` | `stdio`, `http`, `streamable-http` or `sse` |
 /// | `disabled`, `enabled` | `true` or `false` skips the entry |
+/// | `timeout`, `tool_timeout_sec` | the [idle timeout](ServerOptions::idle_timeout) of calls |
+/// | `startup_timeout_sec`, `startup_timeout_ms` | the timeout of the handshake |
+/// | `isolated` | `true` starts the program as in [`StdioServer::isolated`] |
+/// | `limits` | the [limits](crate::process::ProcessLimits) of the program; see below |
 /// | `lazy` | `true` starts the server at its first call; see [`ServerOptions::with_lazy_start`] |
 /// | `includeTools`, `allowedTools`, `enabledTools`, `tools` | the tools that are offered |
 /// | `excludeTools`, `deniedTools`, `disabledTools`, `blockedTools` | the tools that are hidden |
 ///
-/// `oauth` is an object with `"grantType": "client_credentials"`, `clientId`, `clientSecret`, and
-/// optionally `scope`, separated by spaces, and `issuer`; see
+/// `oauth` is an object with `"grantType": "client_credentials"`, `clientId`, `clientSecret` or
+/// `privateKeyFile` (PKCS#8, PEM), and optionally `scope`, separated by spaces, and `issuer`; see
 /// [`ClientCredentials`](crate::client_credentials::ClientCredentials). With the grant
 /// `authorization_code`, or without `grantType`, it is ignored: the client of a user is that of a
-/// [`login`](crate::login). Another grant is an error. A private key cannot be configured.
+/// [`login`](crate::login). Another grant is an error.
+///
+/// `timeout` is in seconds up to 3600, and otherwise in milliseconds, because editors differ. With
+/// an idle timeout of more than five minutes, a call may also take as long in total.
+///
+/// `limits` is an object with `cpuSeconds`, `memoryMiB`, `openFiles` and `fileMiB`. A missing key
+/// has its default, and an unknown key is an error.
 ///
 /// `command` may also be a list with the arguments, or an object with `path`, `args` and `env`. The
 /// lists of tools are a [`ToolFilter`](crate::ToolFilter).

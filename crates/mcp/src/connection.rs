@@ -27,6 +27,7 @@ use crate::{
     ServerOptions,
     call_data::CallData,
     elicitation::ElicitationHandler,
+    gateway::TraceContext,
     suspended_calls::{SuspendedCall, SuspendedCalls},
     transport::{CallEvent, CallEvents, PendingElicitation, ServerEvents},
 };
@@ -151,12 +152,13 @@ impl Connection {
         let has_headers = self.call_headers.is_some();
         #[cfg(not(feature = "http"))]
         let has_headers = false;
-        if metadata.is_none() && !has_headers {
+        let trace = TraceContext::metadata(cx);
+        if metadata.is_none() && trace.is_none() && !has_headers {
             return Ok(None);
         }
-        let mut data = CallData::default();
+        let mut data = CallData { metadata: trace.unwrap_or_default(), ..CallData::default() };
         if let Some(metadata) = metadata {
-            data.metadata = metadata(tool, cx);
+            data.metadata.extend(metadata(tool, cx));
         }
         #[cfg(feature = "http")]
         if let Some(headers) = &self.call_headers {

@@ -1,12 +1,15 @@
 //! A gateway: the tools of several servers as one toolset, with rules per client.
 
 mod client_tools;
+mod trace_context;
 
 use std::{collections::BTreeMap, fmt};
 
 #[cfg(feature = "http-server")]
 use haft_core::tool::Principal;
 use haft_core::{ToolSource, Toolset, tool::InvalidToolName};
+
+pub use self::trace_context::TraceContext;
 
 use self::client_tools::ClientTools;
 #[cfg(feature = "http-server")]

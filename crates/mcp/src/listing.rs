@@ -57,9 +57,9 @@ impl Listing {
                 Self { ttl, ..previous.clone() }
             }
             _ => {
-                let checking = check_pins(tools_json, limits.pins);
+                let checking = check_pins(tools_json, limits.pins.clone());
                 let (tools_json, changes) = timeout(limits.timeout, checking).await.map_err(timed_out)??;
-                let tools = build_tool_list(&tools_json, handle, &limits.filter, &changes, features);
+                let tools = build_tool_list(&tools_json, handle, &limits, &changes, features);
                 Self { tools_json, tools, features, ttl }
             }
         })
@@ -72,11 +72,11 @@ impl Listing {
     pub(crate) async fn accepted(
         handle: &ConnectionHandle,
         pins: ServerPins,
-        filter: &ToolFilter,
+        limits: &ListLimits,
     ) -> io::Result<Option<ToolList>> {
         let reading = tokio::task::spawn_blocking(move || pins.accepted());
         let tools = reading.await.map_err(io::Error::other)??;
-        Ok(tools.map(|tools| build_tool_list(&tools, handle, filter, &[], FeatureTools::default())))
+        Ok(tools.map(|tools| build_tool_list(&tools, handle, limits, &[], FeatureTools::default())))
     }
 }
 
@@ -88,6 +88,8 @@ pub(crate) struct ListLimits {
     /// The maximum number of pages.
     pub(crate) max_pages: usize,
     pub(crate) filter: ToolFilter,
+    /// The timeout of the calls.
+    pub(crate) call_timeout: Option<Duration>,
     pub(crate) pins: Option<ServerPins>,
     /// The features that are available as tools if the server has them.
     pub(crate) features: FeatureTools,
@@ -97,6 +99,7 @@ impl From<&ServerOptions> for ListLimits {
     fn from(options: &ServerOptions) -> Self {
         let ServerOptions {
             list_timeout,
+            call_timeout,
             max_list_pages,
             tool_filter,
             pins,
@@ -106,7 +109,8 @@ impl From<&ServerOptions> for ListLimits {
         } = options;
         let features = FeatureTools { resources: *resource_tools, prompts: *prompt_tools };
         let (filter, pins) = (tool_filter.clone(), pins.clone());
-        Self { timeout: *list_timeout, max_pages: *max_list_pages, filter, pins, features }
+        let (timeout, call_timeout, max_pages) = (*list_timeout, *call_timeout, *max_list_pages);
+        Self { timeout, max_pages, filter, call_timeout, pins, features }
     }
 }
 
@@ -193,7 +197,7 @@ async fn check_pins(
 fn build_tool_list(
     json: &[Value],
     handle: &ConnectionHandle,
-    filter: &ToolFilter,
+    limits: &ListLimits,
     changes: &[DefinitionChange],
     features: FeatureTools,
 ) -> ToolList {
@@ -201,8 +205,9 @@ fn build_tool_list(
     let mut tools = Vec::new();
     let (mut names, mut original_names) = (HashSet::new(), HashSet::new());
     let mut diagnostics = Vec::new();
-    let is_selected =
-        |tool: &&Value| tool.get("name").and_then(Value::as_str).is_none_or(|name| filter.selects(name));
+    let is_selected = |tool: &&Value| {
+        tool.get("name").and_then(Value::as_str).is_none_or(|name| limits.filter.selects(name))
+    };
     for (index, tool) in json.iter().filter(is_selected).filter(|tool| is_for_models(tool)).enumerate() {
         let name = tool.get("name").and_then(Value::as_str);
         let change = changes.iter().find(|change| Some(&*change.tool) == name);
@@ -218,6 +223,10 @@ fn build_tool_list(
         match definition {
             Ok((original_name, definition)) => {
                 names.insert(definition.name().clone());
+                let definition = match limits.call_timeout {
+                    Some(timeout) => definition.map_policy(|policy| policy.with_timeout(timeout)),
+                    None => definition,
+                };
                 let operation = Operation::CallTool;
                 let tool = McpTool::new(definition, original_name.to_owned(), handle.clone(), operation);
                 tools.push((label, Arc::new(tool) as _));

@@ -35,6 +35,9 @@ pub struct ServerOptions {
     ///
     /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
+    /// The maximum time of a call, which progress does not extend. `None` means the default timeout
+    /// of the pipeline. Default: `None`.
+    pub call_timeout: Option<Duration>,
     /// The maximum time for fetching all pages of the tool list. Default:
     /// [`limits::TOOL_LIST_TIMEOUT`].
     pub list_timeout: Duration,
@@ -71,6 +74,7 @@ impl Default for ServerOptions {
         Self {
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
             idle_timeout: limits::CALL_IDLE_TIMEOUT,
+            call_timeout: None,
             list_timeout: limits::TOOL_LIST_TIMEOUT,
             max_list_pages: limits::TOOL_LIST_PAGES,
             max_message_bytes: limits::SERVER_MESSAGE_BYTES,
@@ -106,6 +110,14 @@ impl ServerOptions {
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum time of a call, which progress does not extend. It is the
+    /// [timeout](haft_core::tool::ToolPolicy::timeout) of the tools of the server.
+    #[must_use]
+    pub fn with_call_timeout(mut self, timeout: Duration) -> Self {
+        self.call_timeout = Some(timeout);
         self
     }
 
@@ -227,7 +239,9 @@ impl ServerOptions {
     ///
     /// The function runs within the [`tracing`] span of the call, so it can send the trace context:
     /// the keys `traceparent` and `tracestate` (W3C Trace Context) and `baggage` (W3C Baggage), as
-    /// in MCP 2026-07-28, "Trace Context". Other keys have a prefix such as `com.example/`.
+    /// in MCP 2026-07-28, "Trace Context". Without these keys, a
+    /// [`TraceContext`](crate::gateway::TraceContext) in the state of the call is sent. Other keys
+    /// have a prefix such as `com.example/`.
     ///
     /// The keys of the protocol are ignored: `progressToken`, and the prefix
     /// `io.modelcontextprotocol/`.

@@ -56,6 +56,8 @@ pub struct OpenApiOptions {
     /// from its document. Default: `true`.
     pub has_output_schemas: bool,
     pub(crate) credentials: Credentials,
+    /// The credentials of the principals, by their ids.
+    pub(crate) principal_credentials: BTreeMap<String, Credentials>,
     pub(crate) provider: Option<CredentialProvider>,
     pub(crate) headers: Vec<(String, SecretString)>,
     pub(crate) client: Option<reqwest::Client>,
@@ -74,6 +76,7 @@ impl Default for OpenApiOptions {
             max_document_bytes: 32 << 20,
             has_output_schemas: true,
             credentials: Credentials::default(),
+            principal_credentials: BTreeMap::new(),
             provider: None,
             headers: Vec::new(),
             client: None,
@@ -145,9 +148,28 @@ impl OpenApiOptions {
         Self { credentials, ..self }
     }
 
+    /// Sets the credentials of the calls of the principal with `id`. They replace those of
+    /// [`with_credentials`](Self::with_credentials) for the same schemes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_openapi::{Credentials, OpenApiOptions};
+    ///
+    /// let options = OpenApiOptions::default()
+    ///     .with_principal_credentials("ann", Credentials::new().with("bearerAuth", "token-of-ann"))
+    ///     .with_principal_credentials("ben", Credentials::new().with("bearerAuth", "token-of-ben"));
+    /// # let _ = options;
+    /// ```
+    #[must_use]
+    pub fn with_principal_credentials(mut self, id: impl Into<String>, credentials: Credentials) -> Self {
+        self.principal_credentials.insert(id.into(), credentials);
+        self
+    }
+
     /// Sets the function that returns the credentials of a call. Its argument is the principal of
     /// the call. A gateway can therefore send each user's own credential. The returned credentials
-    /// replace those of [`with_credentials`](Self::with_credentials) for the same schemes.
+    /// replace the other credentials of the same schemes.
     ///
     /// The function runs before each call, within the timeout of the call. If it fails, the call
     /// fails, and no request is sent.
@@ -200,6 +222,7 @@ impl fmt::Debug for OpenApiOptions {
             .field("base_url", &self.base_url)
             .field("filter", &self.filter)
             .field("credentials", &self.credentials)
+            .field("principal_credentials", &self.principal_credentials)
             .field("headers", &headers)
             .finish_non_exhaustive()
     }

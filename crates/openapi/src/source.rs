@@ -14,7 +14,7 @@ use reqwest::{
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{
-    OpenApiError, OpenApiOptions, definition,
+    Credentials, OpenApiError, OpenApiOptions, definition,
     document::{self, Document},
     http,
     operation::{self, Operation, Servers, check_base_url, document_servers, operations},
@@ -171,7 +171,11 @@ fn server(servers: &Servers<'_>, entry: &operation::OperationEntry<'_>) -> Resul
 /// Checks that each credential has a security scheme in `document`.
 fn check_credentials(document: &Document, options: &OpenApiOptions) -> Result<(), OpenApiError> {
     let known = operation::scheme_names(document);
-    match options.credentials.schemes().find(|scheme| !known.iter().any(|it| it == scheme)) {
+    let mut schemes = [&options.credentials]
+        .into_iter()
+        .chain(options.principal_credentials.values())
+        .flat_map(Credentials::schemes);
+    match schemes.find(|scheme| !known.iter().any(|it| it == scheme)) {
         None => Ok(()),
         Some(unknown) => {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -205,6 +209,7 @@ fn shared_settings(options: &OpenApiOptions) -> Result<SharedSettings, OpenApiEr
         headers: options.headers.iter().map(header).collect::<Result<_, _>>()?,
         header_secrets: options.headers.iter().flat_map(|(_, value)| header_secrets(value)).collect(),
         credentials: options.credentials.clone(),
+        principal_credentials: options.principal_credentials.clone(),
         provider: options.provider.clone(),
         timeout: options.timeout,
         max_retry_wait: options.max_retry_wait,

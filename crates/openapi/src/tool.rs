@@ -1,6 +1,6 @@
 //! [`OpenApiTool`]: an operation as a tool.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse};
@@ -38,6 +38,7 @@ pub(crate) struct SharedSettings {
     /// The values of `headers`, which a server may repeat in an error message.
     pub(crate) header_secrets: Vec<SecretString>,
     pub(crate) credentials: Credentials,
+    pub(crate) principal_credentials: BTreeMap<String, Credentials>,
     pub(crate) provider: Option<CredentialProvider>,
     pub(crate) timeout: Duration,
     pub(crate) max_retry_wait: Duration,
@@ -88,9 +89,13 @@ impl OpenApiTool {
 
     async fn credentials(&self, cx: &ToolContext) -> Result<Credentials, ToolError> {
         let shared = &*self.shared;
-        let Some(provider) = &shared.provider else { return Ok(shared.credentials.clone()) };
+        let mut fixed = shared.credentials.clone();
+        if let Some(own) = cx.principal().and_then(|it| shared.principal_credentials.get(&it.id)) {
+            fixed = fixed.merge(own.clone());
+        }
+        let Some(provider) = &shared.provider else { return Ok(fixed) };
         match provider.provide(cx.principal()).await {
-            Ok(credentials) => Ok(shared.credentials.clone().merge(credentials)),
+            Ok(credentials) => Ok(fixed.merge(credentials)),
             Err(source) => {
                 let message = "there are no credentials for this call".to_owned();
                 Err(ToolError::Failed { message, source: Some(source) })

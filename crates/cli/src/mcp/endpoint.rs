@@ -7,6 +7,7 @@ use haft_core::{Toolset, tool::Principal};
 use haft_mcp::{
     HttpServiceConfig, McpServer, McpService,
     authorization::{InvalidUrl, ProtectedResource},
+    gateway::GatewayConfig,
     serve_http, serve_stdio,
 };
 use tokio::net::TcpListener;
@@ -51,6 +52,28 @@ pub(super) struct Clients {
     pub(super) config: HttpServiceConfig,
     /// The principal of the client over standard input and output.
     pub(super) principal: Option<Principal>,
+}
+
+impl Clients {
+    /// Returns the clients in `rules`. `name` is the client that uses standard input and output.
+    pub(super) fn new(rules: &GatewayConfig, name: Option<String>) -> Result<Self, CliError> {
+        let config = rules.http_config(HttpServiceConfig::default());
+        Ok(Self { config, principal: name.map(|name| principal(rules, name)).transpose()? })
+    }
+}
+
+/// Returns the principal of the client `name`, which must be in `rules`.
+fn principal(rules: &GatewayConfig, name: String) -> Result<Principal, CliError> {
+    match rules.clients.get(&name) {
+        Some(client) => Ok(Principal { id: name, scopes: client.scopes.iter().cloned().collect() }),
+        None => {
+            let known: Vec<_> = rules.clients.keys().map(String::as_str).collect();
+            Err(CliError::usage(format!(
+                "unknown client {name:?}; the configuration has: {}",
+                known.join(", ")
+            )))
+        }
+    }
 }
 
 /// The server as an OAuth protected resource.

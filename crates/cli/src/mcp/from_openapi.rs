@@ -1,6 +1,10 @@
 //! The command `haft mcp from-openapi`: serves an HTTP API with an OpenAPI document.
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::Args;
 use haft_core::Toolset;
@@ -8,6 +12,7 @@ use haft_mcp::config::expand_variables;
 use haft_openapi::{Credentials, OpenApiError, OpenApiOptions, OpenApiSource, OperationFilter};
 
 use super::{
+    api_clients::ApiClients,
     endpoint::{Clients, EndpointOptions},
     parse_pair,
 };
@@ -47,6 +52,14 @@ pub(super) struct Arguments {
     /// list of processes.
     #[arg(long, value_name = "SCHEME=VARIABLE", value_parser = parse_pair)]
     credential_env: Vec<(String, String)>,
+    /// The clients of the API: a JSON object with the keys `token`, `scopes`, `includeTools`,
+    /// `excludeTools` and `credentials` for each client. `credentials` has the credential of a
+    /// security scheme for the calls of this client. Values may contain variables.
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    clients: Option<PathBuf>,
+    /// The client that uses standard input and output.
+    #[arg(long, value_name = "NAME", requires = "clients", conflicts_with = "http")]
+    client: Option<String>,
     /// Serve operations with this id only. `*` stands for any characters.
     #[arg(long, value_name = "ID")]
     include: Vec<String>,
@@ -79,7 +92,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let source = interrupt::cancel_on_interrupt(open(&arguments)).await?;
+    let clients = arguments.clients.as_deref().map(ApiClients::read).transpose()?;
+    let source = interrupt::cancel_on_interrupt(open(&arguments, clients.as_ref())).await?;
     let list = source.tool_list().clone();
     for diagnostic in list.diagnostics() {
         terminal::warn(&diagnostic.to_string());
@@ -91,14 +105,23 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     if list.is_empty() {
         return Err(CliError::new("the document has no operation that can be served, or none is selected"));
     }
-    let tools = Toolset::new().with_source(source);
-    arguments.endpoint.serve(tools, list.len(), Clients::default()).await?;
+    let (tools, clients) = match clients {
+        Some(ApiClients { rules, .. }) => {
+            let tools = rules.toolset([("api", source)]).map_err(|error| CliError::from_error(&error))?;
+            (tools, Clients::new(&rules, arguments.client)?)
+        }
+        None => (Toolset::new().with_source(source), Clients::default()),
+    };
+    arguments.endpoint.serve(tools, list.len(), clients).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Reads the document, and creates the source.
-async fn open(arguments: &Arguments) -> Result<OpenApiSource, CliError> {
-    let options = options(arguments)?;
+async fn open(arguments: &Arguments, clients: Option<&ApiClients>) -> Result<OpenApiSource, CliError> {
+    let mut options = options(arguments)?;
+    if let Some(clients) = clients {
+        options = clients.add_to(options);
+    }
     let (document, name) = (&*arguments.document, name(&arguments.document));
     let source = if is_url(document) {
         let spinner = Spinner::new();

@@ -2,8 +2,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use futures::FutureExt as _;
-use haft_core::tool::Principal;
-use haft_mcp::{HttpServiceConfig, gateway::GatewayConfig};
+use haft_mcp::gateway::GatewayConfig;
 
 use super::{
     FileOption,
@@ -37,7 +36,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let file = file.open()?;
     let config = features.add_to(read_config(file.path())?);
     let rules = config.gateway().map_err(|error| config_error(&error))?;
-    let client = client.map(|name| principal(&rules, name)).transpose()?;
+    let clients = Clients::new(&rules, client)?;
     let spinner = Spinner::new();
     let start = StartedServers::start(config, &spinner, StartWait::Briefly);
     let servers = cancel_on_interrupt(start.map(Ok)).await?;
@@ -51,21 +50,6 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = Toolbox::new(toolset(&all_clients)?, servers);
     toolbox.require_any_server()?;
     let count = toolbox.list_and_warn().await.len();
-    let clients = Clients { config: rules.http_config(HttpServiceConfig::default()), principal: client };
     endpoint.serve(toolset(&rules)?, count, clients).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the principal of the client `name`, which must be in `rules`.
-fn principal(rules: &GatewayConfig, name: String) -> Result<Principal, CliError> {
-    match rules.clients.get(&name) {
-        Some(client) => Ok(Principal { id: name, scopes: client.scopes.iter().cloned().collect() }),
-        None => {
-            let known: Vec<_> = rules.clients.keys().map(String::as_str).collect();
-            Err(CliError::usage(format!(
-                "unknown client {name:?}; the configuration has: {}",
-                known.join(", ")
-            )))
-        }
-    }
 }

@@ -29,6 +29,10 @@ pub(super) struct LoginArguments {
     /// The id of a client that is registered with the authorization server. Default: register one.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
+    /// The URL of a client id metadata document, which is used instead of a registration if the
+    /// authorization server supports it.
+    #[arg(long, value_name = "URL", conflicts_with = "client_id")]
+    client_metadata_url: Option<String>,
     /// The environment variable with the secret of the client. The secret is stored beside the
     /// tokens, because their renewal needs it.
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
@@ -113,6 +117,7 @@ async fn login_user(
     let mut options = LoginOptions::default();
     options.scopes.clone_from(&arguments.scope);
     options.client_id.clone_from(&arguments.client_id);
+    options.client_metadata_url.clone_from(&arguments.client_metadata_url);
     options.issuer.clone_from(&arguments.issuer);
     options.client_secret = arguments.secret()?;
     let open = |url: &str| {

@@ -85,12 +85,39 @@ fn invalid_usage_has_a_remedy() {
 /// environment.
 #[test]
 fn operations_are_served_over_stdio() {
-    call_over_stdio(["--credential", "login=${PETS_TOKEN}"]);
-    call_over_stdio(["--credential-env", "login=PETS_TOKEN"]);
+    call_over_stdio(&["--credential", "login=${PETS_TOKEN}"]);
+    call_over_stdio(&["--credential-env", "login=PETS_TOKEN"]);
 }
 
-/// Calls the operation with the credential of `option`, and checks the request and the result.
-fn call_over_stdio(option: [&str; 2]) {
+/// A client of the API has its own tools and its own credential. Faults in the file are reported
+/// without its secrets.
+#[test]
+fn clients_have_their_own_credentials() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clients.json");
+    let file = path.to_str().unwrap();
+    let own = json!({"credentials": {"login": "${PETS_TOKEN}"}, "includeTools": ["getPet"]});
+    fs::write(&path, json!({"ann": own, "ben": {}}).to_string()).unwrap();
+    call_over_stdio(&["--credential", "login=other", "--clients", file, "--client", "ann"]);
+    let fails = |clients: Value, code, expected| {
+        fs::write(&path, clients.to_string()).unwrap();
+        let output =
+            from_openapi(&["--base-url", "http://127.0.0.1:9", "--clients", file, "--client", "ann"]);
+        output.assert_failed(code, expected);
+        assert!(!output.stderr.contains("s3cret"), "{}", output.stderr);
+    };
+    fails(json!([]), 2, "clients.json: the root must be an object of clients by id");
+    fails(json!({"ben": {}}), 2, "unknown client \"ann\"; the configuration has: ben");
+    fails(json!({"ann": {"key": "s3cret"}}), 2, "the client \"ann\": unknown key \"key\"");
+    let unknown = json!({"ann": {"credentials": {"key": "s3cret"}}});
+    fails(unknown, 1, "the document has no security scheme \"key\"; known: login");
+    let undefined = json!({"ann": {"credentials": {"login": "${HAFT_TEST_UNSET}"}}});
+    fails(undefined, 2, "\"login\" of \"credentials\": the variable HAFT_TEST_UNSET is not defined");
+    fails(json!({"*": {"credentials": {"login": "s3cret"}}}), 2, "set them with --credential");
+}
+
+/// Calls the operation with the credential in `options`, and checks the request and the result.
+fn call_over_stdio(options: &[&str]) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base_url = format!("http://{}/api", listener.local_addr().unwrap());
     let api = thread::spawn(move || {
@@ -107,9 +134,13 @@ fn call_over_stdio(option: [&str; 2]) {
     });
     let (_folder, path) = write_document();
     let document = path.to_str().unwrap();
-    let [option, credential] = option;
-    let mut command = haft(["mcp", "from-openapi", document, "--base-url", &base_url, option, credential]);
-    command.env("PETS_TOKEN", "t0ken").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut command = haft(["mcp", "from-openapi", document, "--base-url", &base_url]);
+    command
+        .args(options)
+        .env("PETS_TOKEN", "t0ken")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut server = command.spawn().unwrap();
     let messages = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {

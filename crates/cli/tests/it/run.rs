@@ -1,5 +1,8 @@
+use std::fs;
+
 use expect_test::expect;
 use haft_tests::{ModelServer, Reply};
+use serde_json::Value;
 
 use crate::{CommandOutput, child, haft};
 
@@ -45,12 +48,12 @@ fn cost_is_computed_from_the_price_file() {
         (r#"{"another": {"input": 0.25, "output": 2}}"#, "cost unknown: the model has no price"),
         (r#"{"scripted": {"input": 0.25, "output": 2}}"#, "cost 0.000025"),
     ] {
-        std::fs::write(&path, prices).unwrap();
+        fs::write(&path, prices).unwrap();
         assert_eq!(last(run(&start_calculating_server(), &["--prices", path.to_str().unwrap()])), expected);
     }
     let output = run(&start_calculating_server(), &["--prices", path.to_str().unwrap(), "--json"]);
     assert_eq!(output.json_lines().last().unwrap()["usage"]["cost"], 0.000_025);
-    std::fs::write(&path, r#"{"scripted": {"input": "cheap"}}"#).unwrap();
+    fs::write(&path, r#"{"scripted": {"input": "cheap"}}"#).unwrap();
     run(&start_calculating_server(), &["--prices", path.to_str().unwrap()])
         .assert_failed(1, "prices.json: invalid type: string");
 }
@@ -80,6 +83,24 @@ fn tools_of_servers_and_builtin_tools_are_offered() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.contains("observation  It rains in Oslo."), "{}", output.stdout);
     assert_eq!(offered_tools(&server), ["get_current_datetime", "calculator", "weather", "find", "key"]);
+}
+
+/// Tools of two servers with the same name are both offered and called.
+#[test]
+fn tools_with_the_same_name_have_prefixes() {
+    let call = ("call_a", "zephyr_weather", r#"{"city":"Oslo"}"#);
+    let server = ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It rains.")]).unwrap();
+    let (_folder, path) = child::write_weather_mcp_json();
+    let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    config["mcpServers"]["zephyr"] = config["mcpServers"]["weather"].clone();
+    fs::write(&path, config.to_string()).unwrap();
+    let output = run(&server, &["--mcp", path.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!(output.stderr, "");
+    assert!(output.stdout.contains("observation  It rains in Oslo."), "{}", output.stdout);
+    let first = ["get_current_datetime", "calculator", "weather", "find", "key"];
+    let second = ["zephyr_weather", "zephyr_find", "zephyr_key"];
+    assert_eq!(offered_tools(&server), [&first[..], &second].concat());
 }
 
 #[test]

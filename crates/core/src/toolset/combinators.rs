@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Adaptation, mapped::Mapped, renamed::Renamed,
+    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Adaptation, mapped::Mapped, merge::with_prefix,
+    renamed::Renamed,
 };
 use crate::{
     call::{Pending, PendingKind, ToolError, ToolOutput, ToolResponse},
@@ -82,10 +83,7 @@ impl Toolset {
     #[must_use]
     pub fn prefixed(self, prefix: impl Into<String>) -> Self {
         let prefix = prefix.into();
-        self.adapted(move |tool: &Arc<dyn Tool>| -> Option<Arc<dyn Tool>> {
-            let name = ToolName::sanitize(&format!("{prefix}{}", tool.definition().name()));
-            Some(Arc::new(Arc::clone(tool).with_definition(|it| it.with_name(name))))
-        })
+        self.adapted(move |tool: &Arc<dyn Tool>| Some(with_prefix(tool, &prefix)))
     }
 
     /// Renames tools. `names` contains pairs of the old and the new name of a tool.

@@ -1,24 +1,38 @@
 //! Merging the tools of a toolset, its sources and its inner toolsets into one snapshot.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{SourceError, small_lru::SmallLru};
 use crate::{
-    pipeline::{DEFAULT_LABEL, Diagnostic, Origin, Pipeline, ToolList},
-    tool::{HostState, StateType, Tool},
+    pipeline::{DEFAULT_LABEL, Diagnostic, Origin, Pipeline, ToolExt as _, ToolList},
+    tool::{HostState, StateType, Tool, ToolName},
 };
 
 /// The result of listing the tools of one source.
 pub(super) type Listing = Result<ToolList, SourceError>;
 
+/// The listing of a source or of an inner toolset.
+pub(super) struct PartListing<'a> {
+    pub(super) label: &'a str,
+    pub(super) listing: Listing,
+    /// The prefix of tools whose name is that of an earlier tool. Without it, they are withheld.
+    pub(super) conflict_prefix: Option<&'a str>,
+}
+
+impl<'a> PartListing<'a> {
+    pub(super) fn new(label: &'a str, listing: Listing) -> Self {
+        Self { label, listing, conflict_prefix: None }
+    }
+}
+
 /// The cache key of [`MergedTools`]: for each listing, the id of the snapshot, or the error message
 /// if the listing failed.
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
-pub(super) fn merge_key(listings: &[(&str, Listing)]) -> MergeKey {
+pub(super) fn merge_key(listings: &[PartListing<'_>]) -> MergeKey {
     let id =
         |listing: &Listing| listing.as_ref().map(ToolList::snapshot_id).map_err(|error| error.reason.clone());
-    listings.iter().map(|(_, listing)| id(listing)).collect()
+    listings.iter().map(|part| id(&part.listing)).collect()
 }
 
 /// The merged tools of a toolset, its sources and its inner toolsets.
@@ -66,23 +80,29 @@ impl Defaults {
 
 impl MergedTools {
     /// Merges `own`, the direct tools of the toolset, with the `listings` of its sources and inner
-    /// toolsets. If several tools have the same name, only the first is kept. The tools in `own`
-    /// come first.
+    /// toolsets. If several tools have the same name, the first keeps it, and the others are
+    /// renamed or withheld. The tools in `own` come first.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
-        listings: &[(&str, Listing)],
+        listings: &[PartListing<'_>],
         defaults: &Defaults,
     ) -> Self {
         let mut diagnostics = Vec::new();
         let origin = defaults.apply(&Origin::default());
         let mut tools: Vec<_> = own.map(|tool| (origin.clone(), tool)).collect();
-        for (label, listing) in listings {
+        for PartListing { label, listing, conflict_prefix } in listings {
             match listing {
                 Ok(list) => {
                     diagnostics.extend_from_slice(list.diagnostics());
-                    tools.extend(
-                        list.origin_tools().map(|(origin, tool)| (defaults.apply(origin), Arc::clone(tool))),
-                    );
+                    let taken =
+                        conflict_prefix.map(|prefix| (prefix, usable_names(tools.iter().map(|it| &it.1))));
+                    tools.extend(list.origin_tools().map(|(origin, tool)| {
+                        let tool = match &taken {
+                            Some((prefix, names)) => with_unique_name(tool, names, prefix),
+                            None => Arc::clone(tool),
+                        };
+                        (defaults.apply(origin), tool)
+                    }));
                 }
                 Err(error) => diagnostics.push(Diagnostic::SourceFailed {
                     source_label: (*label).to_owned(),
@@ -93,7 +113,11 @@ impl MergedTools {
         let all = match listings {
             // If there is only one listing and no direct tool, and the defaults change nothing, the
             // listed snapshot is reused and keeps its id.
-            [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
+            [PartListing { listing: Ok(list), .. }]
+                if tools.len() == list.len() && defaults.keeps_origins(list) =>
+            {
+                list.clone()
+            }
             _ => ToolList::from_origins(tools, diagnostics),
         };
         let mut declared_state_types = Vec::new();
@@ -118,6 +142,28 @@ impl MergedTools {
         let all = &self.all;
         self.available_lists.get_or_insert_with(missing, |missing| withhold_tools(all, missing)).clone()
     }
+}
+
+/// Returns the names of the `tools` without a defect.
+pub(super) fn usable_names<'a>(tools: impl Iterator<Item = &'a Arc<dyn Tool>>) -> HashSet<ToolName> {
+    let usable = tools.map(Tool::definition).filter(|it| it.defect().is_none());
+    usable.map(|definition| definition.name().clone()).collect()
+}
+
+/// Returns `tool`, with `prefix` in front of its name if the name is in `names`.
+pub(super) fn with_unique_name(
+    tool: &Arc<dyn Tool>,
+    names: &HashSet<ToolName>,
+    prefix: &str,
+) -> Arc<dyn Tool> {
+    let is_taken = names.contains(tool.definition().name());
+    if is_taken { with_prefix(tool, prefix) } else { Arc::clone(tool) }
+}
+
+/// Returns `tool` with `prefix` in front of its name. [`ToolName::sanitize`] makes the name valid.
+pub(super) fn with_prefix(tool: &Arc<dyn Tool>, prefix: &str) -> Arc<dyn Tool> {
+    let name = ToolName::sanitize(&format!("{prefix}{}", tool.definition().name()));
+    Arc::new(Arc::clone(tool).with_definition(|it| it.with_name(name)))
 }
 
 /// Returns a snapshot of `all` without the tools that declare one of the `missing` types of host

@@ -152,6 +152,38 @@ async fn duplicate_names_are_errors_or_diagnostics() {
     .assert_eq(&list.diagnostics()[0].to_string());
 }
 
+/// A tool of a named source has the name of its source as prefix if its own name is taken. Later
+/// listings of the same tools are the same snapshot.
+#[tokio::test]
+async fn tool_of_a_named_source_is_renamed() {
+    let (wiki, mail) = (SettableSource::new(&["search", "page"]), SettableSource::new(&["search", "add"]));
+    let tools = Toolset::new()
+        .with_named_source("wiki", wiki.clone())
+        .with_named_source("mail", mail)
+        .with_tool(tool("add"));
+    assert_eq!(names(&tools).await, "add search page mail_search mail_add");
+    let list = tools.list(&ListContext::default()).await;
+    assert!(list.diagnostics().is_empty());
+    assert_eq!(list.snapshot_id(), tools.list(&ListContext::default()).await.snapshot_id());
+    assert_eq!(tools.call("mail_search", json!({})).await.model_text(), "ok");
+    wiki.set(Err("no connection"));
+    assert_eq!(names(&tools).await, "add search mail_add");
+}
+
+/// The tools of a named toolset are renamed in the same way, so `check` accepts them.
+#[test]
+fn named_toolset_has_no_duplicate_names() {
+    let inner = Toolset::new().with_tool(tool("add")).with_tool(tool("search"));
+    let tools = Toolset::new().with_tool(tool("add")).with_named_source("inner", inner.clone());
+    assert!(tools.check().is_ok());
+    let names: Vec<_> = tools.static_tools().map(|tool| tool.definition().name().to_string()).collect();
+    assert_eq!(names, ["add", "inner_add", "search"]);
+    let twice = inner.with_tool(tool("search"));
+    assert!(Toolset::new().with_named_source("twice", twice).check().is_err());
+    let none = Toolset::new().with_timeout(Duration::ZERO);
+    assert!(Toolset::new().with_named_source("none", none).check().is_err());
+}
+
 /// A tool is listed only if the caller provides the host state that the tool declares. If the state
 /// is missing, a diagnostic names its type.
 #[tokio::test]

@@ -1,13 +1,16 @@
 //! Entries of servers, in the dialects of common editors.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+#[cfg(feature = "oauth")]
+use std::{fmt::Display, fs};
 
+use haft_core::limits;
 use serde_json::{Map, Value};
 
 use super::{ServerConfig, expand::expand, type_name, variables::Variables};
 #[cfg(feature = "oauth")]
 use crate::client_credentials::ClientCredentials;
-use crate::{HttpServer, HttpTransport, StdioServer, ToolFilter};
+use crate::{HttpServer, HttpTransport, ServerOptions, StdioServer, ToolFilter, process::ProcessLimits};
 
 /// The keys of a list of the offered tools.
 const ALLOW_KEYS: [&str; 6] =
@@ -15,6 +18,9 @@ const ALLOW_KEYS: [&str; 6] =
 /// The keys of a list of tools that are not offered.
 const DENY_KEYS: [&str; 5] =
     ["excludeTools", "deniedTools", "disabledTools", "disabled_tools", "blockedTools"];
+
+/// The longest `timeout` in seconds. A greater number is in milliseconds.
+const MAX_TIMEOUT_SECONDS: f64 = 3600.0;
 
 /// The transport that an entry names.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,13 +48,16 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
         ));
     };
     let entry = EntryReader { fields, variables };
-    for key in ["disabled", "enabled", "lazy"] {
+    for key in ["disabled", "enabled", "lazy", "isolated"] {
         if let Some(other) = entry.get_non_null(key).filter(|value| !value.is_boolean()) {
             return Err(format!("\"{key}\" must be a boolean, not {}", type_name(other)));
         }
     }
-    let is_lazy = entry.get_non_null("lazy") == Some(&Value::Bool(true));
-    let filter = entry.tool_filter()?;
+    let options = EntryOptions {
+        is_lazy: entry.get_non_null("lazy") == Some(&Value::Bool(true)),
+        filter: entry.tool_filter()?,
+        timeouts: entry.timeouts()?,
+    };
     let transport = entry.transport()?;
     let has_command = entry.get_non_null("command").is_some();
     match (entry.url()?, transport) {
@@ -65,8 +74,12 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
                 _ => by_key,
             };
             let mut server = HttpServer::new(url).with_transport(stated);
-            server.options.tool_filter = filter;
-            server.options.lazy_start = is_lazy;
+            options.apply_to(&mut server.options);
+            if let Some(key) =
+                ["isolated", "limits"].into_iter().find(|key| entry.get_non_null(key).is_some())
+            {
+                return Err(format!("\"{key}\" is for a server with \"command\""));
+            }
             server.headers = entry.expanded_map("headers")?;
             #[cfg(feature = "oauth")]
             if let Some(client) = entry.client_credentials()? {
@@ -75,9 +88,36 @@ pub(super) fn parse_entry(entry: &Value, variables: &Variables<'_>) -> Result<Se
             Ok(ServerConfig::Http(server))
         }
         (_, None | Some(Transport::Stdio)) => {
-            let mut server = entry.stdio_server(filter)?;
-            server.options.lazy_start = is_lazy;
+            let mut server = entry.stdio_server()?;
+            options.apply_to(&mut server.options);
             Ok(ServerConfig::Stdio(server))
+        }
+    }
+}
+
+/// The options of an entry for both transports.
+struct EntryOptions {
+    is_lazy: bool,
+    filter: ToolFilter,
+    timeouts: Timeouts,
+}
+
+/// The timeouts of an entry.
+struct Timeouts {
+    start: Option<Duration>,
+    call: Option<Duration>,
+}
+
+impl EntryOptions {
+    fn apply_to(self, options: &mut ServerOptions) {
+        options.tool_filter = self.filter;
+        options.lazy_start = self.is_lazy;
+        if let Some(start) = self.timeouts.start {
+            options.handshake_timeout = start;
+        }
+        if let Some(call) = self.timeouts.call {
+            options.idle_timeout = call;
+            options.call_timeout = Some(call).filter(|call| *call > limits::CALL_TIMEOUT);
         }
     }
 }
@@ -152,7 +192,15 @@ impl EntryReader<'_> {
             }
         }
         let required = |key: &str| text(key)?.ok_or_else(|| format!("\"{key}\" of \"oauth\" is missing"));
-        let mut client = ClientCredentials::with_secret(required("clientId")?, required("clientSecret")?);
+        let id = required("clientId")?;
+        let mut client = match text("privateKeyFile")? {
+            Some(path) => {
+                let fault = |reason: &dyn Display| format!("\"privateKeyFile\" of \"oauth\": {reason}");
+                let pem = fs::read_to_string(path).map_err(|error| fault(&error))?;
+                ClientCredentials::with_private_key(id, pem).map_err(|error| fault(&error))?
+            }
+            None => ClientCredentials::with_secret(id, required("clientSecret")?),
+        };
         if let Some(scope) = text("scope")? {
             client = client.with_scopes(scope.split_whitespace());
         }
@@ -162,20 +210,71 @@ impl EntryReader<'_> {
         Ok(Some(client))
     }
 
-    fn stdio_server(&self, filter: ToolFilter) -> Result<StdioServer, String> {
+    fn stdio_server(&self) -> Result<StdioServer, String> {
         let (command, mut args) = self.command()?;
         if command.text.trim().is_empty() {
             return Err("\"command\" is empty".to_owned());
         }
         args.extend(self.list("args")?);
-        let mut server = StdioServer::new(command.text);
-        server.options.tool_filter = filter;
+        let is_isolated = self.get_non_null("isolated") == Some(&Value::Bool(true));
+        let mut server = match is_isolated {
+            true => StdioServer::isolated(command.text),
+            false => StdioServer::new(command.text),
+        };
+        server.limits = self.process_limits()?.or(server.limits);
         let written = std::iter::once(&command.written).chain(args.iter().map(|arg| &arg.written));
         server.set_command_line(written.map(String::as_str));
         server.args = args.into_iter().map(|arg| arg.text).collect();
         server.env = self.environment()?;
         server.cwd = self.expanded_text("cwd")?.map(PathBuf::from);
         Ok(server)
+    }
+
+    /// Returns the limits in `limits`. An unknown key is an error, because a limit that is not
+    /// applied would permit too much.
+    fn process_limits(&self) -> Result<Option<ProcessLimits>, String> {
+        let fields = match self.get_non_null("limits") {
+            Some(Value::Object(fields)) => fields,
+            Some(other) => return Err(format!("\"limits\" must be an object, not {}", type_name(other))),
+            None => return Ok(None),
+        };
+        let mut limits = ProcessLimits::default();
+        for (key, value) in fields {
+            let number = value.as_u64().filter(|number| *number > 0);
+            let number =
+                number.ok_or_else(|| format!("\"{key}\" of \"limits\" must be a positive integer"))?;
+            let bytes = number.saturating_mul(1 << 20);
+            limits = match key.as_str() {
+                "cpuSeconds" => limits.with_cpu_time(Duration::from_secs(number)),
+                "memoryMiB" => limits.with_memory_bytes(bytes),
+                "openFiles" => limits.with_open_files(u32::try_from(number).unwrap_or(u32::MAX)),
+                "fileMiB" => limits.with_file_bytes(bytes),
+                _ => {
+                    return Err(format!(
+                        "unknown key \"{key}\" in \"limits\": use cpuSeconds, memoryMiB, openFiles, fileMiB"
+                    ));
+                }
+            };
+        }
+        Ok(Some(limits))
+    }
+
+    /// Returns the timeouts. A `timeout` up to [`MAX_TIMEOUT_SECONDS`] is in seconds, as in Cline
+    /// and Roo, and a longer one in milliseconds, as in Gemini.
+    fn timeouts(&self) -> Result<Timeouts, String> {
+        let read = |key: &str, unit: fn(f64) -> f64| {
+            let Some(value) = self.get_non_null(key) else { return Ok(None) };
+            let seconds = value.as_f64().filter(|number| *number > 0.0).map(unit);
+            let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            duration.map(Some).ok_or_else(|| format!("\"{key}\" must be a positive number"))
+        };
+        let from_ms = |number| number / 1000.0;
+        let by_size = |number: f64| if number <= MAX_TIMEOUT_SECONDS { number } else { number / 1000.0 };
+        let start_ms = read("startup_timeout_ms", from_ms)?;
+        Ok(Timeouts {
+            start: read("startup_timeout_sec", |seconds| seconds)?.or(start_ms),
+            call: read("tool_timeout_sec", |seconds| seconds)?.or(read("timeout", by_size)?),
+        })
     }
 
     /// Returns the program and the arguments in `command`, which is a string, a list, or an object
@@ -212,7 +311,7 @@ impl EntryReader<'_> {
 
     fn env_file(&self) -> Result<BTreeMap<String, String>, String> {
         let Some(path) = self.expanded_text("envFile")? else { return Ok(BTreeMap::new()) };
-        let invalid = |reason: &dyn std::fmt::Display| format!("\"envFile\" cannot be read: {reason}");
+        let invalid = |reason: &dyn Display| format!("\"envFile\" cannot be read: {reason}");
         let lines = dotenvy::from_path_iter(&path).map_err(|error| invalid(&error))?;
         lines
             .map(|line| {

@@ -1,11 +1,13 @@
-use expect_test::{Expect, expect};
+use std::time::Duration;
 
+use expect_test::{Expect, expect};
 use serde_json::{Map, json};
 
 use super::{McpConfig, ServerConfig, expand::expand, variables::Variables};
 use crate::{
     StdioServer, ToolFilter,
     gateway::{GatewayClient, GatewayConfig, OTHER_CLIENTS},
+    process::ProcessLimits,
 };
 
 fn variables(name: &str) -> Option<String> {
@@ -150,6 +152,65 @@ fn invalid_entry_is_reported_with_its_name() {
     check_entry(r#"{"mcpServers": {"files": {"command": "x", "disabled": "true"}}}"#, &disabled);
     let empty = expect![[r#"files: "command" is empty"#]];
     check_entry(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
+}
+
+/// A timeout in one of the units that editors use is the idle timeout of calls. A long one is also
+/// the timeout of a call.
+#[test]
+fn timeouts_are_read_in_their_units() {
+    for (fields, idle, call, start) in [
+        (json!({"timeout": 30}), 30, None, 10),
+        (json!({"timeout": 600_000}), 600, Some(600), 10),
+        (json!({"timeout": 3600}), 3600, Some(3600), 10),
+        (json!({"tool_timeout_sec": 90, "startup_timeout_sec": 20}), 90, None, 20),
+        (json!({"startup_timeout_ms": 15_000}), 60, None, 15),
+    ] {
+        let mut entry = json!({"command": "x"});
+        entry.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap());
+        let text = json!({"mcpServers": {"a": entry}}).to_string();
+        let config = McpConfig::from_json(&text).unwrap();
+        let options = config.servers().next().unwrap().1.options();
+        let found = (options.idle_timeout, options.call_timeout, options.handshake_timeout);
+        let seconds = Duration::from_secs;
+        assert_eq!(found, (seconds(idle), call.map(seconds), seconds(start)), "{fields}");
+    }
+    for invalid in ["0", "-1", "1e300", "\"60\""] {
+        check_entry(
+            &format!(r#"{{"mcpServers": {{"files": {{"command": "x", "timeout": {invalid}}}}}}}"#),
+            &expect![[r#"files: "timeout" must be a positive number"#]],
+        );
+    }
+}
+
+/// An entry may isolate the program, and set limits for its resources.
+#[test]
+fn entry_may_have_limits() {
+    let text = r#"{"mcpServers": {"a": {"command": "/bin/x", "isolated": true, "limits": {
+        "cpuSeconds": 5, "memoryMiB": 256, "openFiles": 32, "fileMiB": 1
+    }}}}"#;
+    let config = McpConfig::from_json(text).unwrap();
+    let Some(("a", ServerConfig::Stdio(server))) = config.servers().next() else { panic!("{config:?}") };
+    let limits = ProcessLimits::default()
+        .with_cpu_time(Duration::from_secs(5))
+        .with_memory_bytes(256 << 20)
+        .with_open_files(32)
+        .with_file_bytes(1 << 20);
+    assert_eq!(server.limits, Some(limits));
+    assert!(server.inherited_env.is_empty());
+    check_entry(
+        r#"{"mcpServers": {"files": {"command": "x", "limits": {"memory": 5}}}}"#,
+        &expect![[
+            r#"files: unknown key "memory" in "limits": use cpuSeconds, memoryMiB, openFiles, fileMiB"#
+        ]],
+    );
+    check_entry(
+        r#"{"mcpServers": {"files": {"command": "x", "limits": {"openFiles": 0}}}}"#,
+        &expect![[r#"files: "openFiles" of "limits" must be a positive integer"#]],
+    );
+    check_entry(
+        r#"{"mcpServers": {"files": {"url": "http://x", "limits": {}}}}"#,
+        &expect![[r#"files: "limits" is for a server with "command""#]],
+    );
 }
 
 /// Behaviour F53: the error for an invalid root describes the JSON value that was found.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{build_tool_list, is_for_models, parse_definition};
+use super::{ListLimits, build_tool_list, is_for_models, parse_definition};
 use crate::{
-    ToolFilter,
+    ServerOptions,
     connection_handle::{ConnectionHandle, SourceStatus},
     feature_tools::FeatureTools,
 };
@@ -123,7 +123,13 @@ fn repeated_name_is_not_offered() {
     let handle = ConnectionHandle::new("mcp:x".to_owned(), status, CancellationToken::new(), Duration::ZERO);
     let tools =
         [json!({"name": "a", "inputSchema": null}), json!({"name": "a", "inputSchema": {"type": "object"}})];
-    let list = build_tool_list(&tools, &handle, &ToolFilter::default(), &[], FeatureTools::default());
+    let list = build_tool_list(
+        &tools,
+        &handle,
+        &ListLimits::from(&ServerOptions::default()),
+        &[],
+        FeatureTools::default(),
+    );
     assert!(list.is_empty());
     assert!(list.diagnostics()[1].to_string().contains("an earlier tool has the same name"));
 }

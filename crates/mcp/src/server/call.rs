@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use haft_core::{
     Pipeline, ToolCall,
@@ -14,6 +14,8 @@ use rmcp::{
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::gateway::TraceContext;
 
 /// The maximum number of queued progress reports per call. If the queue is full, new reports are
 /// dropped.
@@ -44,6 +46,9 @@ pub(super) async fn run_batch(
     let run = Arc::make_mut(&mut batch.run_context);
     (run.cancellation, run.progress) = (cx.ct.clone(), sink);
     run.state = HostState::new().with_value(cx.peer.clone());
+    if let Some(trace) = TraceContext::from_meta(&cx.meta.0) {
+        run.state = mem::take(&mut run.state).with_value(trace);
+    }
     let done = CancellationToken::new();
     let running = async {
         let outcomes = pipeline.call_all(batch).await;

@@ -84,7 +84,7 @@ impl Supervisor {
         let options = self.server.options();
         let pins = options.pins.clone().filter(|_| options.lazy_start);
         let Some(pins) = pins else { return };
-        let tools = match Listing::accepted(&self.handle, pins, &options.tool_filter).await {
+        let tools = match Listing::accepted(&self.handle, pins, &options.into()).await {
             Ok(Some(tools)) => tools,
             Ok(None) => return,
             Err(error) => {

@@ -230,6 +230,10 @@ async fn client_can_be_in_the_configuration() {
     assert_eq!(resource.token_requests()[0]["scope"], "tools extra");
     for (oauth, expected) in [
         (
+            json!({"grantType": "client_credentials", "clientId": "a", "privateKeyFile": "/nonexistent"}),
+            "\"privateKeyFile\" of \"oauth\": No such file",
+        ),
+        (
             json!({"grantType": "client_credentials", "clientId": "a"}),
             "\"clientSecret\" of \"oauth\" is missing",
         ),

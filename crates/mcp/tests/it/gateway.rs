@@ -1,7 +1,7 @@
-use haft_core::{Toolset, tool::Principal, toolset::ListContext};
+use haft_core::{ToolContext, Toolset, tool::Principal, toolset::ListContext};
 use haft_mcp::{
-    HttpServiceConfig, McpServer, McpSource, ToolFilter,
-    gateway::{GatewayClient, GatewayConfig},
+    HttpServer, HttpServiceConfig, McpServer, McpSource, ToolFilter,
+    gateway::{GatewayClient, GatewayConfig, TraceContext},
     testing::InProcessServer,
 };
 use serde_json::json;
@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     http_serving::{Served, serve},
     server,
+    web::WebServer,
 };
 
 async fn names(tools: &Toolset) -> Vec<String> {
@@ -72,6 +73,25 @@ async fn client_of_a_gateway_has_its_own_tools() {
     }
     assert!(McpSource::connect("gateway", served.client()).await.is_err());
     served.stop().await;
+}
+
+/// A gateway passes the trace context of its client on to its servers.
+#[tokio::test(flavor = "multi_thread")]
+async fn trace_context_is_passed_on() {
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for mode in ["modern", "legacy"] {
+        let inner = WebServer::start(mode).await;
+        let web = McpSource::connect("web", HttpServer::new(&inner.url)).await.unwrap();
+        let tools = GatewayConfig::default().toolset([("web", web)]).unwrap();
+        let gateway = InProcessServer::new(McpServer::new(tools));
+        let source = McpSource::connect("gateway", gateway).await.unwrap();
+        let tools = Toolset::new().with_source(source);
+        let trace = TraceContext::new(PARENT).unwrap().with_tracestate("a=1");
+        let cx = ToolContext::default().with_state(trace);
+        assert_eq!(tools.call_with("web_add", json!({"x": 1}), &cx).await.model_text(), "1", "{mode}");
+        let meta = &inner.requests_of("tools/call")[0].body["params"]["_meta"];
+        assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!(PARENT), &json!("a=1")), "{mode}");
+    }
 }
 
 /// The principal of a server applies to a client over standard input and output.

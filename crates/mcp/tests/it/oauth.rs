@@ -38,6 +38,8 @@ struct State {
     faults: Faults,
     /// The PKCE challenge of the last authorization request.
     challenge: Mutex<String>,
+    /// The client of the last authorization request.
+    client_id: Mutex<String>,
     /// The scopes of the last authorization request.
     scopes: Mutex<String>,
     /// The access token that the MCP server accepts.
@@ -59,6 +61,8 @@ struct Faults {
     has_reserved_token_endpoint: bool,
     /// The authorization server in the metadata of the resource, instead of the right one.
     authorization_server: Option<&'static str>,
+    /// The authorization server supports client id metadata documents.
+    supports_client_documents: bool,
     /// The status of the response to a `ping` without a token, instead of a challenge.
     ping_status: Option<&'static str>,
 }
@@ -161,6 +165,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["none"],
                 "authorization_response_iss_parameter_supported": true,
+                "client_id_metadata_document_supported": faults.supports_client_documents,
             })
         }
         ("POST", "/register") => {
@@ -173,6 +178,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
             assert_eq!(parameters["code_challenge_method"], "S256");
             assert_eq!(parameters["resource"], format!("{origin}/mcp"));
             state.scopes.lock().unwrap().clone_from(&parameters["scope"]);
+            state.client_id.lock().unwrap().clone_from(&parameters["client_id"]);
             *state.challenge.lock().unwrap() = parameters["code_challenge"].clone();
             let outcome = if faults.denies { "error=access_denied" } else { "code=code-1" };
             let issuer = faults.issuer.unwrap_or(origin);
@@ -278,6 +284,21 @@ async fn login_stores_the_tokens() {
     assert!(credentials.contains(&url).unwrap());
     assert!(credentials.remove(&url).unwrap() && !credentials.remove(&url).unwrap());
     assert!(!fs::read_to_string(&path).unwrap().contains("access-1"));
+}
+
+/// A client id metadata document replaces the registration if the authorization server supports it.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_document_replaces_the_registration() {
+    let url = "https://app.example.org/client.json";
+    for (supports_client_documents, client_id) in [(true, url), (false, "client-1")] {
+        let server = ProtectedServer::start(Faults { supports_client_documents, ..Faults::default() }).await;
+        let (_folder, _path, credentials) = credential_file();
+        let mut options = LoginOptions::default();
+        options.client_metadata_url = Some(url.to_owned());
+        server.login_with(&credentials, options).await.unwrap();
+        assert_eq!(*server.state.client_id.lock().unwrap(), client_id);
+        assert_eq!(token_of(&server, &credentials).await, "access-1");
+    }
 }
 
 /// A server that requires a token for some requests only names its authorization server in its

@@ -105,6 +105,26 @@ async fn credentials_belong_to_the_principal() {
     assert!(api.requests().is_empty());
 }
 
+/// The credentials of a principal replace the shared ones of the same schemes.
+#[tokio::test]
+async fn principals_may_have_fixed_credentials() {
+    let api = Api::ok().await;
+    let options = OpenApiOptions::default()
+        .with_credentials(Credentials::new().with("bearer", "shared"))
+        .with_principal_credentials("ann", Credentials::new().with("bearer", "token-of-ann"));
+    let tools = secured(&api, &options);
+    for (user, token) in [(Some("ann"), "token-of-ann"), (Some("ben"), "shared"), (None, "shared")] {
+        let mut cx = ToolContext::default();
+        if let Some(user) = user {
+            cx = cx.with_principal(Principal { id: user.to_owned(), ..Principal::default() });
+        }
+        let result = tools.call_with("bearer", json!({}), &cx).await;
+        assert!(result.failure().is_none());
+        assert_eq!(api.take_request().header("authorization"), format!("Bearer {token}"));
+    }
+    assert!(!format!("{options:?}").contains("token-of-ann"));
+}
+
 #[tokio::test]
 async fn missing_credential_is_named_and_a_rejected_one_is_not_shown() {
     let api = Api::start(|request| {
