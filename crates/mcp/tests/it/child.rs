@@ -45,6 +45,7 @@ fn child() {
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
         Some(("leaks", marker)) => crate::leaks::child(marker),
+        Some(("open_calls", marker)) => crate::guarantees::child(marker),
         Some(("elicits", version)) => crate::elicitation::child(version),
         Some(("calls", url)) => crate::connection_pool::child(url),
         _ if mode == "rmcp_tasks" => crate::tasks::rmcp_child(),

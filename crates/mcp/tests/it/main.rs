@@ -17,6 +17,7 @@ mod connection_pool;
 mod elicitation;
 mod features;
 mod gateway;
+mod guarantees;
 mod http;
 mod http_limits;
 mod http_serving;

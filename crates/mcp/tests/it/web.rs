@@ -106,6 +106,7 @@ impl WebServer {
     /// | `silent` | never responds to calls |
     /// | `sse` | revision 2024-11-05: HTTP with SSE |
     /// | `foreign_sse` | the same, with a URL for messages at another origin |
+    /// | `late_sse` | `sse`, but responds to a call only when it receives the next one |
     pub(crate) async fn start(mode: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -350,14 +351,18 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
     }
 }
 
-/// Responds in the modes `sse` and `foreign_sse`.
+/// Responds in the modes `sse`, `foreign_sse` and `late_sse`.
 async fn respond_over_sse(stream: &mut TcpStream, request: &Request, state: &State) -> bool {
     let id = &request.body["id"];
+    let send = |message: &Value| {
+        let events = state.events.lock().unwrap();
+        events.as_ref().unwrap().send(message.to_string()).unwrap();
+    };
     let response = match (&*request.line, request.method()) {
         ("GET /mcp", _) => {
             let (sender, mut events) = mpsc::unbounded_channel();
             *state.events.lock().unwrap() = Some(sender);
-            let origin = if state.mode() == "sse" { "" } else { "http://localhost:1" };
+            let origin = if state.mode() == "foreign_sse" { "http://localhost:1" } else { "" };
             let endpoint = format!("event: endpoint\ndata: {origin}/messages?session=1\n\n");
             let mut is_open = write_chunk(stream, &endpoint).await;
             while is_open {
@@ -380,12 +385,19 @@ async fn respond_over_sse(stream: &mut TcpStream, request: &Request, state: &Sta
         ("POST /messages?session=1", "tools/list") => json!({"jsonrpc": "2.0", "id": id, "result": {
             "tools": [{"name": "add", "inputSchema": {"type": "object"}}],
         }}),
+        ("POST /messages?session=1", "tools/call") if state.mode() == "late_sse" => {
+            let call = usize::try_from(id.as_u64().unwrap()).unwrap();
+            match state.calls.swap(call, Ordering::Relaxed) {
+                0 => return write(stream, "202 Accepted", "", "Accepted").await,
+                previous => send(&result(&json!(previous), "late")),
+            }
+            result(id, "in time")
+        }
         ("POST /messages?session=1", "tools/call") => result(id, "42"),
         ("POST /messages?session=1", _) => return write(stream, "202 Accepted", "", "Accepted").await,
         _ => return write(stream, "405 Method Not Allowed", "", "").await,
     };
-    let events = state.events.lock().unwrap().clone().unwrap();
-    events.send(response.to_string()).unwrap();
+    send(&response);
     write(stream, "202 Accepted", "", "Accepted").await
 }
 

@@ -16,6 +16,8 @@ const LIST_CHANGED: &str = "notifications/tools/list_changed";
 static LIST_REQUESTS: AtomicU32 = AtomicU32::new(0);
 /// `true` if the server responds to no further message.
 pub(super) static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+/// The number of calls to the tool `position` so far.
+static POSITION: AtomicU32 = AtomicU32::new(0);
 /// The number of `subscriptions/listen` requests received so far.
 static SUBSCRIPTIONS: AtomicU32 = AtomicU32::new(0);
 
@@ -56,7 +58,7 @@ pub(super) fn list(mode: &str, request: &Value) {
              "annotations": {"readOnlyHint": true}, "_meta": {"vendor/key": [1]}},
         ]}),
         _ => {
-            let names = "add die count env echo error rpc_error progress wait cancelled too_long not_text cut deep wrong_id twice change listed flood";
+            let names = "add die count env echo error rpc_error progress wait cancelled too_long not_text cut deep wrong_id twice change listed flood position";
             json!({"tools": names.split(' ').map(tool).collect::<Vec<_>>()})
         }
     };
@@ -184,6 +186,7 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
             (0..1000).for_each(|_| write(&json!({"jsonrpc": "2.0", "method": LIST_CHANGED})));
             reply_text(request, "flooded");
         }
+        "position" => reply_text(request, &POSITION.fetch_add(1, Ordering::Relaxed).to_string()),
         "listed" => reply_text(request, &LIST_REQUESTS.load(Ordering::Relaxed).to_string()),
         broken => invalid_response(broken, request),
     }
