@@ -116,6 +116,11 @@ impl Elicitation {
     /// Returns a description of the fault if a parameter is missing, if the schema is invalid, or
     /// if the URL is not an HTTP URL.
     pub(crate) fn parse(params: &Value) -> Result<Self, String> {
+        Self::parse_unescaped(params).map_err(|fault| without_hidden_chars(&fault).into_owned())
+    }
+
+    /// Parses `params`. The description of a fault may have hidden characters.
+    fn parse_unescaped(params: &Value) -> Result<Self, String> {
         let ElicitationParams { mode, message, requested_schema, url } =
             ElicitationParams::deserialize(params).map_err(|error| error.to_string())?;
         let kind = match mode.as_deref() {

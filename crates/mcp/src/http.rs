@@ -3,6 +3,7 @@
 mod client;
 mod error;
 mod resumption;
+mod secrets;
 mod sse;
 
 use std::collections::{BTreeMap, HashMap};

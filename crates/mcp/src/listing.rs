@@ -232,7 +232,8 @@ fn build_tool_list(
                 tools.push((label, Arc::new(tool) as _));
             }
             Err(reason) => {
-                let tool = name.map_or_else(|| format!("number {}", index + 1), str::to_owned);
+                let tool = name.map_or_else(|| format!("number {}", index + 1), hidden_chars::escape_hidden);
+                let reason = without_hidden_chars(&reason).into_owned();
                 diagnostics.push(Diagnostic::Quarantined { tool, source_label: label.to_owned(), reason });
             }
         }

@@ -43,7 +43,7 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     output.metadata = metadata::output_metadata(fields.remove("_meta"), entries);
     hidden_chars::remove_from_output(&mut output);
     if is_error {
-        return Err(failed_error(error_text(&output)));
+        return Err(failed_error(without_hidden_chars(&error_text(&output)).into_owned()));
     }
     if output.content.is_empty()
         && let Some(structured) = output.structured.take()
@@ -81,7 +81,7 @@ fn error_text(output: &ToolOutput) -> String {
         // is appended only if the text does not repeat it.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
-        text = join_lines([text, without_hidden_chars(&structured.to_string()).into_owned()]);
+        text = join_lines([text, structured.to_string()]);
     }
     let warnings = output.warnings.iter().map(|warning| format!("Warning: {warning}"));
     let text = join_lines(std::iter::once(text).chain(warnings));

@@ -246,7 +246,7 @@ impl McpSource {
 /// dropped.
 async fn hold_connection<S: Service<RoleClient>>(
     service: RunningService<RoleClient, S>,
-    _status: watch::Sender<SourceStatus>,
+    status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
 ) {
     let stop = service.cancellation_token();
@@ -256,6 +256,8 @@ async fn hold_connection<S: Service<RoleClient>>(
         () = closed.cancelled() => {
             stop.cancel();
             let _ = ended.await;
+            // The tools of a `Ready` status have receivers of the same channel.
+            status.send_replace(SourceStatus::Failed { reason: "the source is closed".to_owned() });
         }
     }
 }

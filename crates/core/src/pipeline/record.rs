@@ -14,6 +14,7 @@ use crate::{
     Timestamp,
     call::{Outcome, ToolCall, ToolError, ToolResult},
     panic_log::log_panic_text,
+    text::without_hidden_chars,
     tool::{FailedCall, FailureHook, ToolContext, ToolDefinition},
 };
 
@@ -176,7 +177,9 @@ pub(super) fn failed_outcome<'a>(
     hooks: impl Iterator<Item = &'a FailureHook>,
 ) -> CallOutcome {
     let source = error.source();
-    tracing::debug!(error.type = ?error.kind(), source = source.map(tracing::field::display), "the call failed");
+    // The source may have a text of a server.
+    let logged = || source.map(|source| without_hidden_chars(&source.to_string()).into_owned());
+    tracing::debug!(error.type = ?error.kind(), source = logged(), "the call failed");
     let mut result = ToolResult::failed(&call.id, &call.name, error);
     if let Outcome::Failed(failure) = &mut result.outcome {
         let failed = FailedCall { call, definition, failure: &*failure, source, context };

@@ -24,7 +24,7 @@ use sse_stream::Sse;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::resumption::ResumableStreams;
+use super::{resumption::ResumableStreams, secrets::Secrets};
 use crate::call_data::RequestHeaders;
 #[cfg(feature = "oauth")]
 use crate::oauth::TokenSource;
@@ -223,11 +223,15 @@ impl HttpClient {
             && !own_headers.is_some_and(RequestHeaders::has_authorization)
         {
             let token = tokens.token().await?;
-            return match send(Some(token.clone())).await {
-                Err(HttpError::AuthRequired(_)) => send(Some(tokens.replacement(&token).await?)).await,
+            let send = |token: String| {
+                let secrets = Secrets::new(Some(&token), &HashMap::new());
+                send(Some(token)).map_err(move |error| secrets.redact_error(error))
+            };
+            return match send(token.clone()).await {
+                Err(HttpError::AuthRequired(_)) => send(tokens.replacement(&token).await?).await,
                 Err(HttpError::InsufficientScope(error)) => {
                     match tokens.with_scopes(&token, error.required_scope.as_deref()).await {
-                        Ok(Some(token)) => send(Some(token)).await,
+                        Ok(Some(token)) => send(token).await,
                         Ok(None) => Err(HttpError::InsufficientScope(error)),
                         Err(denied) => {
                             tracing::debug!(%denied, "the further scopes are not granted");
@@ -241,6 +245,31 @@ impl HttpClient {
         #[cfg(not(feature = "oauth"))]
         let _ = own_headers;
         send(token).await
+    }
+
+    /// Returns `response`, the response to `request`, without its `secrets`, and with a handler of
+    /// its stream.
+    fn received(
+        &self,
+        response: StreamableHttpPostResponse,
+        request: Option<EventForwarder>,
+        headers: StreamHeaders,
+        secrets: &Secrets,
+    ) -> StreamableHttpPostResponse {
+        match response {
+            StreamableHttpPostResponse::Sse(mut stream, session_id) => {
+                if !headers.is_resumable {
+                    // rmcp resumes each stream that has event ids.
+                    stream = stream.map_ok(|event| Sse { id: None, ..event }).boxed();
+                }
+                StreamableHttpPostResponse::Sse(self.watch(stream, request, headers.own), session_id)
+            }
+            StreamableHttpPostResponse::Json(mut message, session_id) => {
+                secrets.redact_message(&mut message);
+                StreamableHttpPostResponse::Json(message, session_id)
+            }
+            other => other,
+        }
     }
 
     /// Handles the messages in `stream`, the events of the response to `request`, or of a session.
@@ -290,6 +319,13 @@ fn handle(
         }
         _ => {}
     }
+}
+
+/// The headers of a request that are relevant for the stream of its response.
+struct StreamHeaders {
+    /// The headers of the call.
+    own: Option<RequestHeaders>,
+    is_resumable: bool,
 }
 
 /// Returns `true` if the response to a request with `headers` can be resumed. Revision 2026-07-28
@@ -361,6 +397,7 @@ impl StreamableHttpClient for HttpClient {
             self.subscriptions.add(forwarder);
         }
         let is_resumable = is_resumable(&headers);
+        let secrets = Secrets::new(auth_header.as_ref(), &headers);
         let no_response = unanswered_discover(&message, self.probe_timeout);
         let client = &self.client;
         let post = async {
@@ -389,12 +426,13 @@ impl StreamableHttpClient for HttpClient {
             };
             self.authorized(auth_header, own_headers.as_ref(), send).await
         };
-        let post = post.map_err(without_url);
+        let post = post.map_err(|error| secrets.redact_error(without_url(error)));
         let response = match no_response {
             Some(error) => {
                 let response = async { post.await?.expect_initialized::<reqwest::Error>().await };
                 return match timeout(self.probe_timeout, response).await {
-                    Ok(Ok((message, session_id))) if is_discover_response(&message) => {
+                    Ok(Ok((mut message, session_id))) if is_discover_response(&message) => {
+                        secrets.redact_message(&mut message);
                         Ok(StreamableHttpPostResponse::Json(message, session_id))
                     }
                     Ok(Err(failed)) => Err(failed),
@@ -407,16 +445,8 @@ impl StreamableHttpClient for HttpClient {
             }
             None => post.await?,
         };
-        Ok(match response {
-            StreamableHttpPostResponse::Sse(mut stream, session_id) => {
-                if !is_resumable {
-                    // rmcp resumes each stream that has event ids.
-                    stream = stream.map_ok(|event| Sse { id: None, ..event }).boxed();
-                }
-                StreamableHttpPostResponse::Sse(self.watch(stream, request, own_headers), session_id)
-            }
-            other => other,
-        })
+        let stream_headers = StreamHeaders { own: own_headers, is_resumable };
+        Ok(self.received(response, request, stream_headers, &secrets))
     }
 
     async fn delete_session(
@@ -457,6 +487,7 @@ impl StreamableHttpClient for HttpClient {
         if let Some(own_headers) = &own_headers {
             own_headers.add_to(&mut headers, &mut auth_header);
         }
+        let secrets = Secrets::new(auth_header.as_ref(), &headers);
         let send = |token| {
             let (session_id, last_event_id) = (session_id.clone(), last_event_id.clone());
             self.client.get_stream_with_max_sse_event_size(
@@ -469,6 +500,7 @@ impl StreamableHttpClient for HttpClient {
             )
         };
         let stream = self.authorized(auth_header, own_headers.as_ref(), send).await;
-        stream.map(|stream| self.watch(stream, None, own_headers)).map_err(without_url)
+        let stream = stream.map_err(|error| secrets.redact_error(without_url(error)))?;
+        Ok(self.watch(stream, None, own_headers))
     }
 }

@@ -1,4 +1,4 @@
-use haft_core::text::ErrorChain;
+use haft_core::text::{ErrorChain, without_hidden_chars};
 use rmcp::service::ClientInitializeError;
 #[cfg(feature = "oauth")]
 use rmcp::transport::auth::AuthError;
@@ -63,7 +63,8 @@ impl HandshakeFailure {
     /// Returns the error message: the cause, the origin of the server, and the remedy.
     pub(crate) fn message(self, server: &HttpServer) -> String {
         let remedy = self.remedy.map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
-        format!("{}\nserver: {}{remedy}", self.reason, server.origin())
+        // The reason may have a part of a response.
+        format!("{}\nserver: {}{remedy}", without_hidden_chars(&self.reason), server.origin())
     }
 }
 
@@ -148,6 +149,7 @@ fn remedy(error: &HttpError) -> Option<&'static str> {
         HttpError::InsufficientScope(_) => {
             Some("log in with `haft mcp login --scope SCOPE`, or use a token with the required scope")
         }
+        HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => Some(LOGIN_REMEDY),
         HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 404") => {
             Some("correct the path of the URL; many servers use `/mcp`")
         }
@@ -156,9 +158,9 @@ fn remedy(error: &HttpError) -> Option<&'static str> {
     }
 }
 
-/// Returns the text of `error` and its causes.
+/// Returns the text of `error` and its causes, without the hidden characters of a response.
 fn describe(error: &HttpError) -> String {
-    match error {
+    let text = match error {
         HttpError::AuthRequired(_) => "the server requires authorization (HTTP 401)".to_owned(),
         HttpError::InsufficientScope(error) => {
             let scope = error.required_scope.as_deref().map(|scope| format!(": it requires {scope:?}"));
@@ -167,5 +169,6 @@ fn describe(error: &HttpError) -> String {
         // rmcp declares no source for this variant.
         HttpError::Client(error) => ErrorChain(error).to_string(),
         error => ErrorChain(error).to_string(),
-    }
+    };
+    without_hidden_chars(&text).into_owned()
 }

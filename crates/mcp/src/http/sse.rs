@@ -2,7 +2,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use ::http::{HeaderName, HeaderValue};
 use futures::{StreamExt as _, stream::BoxStream};
-use haft_core::text::truncate;
+use haft_core::text::{truncate, without_hidden_chars};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -96,7 +96,8 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
             match serde_json::from_str(&data) {
                 Ok(message) => return Some(message),
                 Err(error) => {
-                    let data = truncate(&data, MAX_EXCERPT_BYTES);
+                    let data = truncate(&without_hidden_chars(&data), MAX_EXCERPT_BYTES).to_string();
+                    let data = data.as_str();
                     tracing::warn!(%error, data, "dropped an invalid message from the server");
                 }
             }

@@ -87,17 +87,17 @@ impl TokenSource {
         }
         let mut added = self.added_scopes.lock().await;
         let current = self.token_unless(|token| !token.is_usable(), &added).await?;
-        if current != rejected {
-            // Another call has requested a token meanwhile.
-            return Ok(Some(current));
-        }
         let required = required.unwrap_or_default().split_whitespace();
         let required = required.filter(|scope| *scope != OFFLINE_ACCESS).map(str::to_owned);
         let scopes: BTreeSet<_> = added.iter().cloned().chain(required).collect();
-        if scopes == *added || scopes.len() > MAX_ADDED_SCOPES {
+        if scopes == *added {
+            // Another call may have requested a token with these scopes meanwhile.
+            return Ok(Some(current).filter(|current| current != rejected));
+        }
+        if scopes.len() > MAX_ADDED_SCOPES {
             return Ok(None);
         }
-        let token = self.token_unless(|token| token.value == rejected, &scopes).await?;
+        let token = self.token_unless(|token| token.value == current, &scopes).await?;
         *added = scopes;
         Ok(Some(token))
     }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use haft_core::text::without_hidden_chars;
 use rmcp::{
     ClientServiceExt as _, RoleClient,
     model::ProtocolVersion,
@@ -142,9 +143,10 @@ async fn start_session(
             return Err(HandshakeError::Exited { group, reason });
         }
         Ok(Err(ClientInitializeError::LegacyFallbackFailed { discover, fallback })) => {
-            StartFailure::Handshake(format!("`server/discover`: {discover}; `initialize`: {fallback}"))
+            let text = format!("`server/discover`: {discover}; `initialize`: {fallback}");
+            StartFailure::Handshake(without_hidden_chars(&text).into_owned())
         }
-        Ok(Err(error)) => StartFailure::Handshake(error.to_string()),
+        Ok(Err(error)) => StartFailure::Handshake(without_hidden_chars(&error.to_string()).into_owned()),
         Err(_) => StartFailure::NoResponse,
     };
     // The server is still running, so its standard error stays open.

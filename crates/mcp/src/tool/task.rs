@@ -242,5 +242,6 @@ fn parse(state: &Value) -> Result<TaskState, ToolError> {
 
 /// Creates the error for a task whose result is unknown. The call has begun.
 fn unconfirmed(reason: String) -> ToolError {
+    let reason = without_hidden_chars(&reason);
     ToolError::Unconfirmed(format!("the result of the task is unknown: {reason}"))
 }

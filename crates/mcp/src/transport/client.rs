@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::text::truncate;
+use haft_core::text::{truncate, without_hidden_chars};
 use rmcp::{
     RoleClient,
     model::{
@@ -304,7 +304,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         }
         self.has_stray_output = true;
         tracing::warn!(
-            line = truncate(&String::from_utf8_lossy(line), MAX_EXCERPT_BYTES),
+            line = truncate(&without_hidden_chars(&String::from_utf8_lossy(line)), MAX_EXCERPT_BYTES),
             "the server writes lines to its standard output that are not MCP messages"
         );
     }

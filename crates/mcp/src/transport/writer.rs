@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use serde::Serialize;
 use tokio::{
     io::{self, AsyncWrite, AsyncWriteExt as _},
     sync::Mutex,
+    task::coop::unconstrained,
 };
 
 /// A writer for JSON messages, one per line. Clones write to the same stream.
@@ -20,7 +22,9 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageWriter<W> {
         Self(Arc::new(Mutex::new(Some(stream))))
     }
 
-    /// Serializes `message` immediately. The returned future writes it.
+    /// Serializes `message` immediately. The returned future writes it. Messages are written in the
+    /// order of the calls to this method, also if their futures are polled in another order. Until
+    /// the future is polled or dropped, later messages wait.
     ///
     /// # Errors
     ///
@@ -30,11 +34,21 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageWriter<W> {
         message: &T,
     ) -> impl Future<Output = io::Result<()>> + Send + use<T, W> {
         let frame = serde_json::to_vec(message);
-        let stream = Arc::clone(&self.0);
+        // A waiter of the mutex has its place in the queue after the first poll.
+        let turn = match Arc::clone(&self.0).try_lock_owned() {
+            Ok(stream) => Ok(stream),
+            Err(_) => {
+                let mut waiter = Box::pin(unconstrained(Arc::clone(&self.0).lock_owned()));
+                waiter.as_mut().now_or_never().ok_or(waiter)
+            }
+        };
         async move {
             let mut frame = frame?;
             frame.push(b'\n');
-            let mut stream = stream.lock().await;
+            let mut stream = match turn {
+                Ok(stream) => stream,
+                Err(waiter) => waiter.await,
+            };
             let Some(open) = &mut *stream else { return Err(io::ErrorKind::BrokenPipe.into()) };
             open.write_all(&frame).await?;
             open.flush().await

@@ -703,3 +703,180 @@ async fn queued_calls_are_sent_in_order() {
     let positions: Vec<usize> = results.iter().map(|it| it.model_text().parse().unwrap()).collect();
     assert!(positions.is_sorted(), "{positions:?}");
 }
+
+/// Behaviour F153: a model reads no hidden characters in the error of a result, of a task or of an
+/// elicitation.
+#[tokio::test]
+async fn no_error_has_hidden_characters() {
+    let form = json!({"message": "Seat?", "requestedSchema": {"type": HIDDEN}});
+    let question = json!({"method": "elicitation/create", "params": form});
+    let fault = json!({"code": -32000, "message": HIDDEN});
+    let working = json!({"status": "working"});
+    let mut shown = Vec::new();
+    for (returned, polled) in [
+        (json!({"isError": true, "structuredContent": {"reason": HIDDEN}}), Value::Null),
+        (json!({"resultType": "input_required", "inputRequests": {"key": question}}), Value::Null),
+        (task("task", &working), fault),
+        (task("task", &working), task("complete", &json!({"status": HIDDEN}))),
+    ] {
+        let tools = json!([{"name": "hide", "inputSchema": {"type": "object"}}]);
+        let server = ScriptedServer::start("2026-07-28", tools, move |request| {
+            vec![match request.method() {
+                "tasks/get" if polled["code"].is_number() => error(request, polled.clone()),
+                "tasks/get" => result(request, polled.clone()),
+                _ => result(request, returned.clone()),
+            }]
+        })
+        .await;
+        let tools = server.connect(ServerOptions::default()).await;
+        shown.push(tools.call("hide", json!({})).await.into_output().unwrap_err().message);
+    }
+    shown.retain(|text| text.contains(is_hidden));
+    assert!(shown.is_empty(), "{shown:#?}");
+}
+
+/// Behaviour F153: the error and the log of a server that rejects the handshake have no hidden
+/// characters.
+#[tokio::test]
+async fn rejected_handshake_has_no_hidden_characters() {
+    let (log, _guard) = Log::capture();
+    let fault =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no\u202e licence\u001b[31m"}}"#;
+    let script = format!("while read -r line; do printf '%s\\n' '{fault}'; done");
+    let stdio = StdioServer::new("sh").with_args(["-c", &script]);
+    let rejected = McpSource::connect("broken", stdio).await.unwrap_err().to_string();
+    assert!(rejected.contains("licence"), "{rejected}");
+    let text = log.text();
+    let logged = text.lines().find(|line| line.starts_with("haft") && line.contains(is_hidden));
+    assert!(!rejected.contains(is_hidden) && logged.is_none(), "{rejected:?} {logged:?}");
+}
+
+/// Behaviour F153: a line on the standard output of a server that is no message, and the cause of a
+/// failed call, are logged without hidden characters.
+#[tokio::test]
+async fn log_has_no_hidden_characters() {
+    let (log, _guard) = Log::capture();
+    let stray = StdioServer::new("sh").with_args(["-c", r"printf 'a\342\200\256b\033[31m\n'; exit 3"]);
+    McpSource::connect("broken", stray).await.unwrap_err();
+    let server = start_hiding_server().await;
+    let tools = server.connect(ServerOptions::default()).await;
+    tools.call("hide", json!({"rejects": true})).await.into_output().unwrap_err();
+    let text = log.text();
+    let hidden: Vec<_> =
+        text.lines().filter(|line| line.starts_with("haft") && line.contains(is_hidden)).collect();
+    assert!(hidden.is_empty(), "{hidden:#?}");
+}
+
+/// Behaviour F153: the diagnostic of an invalid tool has no hidden characters.
+#[tokio::test]
+async fn diagnostics_have_no_hidden_characters() {
+    let tools =
+        json!([{"name": HIDDEN, "inputSchema": HIDDEN}, {"name": "a", "inputSchema": {"type": HIDDEN}}]);
+    let server = ScriptedServer::start("2026-07-28", tools, |_| vec![]).await;
+    let list = server.connect(ServerOptions::default()).await.list(&ListContext::default()).await;
+    let mut shown: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
+    assert_eq!(shown.len(), 2);
+    shown.retain(|text| text.contains(is_hidden));
+    assert!(shown.is_empty(), "{shown:#?}");
+}
+
+/// Behaviour P3: a source over standard input and output that is dropped with a suspended call
+/// leaves no task.
+#[tokio::test]
+async fn suspended_call_over_stdio_leaves_no_task() {
+    let before = running_tasks();
+    drop_with_suspended_call(server("elicits=2025-11-25").into()).await;
+    wait_until(|| running_tasks() <= before).await;
+}
+
+/// A closed source releases its tools, its connection and the functions in its options.
+#[tokio::test]
+async fn closed_source_releases_its_options() {
+    let add = tool_fn("add", "Adds.", |_: Map<String, Value>| async { 42 });
+    let captured = Arc::new(());
+    let owned = Arc::clone(&captured);
+    let options = ServerOptions::default().with_request_metadata(move |_, _| {
+        let _owned = &owned;
+        Map::new()
+    });
+    let own = InProcessServer::new(Toolset::new().with_tool(add)).with_options(options);
+    McpSource::connect("own", own).await.unwrap().close().await;
+    wait_until(|| Arc::strong_count(&captured) == 1).await;
+}
+
+/// Behaviour P6: two concurrent calls that need different further scopes succeed.
+#[tokio::test]
+async fn concurrent_calls_get_different_scopes() {
+    let resource = Resource::start().await;
+    let source = McpSource::connect("machine", resource.client(MACHINE.1)).await.unwrap();
+    let tools = Toolset::new().with_source(source);
+    for call in join_all([tools.call("read", json!({})), tools.call("write", json!({}))]).await {
+        assert!(call.model_text().contains(MACHINE.0), "{call:?}");
+    }
+}
+
+/// Calls, and the cancellation of a dropped call, are written in the order in which they were made,
+/// also in a multi-threaded runtime.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancellation_is_written_after_its_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input");
+    let StdioServer { command, args, .. } = server("legacy");
+    let script = format!("tee {} | {command} {}", input.display(), args.join(" "));
+    let recorded = StdioServer::new("sh").with_args(["-c", &script]);
+    let tools = Toolset::new().with_source(McpSource::connect("recorded", recorded).await.unwrap());
+    let position = tools.get("position").await.unwrap();
+    for _ in 0..3000 {
+        let _ = futures::poll!(Box::pin(position.invoke(json!({}))));
+        tokio::task::yield_now().await;
+    }
+    tools.call("add", json!({"x": 1, "y": 2})).await;
+    let text = fs::read_to_string(&input).unwrap();
+    let messages: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut sent = Vec::new();
+    for message in messages {
+        if message["method"] == "notifications/cancelled" {
+            let id = &message["params"]["requestId"];
+            assert!(sent.contains(id), "the call {id} is cancelled before it is sent");
+        }
+        sent.push(message["id"].clone());
+    }
+}
+
+/// Behaviour X3: a server that repeats the credentials of a request in an error response discloses
+/// them neither in the error nor in the log.
+#[tokio::test]
+async fn repeated_credentials_are_redacted() {
+    let (log, _guard) = Log::capture();
+    for status in
+        ["200 OK", "400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Internal Server Error"]
+    {
+        for content_type in ["text/plain", "application/json"] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let _server = tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    let mut stream = BufReader::new(stream);
+                    let Some(request) = read_request(&mut stream).await else { continue };
+                    let text =
+                        format!("invalid: {} {}", request.header("authorization"), request.header("x-key"));
+                    let fault = json!({"code": -32600, "message": text, "data": [text]});
+                    let body = match content_type {
+                        "text/plain" => text,
+                        _ => json!({"jsonrpc": "2.0", "id": request.body["id"], "error": fault}).to_string(),
+                    };
+                    let headers = format!("Content-Type: {content_type}\r\nConnection: close\r\n");
+                    write(stream.get_mut(), status, &headers, &body).await;
+                }
+            });
+            let config = HttpServer::new(url).with_bearer_token(CANARY).with_header("X-Key", CANARY);
+            let error = McpSource::connect("echo", config).await.unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains(CANARY), "{status} {content_type}: {shown}");
+            if content_type == "text/plain" && status.starts_with("401") {
+                assert!(shown.contains("haft mcp login"), "{shown}");
+            }
+        }
+    }
+    assert_no_canary("", &log);
+}
