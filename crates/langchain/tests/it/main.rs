@@ -1,0 +1,4 @@
+//! Tests of the adapter with the tools, executors, chains and memories of `langchain-rust`.
+
+mod support;
+mod tools;
