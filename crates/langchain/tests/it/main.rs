@@ -1,4 +1,6 @@
 //! Tests of the adapter with the tools, executors, chains and memories of `langchain-rust`.
 
+mod memory;
+mod models;
 mod support;
 mod tools;

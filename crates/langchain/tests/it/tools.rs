@@ -182,7 +182,7 @@ async fn error_of_an_exported_tool_explains_the_fault() {
     expect![[r#"
         invalid arguments: /: missing required property "y" (integer)
         /: unknown property "z"; known properties: "x", "y""#]]
-        .assert_eq(&error);
+    .assert_eq(&error);
 }
 
 /// Behaviour G59: the named tools are exported in the given order, and the error for a missing name

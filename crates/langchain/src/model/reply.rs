@@ -1,0 +1,120 @@
+//! Results of LangChain as replies of haft.
+
+use std::collections::HashSet;
+
+use langchain_rust::{language_models::GenerateResult, schemas as foreign};
+
+use haft_core::{
+    ToolCall,
+    content::Content,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatResponse, FinishReason, ModelError},
+    toolset::ToolList,
+    usage::Usage,
+};
+
+use super::error;
+use crate::message::from_langchain_calls;
+
+/// The reason of [`ModelError::Truncated`] for a reply that ends inside a call.
+const INCOMPLETE_CALL: &str = "the arguments of a call are incomplete";
+
+/// Converts a result to a reply. `streamed` is the text that was streamed before the result, or
+/// `None` if the result was not streamed. `offered` are the tools of the request.
+///
+/// Fails if the result is empty, or if it was streamed and the arguments of a call are truncated.
+pub(super) fn from_result(
+    result: GenerateResult,
+    streamed: Option<String>,
+    offered: &ToolList,
+) -> Result<ChatResponse, ModelError> {
+    let GenerateResult { tokens, generation, tool_calls } = result;
+    let written = foreign::ToolCall::parse_list(&generation).filter(|calls| !calls.is_empty());
+    let is_list_of_calls = written.is_some();
+    let calls = if tool_calls.is_empty() { written_calls(written, offered) } else { tool_calls };
+    let was_streamed = streamed.is_some();
+    let text = match streamed {
+        Some(text) if !text.is_empty() => text,
+        // `GenerateResult::with_tool_calls` replaces the text with the calls as JSON.
+        _ if is_list_of_calls && !calls.is_empty() => String::new(),
+        _ => generation,
+    };
+    let mut tool_calls = from_langchain_calls(calls);
+    let is_truncated = was_streamed && tool_calls.iter().any(has_truncated_arguments);
+    make_ids_unique(&mut tool_calls);
+    let content = if text.is_empty() { Vec::new() } else { vec![Content::text(text)] };
+    let message = AssistantMessage { content, tool_calls, ..AssistantMessage::default() };
+    if is_truncated {
+        return Err(error::truncated_message(INCOMPLETE_CALL, message));
+    }
+    if message.is_empty() {
+        return Err(ModelError::EmptyResponse);
+    }
+    let usage = tokens.map_or_else(Usage::default, |tokens| {
+        Usage::one_request(tokens.prompt_tokens.into(), tokens.completion_tokens.into())
+    });
+    Ok(ChatResponse { usage: usage.counted_as_request(), ..ChatResponse::new(message) })
+}
+
+/// Returns `written`, the calls in the text of a reply, if each call is for an offered tool. Models
+/// without typed calls write them as text.
+fn written_calls(written: Option<Vec<foreign::ToolCall>>, offered: &ToolList) -> Vec<foreign::ToolCall> {
+    let is_offered = |call: &foreign::ToolCall| offered.get(&call.name).is_some();
+    written.filter(|calls| calls.iter().all(is_offered)).unwrap_or_default()
+}
+
+/// Returns `true` if the arguments of `call` are the beginning of a JSON text. Empty arguments are
+/// complete: some servers send none for a call without arguments.
+pub(super) fn has_truncated_arguments(call: &ToolCall) -> bool {
+    let text = call.arguments.trim();
+    !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err_and(|error| error.is_eof())
+}
+
+/// Replaces empty and repeated ids. A repeated id would merge two calls.
+pub(super) fn make_ids_unique(calls: &mut [ToolCall]) {
+    let mut used: HashSet<String> = HashSet::new();
+    for call in calls {
+        if call.id.is_empty() || used.contains(&call.id) {
+            call.id = unused_id(&used);
+        }
+        used.insert(call.id.clone());
+    }
+}
+
+/// Returns an id that is not in `used`.
+pub(super) fn unused_id(used: &HashSet<String>) -> String {
+    let mut number = used.len() + 1;
+    loop {
+        let id = format!("call_{number}");
+        if !used.contains(&id) {
+            return id;
+        }
+        number += 1;
+    }
+}
+
+/// Returns the events of `response` that are still to be sent. `is_text_sent` is `true` if its text
+/// was already streamed.
+pub(super) fn closing_events(response: ChatResponse, is_text_sent: bool) -> impl Iterator<Item = ChatEvent> {
+    let is_open = move |event: &ChatEvent| !(is_text_sent && matches!(event, ChatEvent::TextDelta { .. }));
+    response.into_events().filter(is_open)
+}
+
+/// Creates the reply of a stream from its parts.
+pub(super) fn from_parts(
+    message: AssistantMessage,
+    finish_reason: FinishReason,
+    usage: Usage,
+) -> Result<ChatResponse, ModelError> {
+    let is_done = matches!(finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
+    if message.tool_calls.iter().any(has_truncated_arguments) {
+        return Err(error::truncated_message(INCOMPLETE_CALL, message));
+    }
+    if is_done && message.is_empty() {
+        return Err(ModelError::EmptyResponse);
+    }
+    let response = ChatResponse::new(message);
+    // Some servers send `stop` after calls.
+    let finish_reason = if is_done { response.finish_reason.clone() } else { finish_reason };
+    Ok(ChatResponse { finish_reason, usage: usage.counted_as_request(), ..response })
+}

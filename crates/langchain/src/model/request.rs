@@ -1,0 +1,113 @@
+//! Requests of haft as messages and options of LangChain.
+
+use langchain_rust::{
+    language_models::{llm::LLM, options::CallOptions},
+    schemas::{self as foreign, FunctionCallBehavior, FunctionDefinition},
+};
+
+use haft_core::{
+    model::{ChatRequest, ChatSettings, ModelError, ModelProfile, ResponseFormat, ToolChoice},
+    toolset::ToolList,
+};
+
+use crate::message::{Images, to_langchain_with};
+
+/// A request that is ready to be sent.
+pub(super) struct Prepared {
+    pub(super) llm: Box<dyn LLM>,
+    pub(super) messages: Vec<foreign::Message>,
+}
+
+/// Returns a clone of `llm` with the options of `request`, and the messages of `request`.
+pub(super) fn prepare(
+    llm: &dyn LLM,
+    profile: &ModelProfile,
+    request: &ChatRequest,
+    is_streamed: bool,
+) -> Result<Prepared, ModelError> {
+    let mut llm = llm.clone_box();
+    // `Deepseek::add_options` replaces all earlier options, so it is called only when needed.
+    if let Some(options) = options(request, is_streamed)? {
+        llm.add_options(options);
+    }
+    let images = if profile.supports_images { Images::Attach } else { Images::Describe };
+    let messages = request.all_messages().map(|message| to_langchain_with(message, images)).collect();
+    Ok(Prepared { llm, messages })
+}
+
+/// Returns the options of `request`, or `None` if it has only default values.
+#[expect(clippy::cast_possible_truncation, reason = "LangChain's temperatures are `f32`")]
+fn options(request: &ChatRequest, is_streamed: bool) -> Result<Option<CallOptions>, ModelError> {
+    let ChatSettings { temperature, top_p, max_tokens, stop, seed, parallel_tool_calls: _ } =
+        &request.settings;
+    let has_tools = !request.tools.is_empty();
+    let has_format = request.response_format != ResponseFormat::Text;
+    let has_settings = temperature.is_some()
+        || top_p.is_some()
+        || max_tokens.is_some()
+        || seed.is_some()
+        || !stop.is_empty();
+    if !(has_tools || has_format || has_settings || is_streamed) {
+        return Ok(None);
+    }
+    Ok(Some(CallOptions {
+        temperature: temperature.map(|value| value as f32),
+        top_p: top_p.map(|value| value as f32),
+        max_tokens: *max_tokens,
+        stop_words: (!stop.is_empty()).then(|| stop.clone()),
+        seed: seed.and_then(|seed| usize::try_from(seed).ok()),
+        functions: has_tools.then(|| functions(&request.tools)),
+        function_call_behavior: if has_tools { behavior(request)? } else { None },
+        response_format: has_format.then(|| response_format(&request.response_format)),
+        stream_usage: is_streamed.then_some(true),
+        ..CallOptions::new()
+    }))
+}
+
+/// The tools of a snapshot in LangChain's format.
+struct Functions(Vec<FunctionDefinition>);
+
+fn functions(tools: &ToolList) -> Vec<FunctionDefinition> {
+    let functions = tools.memoize(|tools| {
+        let definitions = tools.tools().iter().map(|tool| tool.definition());
+        Functions(
+            definitions
+                .map(|it| {
+                    let parameters = it.input_schema().as_value().clone();
+                    FunctionDefinition::new(it.name().as_str(), it.description(), parameters)
+                })
+                .collect(),
+        )
+    });
+    functions.0.clone()
+}
+
+fn behavior(request: &ChatRequest) -> Result<Option<FunctionCallBehavior>, ModelError> {
+    Ok(match (&request.tool_choice, request.tools.tools()) {
+        (ToolChoice::Auto, _) => None,
+        (ToolChoice::None, _) => Some(FunctionCallBehavior::None),
+        (ToolChoice::Tool(name), _) => Some(FunctionCallBehavior::Named(name.to_string())),
+        (ToolChoice::Required, [only]) => {
+            Some(FunctionCallBehavior::Named(only.definition().name().to_string()))
+        }
+        (ToolChoice::Required, _) => {
+            return Err(ModelError::Unsupported(
+                "LangChain has no tool choice that requires any call: require a tool by its name, or offer one tool"
+                    .to_owned(),
+            ));
+        }
+    })
+}
+
+fn response_format(format: &ResponseFormat) -> foreign::ResponseFormat {
+    match format {
+        ResponseFormat::Text => foreign::ResponseFormat::Text,
+        ResponseFormat::JsonObject => foreign::ResponseFormat::JsonObject,
+        ResponseFormat::JsonSchema { name, schema } => foreign::ResponseFormat::JsonSchema {
+            description: None,
+            name: name.to_string(),
+            schema: Some(schema.as_value().clone()),
+            strict: None,
+        },
+    }
+}

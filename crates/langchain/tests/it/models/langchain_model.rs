@@ -1,0 +1,360 @@
+use expect_test::expect;
+use futures::StreamExt as _;
+use haft_core::{
+    ChatModel as _, Message, ToolResult, Toolset,
+    content::Content,
+    message::MessageBody,
+    model::{
+        ChatEvent, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
+        ToolChoice,
+    },
+    tool,
+    toolset::ListContext,
+};
+use haft_langchain::{
+    LangChainModel, StreamFormat,
+    langchain_rust::schemas::{FunctionCallBehavior, MessageType},
+};
+use haft_react::ReactAgent;
+use haft_testing::conformance;
+use serde_json::{Value, json};
+
+use crate::support::{FakeLlm, Step, calls, text};
+
+/// Adds two integers.
+#[tool]
+fn add(x: i64, y: i64) -> i64 {
+    x + y
+}
+
+async fn request_with_tools() -> ChatRequest {
+    let tools = Toolset::new().with_tool(Add).list(&ListContext::default()).await;
+    ChatRequest::new([Message::user("What is 17 plus 25?")]).with_tools(tools)
+}
+
+/// Behaviour G58: a LangChain model drives an agent with tools, and call ids are kept.
+#[tokio::test]
+async fn langchain_model_drives_an_agent() {
+    let llm = FakeLlm::with_results([
+        calls([("toolu_1", "add", r#"{"x":17,"y":25}"#), ("toolu_2", "add", r#"{"x":1,"y":2}"#)]),
+        text("42 and 3."),
+    ]);
+    let model = LangChainModel::new("fake", llm.clone());
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Add)).unwrap();
+    let answer = agent.run("What is 17 plus 25, and 1 plus 2?").await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "42 and 3.");
+    assert_eq!(answer.usage.input_tokens, 20);
+    let requests = llm.requests.lock().unwrap();
+    let last = &requests[1][requests[1].len() - 3..];
+    assert_eq!(last[0].parse_tool_calls()[1].id, "toolu_2");
+    assert_eq!((last[1].id.as_deref(), last[1].content.as_str()), (Some("toolu_1"), "42"));
+    assert_eq!((last[2].id.as_deref(), last[2].content.as_str()), (Some("toolu_2"), "3"));
+    let options = llm.options_log.lock().unwrap();
+    let functions = options[1].functions.as_ref().unwrap();
+    assert_eq!(functions.len(), 1, "options of earlier requests do not accumulate");
+    assert_eq!(
+        (functions[0].name.as_str(), functions[0].description.as_str()),
+        ("add", "Adds two integers.")
+    );
+    assert_eq!(functions[0].parameters["required"], json!(["x", "y"]));
+}
+
+/// Behaviour G58: messages of all roles reach a LangChain model, with images if it supports them.
+#[tokio::test]
+async fn messages_of_all_roles_reach_a_langchain_model() {
+    let picture = Content::from_bytes(*b"\x89PNG", "image/png");
+    let request = || ChatRequest {
+        instructions: Some(Message::system("Be brief.").into()),
+        ..ChatRequest::new([
+            Message::new(MessageBody::User { content: vec!["Look.".into(), picture.clone()] }),
+            Message::assistant("A cat."),
+            Message::tool(ToolResult::done("call_1", "look", picture.clone().into())),
+        ])
+    };
+    let llm = FakeLlm::with_results([text("ok"), text("ok")]);
+    let profile = ModelProfile { supports_images: true, ..ModelProfile::new("fake") };
+    LangChainModel::new("fake", llm.clone()).chat(&request()).await.unwrap();
+    LangChainModel::new("fake", llm.clone()).with_profile(profile).chat(&request()).await.unwrap();
+    let requests = llm.requests.lock().unwrap();
+    let roles: Vec<_> = requests[0].iter().map(|message| message.message_type.clone()).collect();
+    assert_eq!(
+        roles,
+        [
+            MessageType::SystemMessage,
+            MessageType::HumanMessage,
+            MessageType::AIMessage,
+            MessageType::ToolMessage
+        ]
+    );
+    assert_eq!(requests[0][1].content, "Look.\n[image/png, 4 bytes]");
+    assert_eq!(requests[1][1].content, "Look.");
+    assert_eq!(requests[1][1].images.as_ref().unwrap()[0].image_url, "data:image/png;base64,iVBORw==");
+    assert_eq!(requests[1][3].content, "[image/png, 4 bytes]");
+}
+
+/// Behaviour G58: settings and tool choices become options, and a choice that LangChain lacks is an
+/// error.
+#[tokio::test]
+async fn settings_and_tool_choices_become_options() {
+    let llm = FakeLlm::with_results([text("ok"), text("ok"), text("ok")]);
+    let model = LangChainModel::new("fake", llm.clone());
+    let settings = ChatSettings {
+        temperature: Some(0.5),
+        max_tokens: Some(7),
+        stop: vec!["END".to_owned()],
+        seed: Some(3),
+        ..ChatSettings::default()
+    };
+    let request = ChatRequest { settings, tool_choice: ToolChoice::Required, ..request_with_tools().await };
+    model.chat(&request).await.unwrap();
+    model.chat(&ChatRequest { tool_choice: ToolChoice::None, ..request.clone() }).await.unwrap();
+    model.chat(&ChatRequest::new([Message::user("hi")])).await.unwrap();
+    let options = llm.options_log.lock().unwrap();
+    assert_eq!(
+        (options[0].temperature, options[0].max_tokens, options[0].seed),
+        (Some(0.5), Some(7), Some(3))
+    );
+    assert_eq!(options[0].stop_words.as_deref(), Some(&["END".to_owned()][..]));
+    assert!(
+        matches!(&options[0].function_call_behavior, Some(FunctionCallBehavior::Named(name)) if name == "add")
+    );
+    assert!(matches!(options[1].function_call_behavior, Some(FunctionCallBehavior::None)));
+    assert!(options[2].functions.is_none() && options[2].max_tokens.is_none());
+
+    let two =
+        Toolset::new().with_tools((Add, haft_core::ToolExt::with_definition(Add, |it| it.with_name("sum"))));
+    let tools = two.list(&ListContext::default()).await;
+    let error = model.chat(&ChatRequest { tools, ..request }).await.unwrap_err();
+    assert!(matches!(error, ModelError::Unsupported(_)), "{error}");
+}
+
+/// Behaviour G58: empty and repeated call ids are replaced, so no calls are merged.
+#[tokio::test]
+async fn repeated_ids_are_replaced() {
+    let llm = FakeLlm::with_results([calls([("a", "add", "{}"), ("a", "add", "{}"), ("", "add", "{}")])]);
+    let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await.unwrap();
+    let ids: Vec<_> = reply.message.tool_calls.iter().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["a", "call_2", "call_3"]);
+}
+
+/// Behaviour G58: calls that a model writes as text are calls only if their tools are offered.
+#[tokio::test]
+async fn written_calls_are_calls_of_offered_tools() {
+    let written = |name| calls([("a", name, "{}")]).generation;
+    let llm = FakeLlm::with_results([text(&written("add")), text(&written("sub"))]);
+    let model = LangChainModel::new("fake", llm);
+    let request = request_with_tools().await;
+    let reply = model.chat(&request).await.unwrap();
+    assert_eq!((reply.message.tool_calls.len(), reply.message.text()), (1, String::new()));
+    let reply = model.chat(&request).await.unwrap();
+    assert_eq!((reply.message.tool_calls.len(), reply.message.text()), (0, written("sub")));
+}
+
+/// Behaviour G58: an empty reply is a typed error.
+#[tokio::test]
+async fn empty_reply_is_an_error() {
+    let model = LangChainModel::new("fake", FakeLlm::with_results([text("")]));
+    let error = model.chat(&ChatRequest::new([Message::user("hi")])).await.unwrap_err();
+    assert!(matches!(error, ModelError::EmptyResponse));
+}
+
+/// Streams a request with a tool. The text deltas are joined.
+async fn stream(format: StreamFormat, step: Step) -> (String, Result<ChatResponse, ModelError>) {
+    let model = LangChainModel::new("fake", FakeLlm::new([step])).with_streaming(format);
+    let request = request_with_tools().await;
+    let events: Vec<_> = model.stream(&request).collect().await;
+    let mut text = String::new();
+    let mut end = None;
+    for event in events {
+        assert!(end.is_none(), "nothing follows the end");
+        match event {
+            Ok(ChatEvent::TextDelta { text: delta }) => text += &delta,
+            Ok(ChatEvent::Finished(reply)) => end = Some(Ok(*reply)),
+            Ok(_) => {}
+            Err(error) => end = Some(Err(error)),
+        }
+    }
+    (text, end.expect("the stream has an end"))
+}
+
+fn openai_chunks() -> Vec<Value> {
+    let chunk =
+        |delta: Value| json!({"id": "chatcmpl-1", "model": "gpt", "choices": [{"index": 0, "delta": delta}]});
+    vec![
+        chunk(json!({"content": "I will "})),
+        chunk(json!({"content": "add."})),
+        chunk(
+            json!({"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "add", "arguments": "{\"x\":1,"}}]}),
+        ),
+        // vLLM repeats the id in each part.
+        chunk(
+            json!({"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "add", "arguments": "\"y\":2}"}}]}),
+        ),
+        chunk(
+            json!({"tool_calls": [{"index": 1, "id": "c1", "function": {"name": "add", "arguments": "{\"x\":3,\"y\":4}"}}]}),
+        ),
+        json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+        json!({"id": "chatcmpl-1", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}),
+    ]
+}
+
+/// Behaviour G58: a stream of OpenAI's format has text, calls, usage, id and finish reason.
+#[tokio::test]
+async fn openai_stream_has_text_calls_and_usage() {
+    let (text, reply) = stream(StreamFormat::OpenAi, Step::Items(openai_chunks())).await;
+    assert_eq!(text, "I will add.");
+    let reply = reply.unwrap();
+    expect![[r#"
+        {
+          "message": {
+            "content": [
+              {
+                "type": "text",
+                "text": "I will add."
+              }
+            ],
+            "tool_calls": [
+              {
+                "id": "c1",
+                "name": "add",
+                "arguments": "{\"x\":1,\"y\":2}"
+              },
+              {
+                "id": "call_2",
+                "name": "add",
+                "arguments": "{\"x\":3,\"y\":4}"
+              }
+            ]
+          },
+          "finish_reason": "tool_calls",
+          "usage": {
+            "requests": 1,
+            "input_tokens": 10,
+            "output_tokens": 5,
+            "cached_input_tokens": 0,
+            "reasoning_tokens": 0
+          },
+          "id": "chatcmpl-1",
+          "model": "gpt"
+        }"#]]
+    .assert_eq(&format!("{:#}", json!(reply)));
+}
+
+/// Behaviour G58: a stream without the end of its reply is truncated, wherever it ends.
+#[tokio::test]
+async fn stream_without_an_end_is_truncated() {
+    let chunks = openai_chunks();
+    for length in 0..5 {
+        let step = Step::Items(chunks[..length].to_vec());
+        let (_, reply) = stream(StreamFormat::OpenAi, step).await;
+        assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{length}: {reply:?}");
+    }
+    let events = anthropic_events();
+    for length in 0..events.len() {
+        let step = Step::Items(events[..length].to_vec());
+        let (_, reply) = stream(StreamFormat::Anthropic, step).await;
+        assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{length}: {reply:?}");
+    }
+    let partial = json!({"model": "llama", "message": {"content": "4"}, "done": false});
+    let (_, reply) = stream(StreamFormat::Ollama, Step::Items(vec![partial])).await;
+    let Err(ModelError::Truncated { partial, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(partial.text(), "4");
+}
+
+fn anthropic_events() -> Vec<Value> {
+    vec![
+        json!({"type": "message_start", "message": {"id": "msg_1", "model": "claude", "usage": {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Let me add."}}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{\"x\":17,"}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "\"y\":25}"}}),
+        json!({"type": "content_block_stop", "index": 1}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 12}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+/// Behaviour G58: a stream of Anthropic's format has text, calls and usage.
+#[tokio::test]
+async fn anthropic_stream_has_text_calls_and_usage() {
+    let (text, reply) = stream(StreamFormat::Anthropic, Step::Items(anthropic_events())).await;
+    let reply = reply.unwrap();
+    assert_eq!((text.as_str(), reply.message.text().as_str()), ("Let me add.", "Let me add."));
+    assert_eq!(reply.message.tool_calls, [("toolu_1", "add", r#"{"x":17,"y":25}"#).into()]);
+    let usage = reply.usage;
+    assert_eq!((usage.input_tokens, usage.cached_input_tokens, usage.output_tokens), (10, 3, 12));
+    assert_eq!((reply.id.as_deref(), reply.finish_reason), (Some("msg_1"), FinishReason::ToolCalls));
+}
+
+/// Behaviour G58: a stream of Ollama's format has text, calls with generated ids, and usage.
+#[tokio::test]
+async fn ollama_stream_has_text_calls_and_usage() {
+    let call = json!({"function": {"name": "add", "arguments": {"x": 1, "y": 2}}});
+    let items = vec![
+        json!({"model": "llama", "message": {"content": "Adding"}, "done": false}),
+        json!({"model": "llama", "message": {"content": "", "tool_calls": [call, call]}, "done": false}),
+        json!({"model": "llama", "message": {"content": ""}, "done": true, "prompt_eval_count": 4, "eval_count": 2}),
+    ];
+    let (text, reply) = stream(StreamFormat::Ollama, Step::Items(items)).await;
+    let reply = reply.unwrap();
+    assert_eq!(text, "Adding");
+    let ids: Vec<_> = reply.message.tool_calls.iter().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["call_1", "call_2"]);
+    assert_eq!((reply.usage.total_tokens(), reply.finish_reason), (6, FinishReason::ToolCalls));
+}
+
+/// Behaviour G58: a reply at the token limit has its finish reason, unless it ends inside a call.
+#[tokio::test]
+async fn reply_at_the_token_limit_has_its_finish_reason() {
+    let items = |delta: Value| {
+        Step::Items(vec![json!({"choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]})])
+    };
+    let (_, reply) = stream(StreamFormat::OpenAi, items(json!({"content": "It is"}))).await;
+    assert_eq!(reply.unwrap().finish_reason, FinishReason::Length);
+    let call =
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]});
+    let (_, reply) = stream(StreamFormat::OpenAi, items(call)).await;
+    assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+}
+
+/// Behaviour G58: items of another format are an error that names the setting.
+#[tokio::test]
+async fn items_of_another_format_are_an_error() {
+    let (_, reply) = stream(StreamFormat::Anthropic, Step::Items(openai_chunks())).await;
+    let error = reply.unwrap_err().to_string();
+    assert!(error.contains("`StreamFormat`"), "{error}");
+}
+
+/// Behaviour G58: events need a result, and incomplete arguments in it are noticed.
+#[tokio::test]
+async fn events_without_a_result_are_truncated() {
+    let events = |pieces: &[&'static str], result| Step::Pieces(pieces.to_vec(), result);
+    let (text_, reply) =
+        stream(StreamFormat::Events, events(&["It ", "is 42."], Some(text("It is 42.")))).await;
+    assert_eq!((text_.as_str(), reply.unwrap().message.text().as_str()), ("It is 42.", "It is 42."));
+    let with_calls = events(&["Adding."], Some(calls([("a", "add", r#"{"x":1,"y":2}"#)])));
+    let (_, reply) = stream(StreamFormat::Events, with_calls).await;
+    let message = reply.unwrap().message;
+    assert_eq!((message.text().as_str(), message.tool_calls.len()), ("Adding.", 1));
+
+    let (_, reply) = stream(StreamFormat::Events, events(&["It "], None)).await;
+    assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+    let cut = events(&[], Some(calls([("a", "add", r#"{"x":1,"#)])));
+    let (_, reply) = stream(StreamFormat::Events, cut).await;
+    assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+}
+
+/// Behaviour G58: the adapter of models passes the conformance checks, streamed or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn langchain_models_conform() {
+    let llm = FakeLlm::with_results((0..20).map(|_| text("Hello.")));
+    conformance::model(LangChainModel::new("fake", llm)).assume_deterministic().await.assert_conforms();
+    let items = (0..20).map(|_| Step::Items(openai_chunks()));
+    let model = LangChainModel::new("fake", FakeLlm::new(items)).with_streaming(StreamFormat::OpenAi);
+    conformance::model(model).assume_deterministic().await.assert_conforms();
+    let steps = (0..20).map(|_| Step::Pieces(vec!["Hel", "lo."], Some(text("Hello."))));
+    let model = LangChainModel::new("fake", FakeLlm::new(steps)).with_streaming(StreamFormat::Events);
+    conformance::model(model).assume_deterministic().await.assert_conforms();
+}

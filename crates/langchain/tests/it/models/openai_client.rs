@@ -1,0 +1,99 @@
+//! LangChain's own OpenAI and Claude clients against a server on the loopback interface.
+
+use haft_core::{
+    ChatModel as _, Message,
+    model::{ChatRequest, ModelError},
+};
+use haft_langchain::{
+    LangChainModel, StreamFormat,
+    langchain_rust::llm::{Claude, OpenAI, OpenAIConfig},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+/// Starts a server that sends `response` to its first connection, and returns its address.
+async fn serve(response: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        let mut buffer = [0; 4096];
+        // The body is a JSON object without braces in strings.
+        while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") || request.last() != Some(&b'}') {
+            let length = socket.read(&mut buffer).await.unwrap();
+            request.extend_from_slice(&buffer[..length]);
+        }
+        socket.write_all(response.as_bytes()).await.unwrap();
+        socket.shutdown().await.unwrap();
+    });
+    address
+}
+
+fn sse(events: &[&str]) -> String {
+    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{body}")
+}
+
+fn openai(address: &str) -> LangChainModel {
+    let config = OpenAIConfig::new().with_api_base(address).with_api_key("sk-secret");
+    LangChainModel::new("gpt", OpenAI::new(config)).with_streaming(StreamFormat::OpenAi)
+}
+
+fn request() -> ChatRequest {
+    ChatRequest::new([Message::user("What is 17 plus 25?")])
+}
+
+const CHUNK: &str = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","choices":[{"index":0,"delta":{"content":"It is 42."},"finish_reason":null}]}"#;
+const END: &str = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+/// Behaviour G58: the streams of LangChain's OpenAI client are complete replies.
+#[tokio::test]
+async fn stream_of_the_openai_client_is_a_reply() {
+    let address = serve(sse(&[CHUNK, END, "[DONE]"])).await;
+    assert_eq!(openai(&address).chat(&request()).await.unwrap().message.text(), "It is 42.");
+}
+
+/// Behaviour G58: a stream that the OpenAI client counts as complete, although it ended early, is
+/// truncated.
+#[tokio::test]
+async fn truncated_stream_of_the_openai_client_is_an_error() {
+    let address = serve(sse(&[CHUNK])).await;
+    let error = openai(&address).chat(&request()).await.unwrap_err();
+    let ModelError::Truncated { partial, .. } = error else { panic!("{error}") };
+    assert_eq!(partial.text(), "It is 42.");
+}
+
+/// Behaviour G58: a call of Claude whose input is missing is never a call without arguments.
+#[tokio::test]
+async fn truncated_stream_of_the_claude_client_is_an_error() {
+    let events = [
+        r#"{"type":"message_start","message":{"id":"m","model":"claude","usage":{"input_tokens":1,"output_tokens":1}}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"add","input":{}}}"#,
+    ];
+    let address = serve(sse(&events)).await;
+    let claude = Claude::new().with_base_url(address).with_api_key("sk-secret");
+    let model = LangChainModel::new("claude", claude).with_streaming(StreamFormat::Anthropic);
+    let error = model.chat(&request()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error}");
+}
+
+/// Behaviour G58: the status of an error response determines the error.
+#[tokio::test]
+async fn status_of_a_response_determines_the_error() {
+    let body = r#"{"error":{"message":"bad key","type":"invalid_request_error","param":null,"code":null}}"#;
+    let length = body.len();
+    let response = format!(
+        "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
+    let address = serve(response.clone()).await;
+    let config = OpenAIConfig::new().with_api_base(address).with_api_key("sk-secret");
+    let error = LangChainModel::new("gpt", OpenAI::new(config)).chat(&request()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Unauthorized(_)), "{error:?}");
+    assert!(!error.to_string().contains("sk-secret"));
+    let claude = Claude::new().with_base_url(serve(response).await).with_api_key("sk-secret");
+    let error = LangChainModel::new("claude", claude).chat(&request()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
+}
