@@ -1,0 +1,228 @@
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use langchain_rust::{
+    agent::{Agent as ForeignAgent, AgentError as ForeignError},
+    language_models::TokenUsage,
+    prompt::PromptArgs,
+    schemas::{
+        self as foreign,
+        agent::{AgentAction, AgentEvent, AgentFinish},
+    },
+    tools::Tool as ForeignTool,
+};
+use serde::{Deserialize, Serialize};
+
+use haft_core::{
+    Agent, RunInput, RunOutput, Tool as _, ToolCall,
+    agent::SuspendedRun,
+    call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolResponse},
+    text::ErrorChain,
+    tool::{DynamicTool, RunContext},
+};
+
+use crate::{
+    LangChainTool,
+    chain::{INPUT, history, message},
+    llm::token_usage,
+    message::to_langchain_calls,
+    tool::tool_name,
+};
+
+/// The beginning of the observation of a failed tool in `AgentExecutor`.
+const FAILED_OBSERVATION: &str = "The tool return the following error: ";
+
+/// Returns a haft tool for each LangChain tool, with its definition, that the host program executes:
+/// each call is suspended as [`PendingKind::External`]. Use it for the agent in a [`HaftAgent`],
+/// whose tools are executed by LangChain's `AgentExecutor`.
+pub fn external_tools(tools: &[Arc<dyn ForeignTool>]) -> Vec<DynamicTool> {
+    let external = |tool: &Arc<dyn ForeignTool>| {
+        let definition = LangChainTool::new(Arc::clone(tool)).definition().clone();
+        DynamicTool::new(definition, |_, _| async {
+            ToolResponse::Pending(Pending::new(PendingKind::External))
+        })
+    };
+    tools.iter().map(external).collect()
+}
+
+/// A haft agent as a LangChain agent, which LangChain's `AgentExecutor` drives.
+///
+/// # Plans
+///
+/// The first plan starts a run with the variables `input`, `images` and `chat_history`. If the run
+/// is suspended for [external](external_tools) calls, the plan has these calls as actions. The next
+/// plan resumes the run with the observations. The log of the last action of a plan contains the
+/// saved run as JSON, so the agent itself has no state: concurrent executions do not affect each
+/// other.
+///
+/// The executor calls the tools one after the other. Tools of the agent that are not external run in
+/// the run itself, in parallel. A call to an unknown tool never reaches the executor, which would
+/// abort: the model reads an error and continues.
+///
+/// # Limits
+///
+/// The limits of the haft agent apply and are errors. The executor has a limit of its own, 10 calls
+/// by default, after which it returns the answer `Max iterations reached`. Raise it with
+/// `with_max_iterations`.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use haft_core::Toolset;
+/// use haft_langchain::{
+///     HaftAgent, external_tools,
+///     langchain_rust::{agent::AgentExecutor, chain::Chain, prompt_args, tools::{Calculator, Tool}},
+/// };
+/// # fn react_agent(_: Toolset) -> impl haft_core::Agent + 'static { NoAgent }
+/// # struct NoAgent;
+/// # impl haft_core::Agent for NoAgent {
+/// #     fn stream(&self, _: haft_core::RunInput) -> futures::stream::BoxStream<'static, Result<haft_core::RunEvent, haft_core::agent::AgentError>> {
+/// #         Box::pin(futures::stream::empty())
+/// #     }
+/// # }
+///
+/// # async fn example() -> Result<(), haft_langchain::langchain_rust::chain::ChainError> {
+/// let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(Calculator::new())];
+/// // `react_agent` returns an agent with these tools, such as a `haft_react::ReactAgent`.
+/// let agent = react_agent(Toolset::new().with_tools(external_tools(&tools)));
+/// let executor = AgentExecutor::from_agent(HaftAgent::new(agent, tools)).with_max_iterations(50);
+/// println!("{}", executor.invoke(prompt_args! {"input" => "What is 17 plus 25?"}).await?);
+/// # Ok(())
+/// # }
+/// ```
+pub struct HaftAgent {
+    agent: Arc<dyn Agent>,
+    tools: Vec<Arc<dyn ForeignTool>>,
+    context: RunContext,
+}
+
+impl HaftAgent {
+    /// Wraps `agent`. The executor runs its external calls with `tools`.
+    pub fn new(agent: impl Agent + 'static, tools: Vec<Arc<dyn ForeignTool>>) -> Self {
+        Self { agent: Arc::new(agent), tools, context: RunContext::default() }
+    }
+
+    /// Sets the context of the runs, for example with a principal, host state and a cancellation
+    /// token.
+    #[must_use]
+    pub fn with_context(mut self, context: RunContext) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Returns the input that starts a run, or resumes the run in the last of `steps`.
+    fn input(&self, steps: &[(AgentAction, String)], inputs: &PromptArgs) -> Result<RunInput, ForeignError> {
+        let Some((last, _)) = steps.last() else {
+            let history = history(inputs).map_err(|error| other(error.to_string()))?;
+            let message = message(inputs, INPUT).map_err(|error| match error {
+                error if inputs.contains_key(INPUT) => other(error.to_string()),
+                _ => ForeignError::MissingInputVariable(INPUT.to_owned()),
+            })?;
+            return Ok(RunInput::new(message).with_history(history));
+        };
+        let log: ActionLog = serde_json::from_str(&last.log)?;
+        let run =
+            log.run.ok_or_else(|| other("the last step is not the last action of a plan of this agent"))?;
+        let count = run.pending.len();
+        let batch = steps.len().checked_sub(count).and_then(|first| steps.get(first..)).unwrap_or_default();
+        let decisions = batch.iter().map(decision).collect::<Result<Decisions, _>>()?;
+        if run.pending.iter().any(|pending| !decisions.contains_key(&pending.call.id)) {
+            return Err(other("the steps lack an observation for a call of the last plan"));
+        }
+        Ok(RunInput::resume(run, decisions))
+    }
+
+    /// Returns the actions for the calls of a suspended run.
+    fn actions(&self, run: SuspendedRun) -> Result<Vec<AgentAction>, ForeignError> {
+        let is_external = |it: &PendingCall| matches!(it.pending.kind, PendingKind::External);
+        if run.pending.is_empty() || !run.pending.iter().all(is_external) {
+            return Err(other(format!("only external calls can be executed by LangChain: {run}")));
+        }
+        let calls: Vec<ToolCall> = run.pending.iter().map(|pending| pending.call.clone()).collect();
+        let tools = foreign::ToolCall::list_to_string(&to_langchain_calls(&calls));
+        let (last, mut run) = (calls.len() - 1, Some(run));
+        let action = |(index, call): (usize, ToolCall)| {
+            let saved = if index == last { run.take() } else { None };
+            let log = ActionLog { tool_id: call.id, tools: tools.clone(), run: saved };
+            Ok(AgentAction {
+                tool: self.executor_tool(&call.name),
+                tool_input: call.arguments.to_string(),
+                log: serde_json::to_string(&log)?,
+            })
+        };
+        calls.into_iter().enumerate().map(action).collect()
+    }
+
+    /// Returns the name in LangChain of the tool that haft calls `name`.
+    fn executor_tool(&self, name: &str) -> String {
+        let tool = self.tools.iter().find(|tool| tool_name(&***tool) == *name);
+        tool.map_or_else(|| name.to_owned(), |tool| tool.name())
+    }
+}
+
+/// The log of an action: LangChain's `LogTools`, which `AgentExecutor` reads to fill its memory, and
+/// the saved run.
+#[derive(Serialize, Deserialize)]
+struct ActionLog {
+    /// The id of the call.
+    tool_id: String,
+    /// The calls of the plan as JSON.
+    tools: String,
+    /// The suspended run, in the last action of a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<SuspendedRun>,
+}
+
+/// Returns the id of the call of a step, and its observation as a decision.
+fn decision((action, observation): &(AgentAction, String)) -> Result<(String, Decision), ForeignError> {
+    let ActionLog { tool_id, .. } = serde_json::from_str(&action.log)?;
+    let decision = match observation.strip_prefix(FAILED_OBSERVATION) {
+        Some(error) => Decision::Failed { message: error.to_owned() },
+        None => Decision::output(observation.as_str()),
+    };
+    Ok((tool_id, decision))
+}
+
+fn other(message: impl Into<String>) -> ForeignError {
+    ForeignError::OtherError(message.into())
+}
+
+#[async_trait]
+impl ForeignAgent for HaftAgent {
+    async fn plan(
+        &self,
+        steps: &[(AgentAction, String)],
+        inputs: PromptArgs,
+    ) -> Result<AgentEvent, ForeignError> {
+        Ok(self.plan_with_usage(steps, inputs).await?.0)
+    }
+
+    /// The usage is that of the whole run, and is returned with its answer.
+    async fn plan_with_usage(
+        &self,
+        steps: &[(AgentAction, String)],
+        inputs: PromptArgs,
+    ) -> Result<(AgentEvent, Option<TokenUsage>), ForeignError> {
+        let input = self.input(steps, &inputs)?.with_context(self.context.clone());
+        let output = self.agent.run(input).await.map_err(|error| other(ErrorChain(&error).to_string()))?;
+        Ok(match output {
+            RunOutput::Answer(answer) => {
+                (AgentEvent::Finish(AgentFinish { output: answer.text }), token_usage(answer.usage))
+            }
+            RunOutput::Suspended(run) => (AgentEvent::Action(self.actions(run)?), None),
+        })
+    }
+
+    fn get_tools(&self) -> Vec<Arc<dyn ForeignTool>> {
+        self.tools.clone()
+    }
+}
+
+impl fmt::Debug for HaftAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.tools.iter().map(|tool| tool.name()).collect();
+        f.debug_struct("HaftAgent").field("tools", &names).finish_non_exhaustive()
+    }
+}
