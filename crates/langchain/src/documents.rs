@@ -1,6 +1,6 @@
 //! Retrievers and document loaders as tools.
 
-use std::{future::Future, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
 use futures::StreamExt as _;
 use langchain_rust::{
@@ -119,23 +119,21 @@ where
     })
 }
 
-fn load(loader: impl Loader) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {
-    async move {
-        let stream = loader.load().await.map_err(ToolError::failed)?;
-        let mut stream = pin!(stream);
-        let (mut documents, mut size): (Vec<Document>, usize) = (Vec::new(), 0);
-        while let Some(document) = stream.next().await {
-            let document = document.map_err(ToolError::failed)?;
-            size = size.saturating_add(document.page_content.len());
-            if size > MAX_LOADED_BYTES {
-                let warning =
-                    format!("only the first {} documents were loaded: the text is too long", documents.len());
-                return Ok(documents_output(&documents).with_warning(warning));
-            }
-            documents.push(document);
+async fn load(loader: impl Loader) -> Result<ToolOutput, ToolError> {
+    let stream = loader.load().await.map_err(ToolError::failed)?;
+    let mut stream = pin!(stream);
+    let (mut documents, mut size): (Vec<Document>, usize) = (Vec::new(), 0);
+    while let Some(document) = stream.next().await {
+        let document = document.map_err(ToolError::failed)?;
+        size = size.saturating_add(document.page_content.len());
+        if size > MAX_LOADED_BYTES {
+            let count = documents.len();
+            let warning = format!("only the first {count} documents were loaded: the text is too long");
+            return Ok(documents_output(&documents).with_warning(warning));
         }
-        Ok(documents_output(&documents))
+        documents.push(document);
     }
+    Ok(documents_output(&documents))
 }
 
 fn definition(name: &str, description: &str) -> ToolDefinition {

@@ -86,8 +86,8 @@ pub enum StreamFormat {
     /// Chat responses of Ollama, as in `Ollama`. A stream is complete if it has a response with
     /// `done: true`. The ids of calls are generated.
     Ollama,
-    /// The events of `LLM::generate_stream`, which every `LLM` has, such as `Bedrock` or one of your
-    /// own. A stream is complete if it has a `Done` event. LangChain's clients also send it after a
+    /// The events of `LLM::generate_stream`, which every `LLM` has, such as `Bedrock`, `CachedLLM` or
+    /// one of your own. A stream is complete if it has a `Done` event. LangChain's clients also send it after a
     /// connection that was closed early, so a truncated text is not noticed. Calls with truncated
     /// arguments are.
     Events,

@@ -10,6 +10,11 @@ use crate::workspace::{Dependency, Kind, Package};
 /// The crates of the workspace that every package may use as development dependencies.
 const TEST_DEPENDENCIES: &[&str] = &["haft-testing", "haft-middleware"];
 
+/// Further development dependencies on crates of the workspace, as pairs of a crate and a dependency.
+/// The tests of `haft-langchain` need an agent. They are not in `tests/`, whose dependencies would
+/// then include `langchain-rust`.
+const EXTRA_TEST_DEPENDENCIES: &[(&str, &str)] = &[("haft-langchain", "haft-react")];
+
 /// The packages of the workspace that a package may depend on.
 #[derive(Clone, Copy)]
 enum AllowedPackages {
@@ -60,8 +65,12 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
 
 /// Third-party crates, each with the only crate in `crates/` that may have it as an ordinary
 /// dependency. Other libraries therefore do not depend on the types or the version of these crates.
-const SOLE_USERS: &[(&str, &str)] =
-    &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
+const SOLE_USERS: &[(&str, &str)] = &[
+    ("async-openai", "haft-openai"),
+    ("candle-core", "haft-local"),
+    ("langchain-rust", "haft-langchain"),
+    ("rmcp", "haft-mcp"),
+];
 
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
 const CORE_TOKIO_FEATURES: &[&str] = &["rt", "sync", "time"];
@@ -105,7 +114,9 @@ fn check_workspace_dependency(
 ) -> Option<String> {
     let is_ours = packages.iter().any(|other| other.name == dependency.name);
     let AllowedPackages::Only(allowed) = allowed_packages(package) else { return None };
-    let is_free = dependency.kind == Some(Kind::Dev) && TEST_DEPENDENCIES.contains(&dependency.name.as_str());
+    let (user, used) = (package.name.as_str(), dependency.name.as_str());
+    let is_free = dependency.kind == Some(Kind::Dev)
+        && (TEST_DEPENDENCIES.contains(&used) || EXTRA_TEST_DEPENDENCIES.contains(&(user, used)));
     if !is_ours || is_free || allowed.contains(&dependency.name.as_str()) {
         return None;
     }

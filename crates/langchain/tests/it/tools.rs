@@ -18,7 +18,8 @@ use haft_langchain::{
     LangChainSource, LangChainTool, ToolsetExt as _,
     langchain_rust::tools::{Calculator, Tool},
 };
-use haft_testing::conformance;
+use haft_react::ReactAgent;
+use haft_testing::{ScriptedModel, conformance};
 use serde_json::{Value, json};
 
 use crate::support::{Echo, Shout, adder};
@@ -138,6 +139,35 @@ async fn changed_list_is_in_the_next_listing() {
     assert_eq!(second.names().collect::<Vec<_>>(), [&"adder", &"calculator"]);
     list.write().unwrap().remove(0);
     assert_eq!(source.tools(&cx).await.unwrap().names().collect::<Vec<_>>(), [&"calculator"]);
+}
+
+/// Behaviour G57: LangChain tools in a haft agent run in parallel, and a call to an unknown tool does
+/// not abort the run.
+#[tokio::test]
+async fn langchain_tools_run_in_parallel() {
+    struct Meet(tokio::sync::Barrier);
+    #[async_trait]
+    impl Tool for Meet {
+        fn name(&self) -> String {
+            "meet".to_owned()
+        }
+        fn description(&self) -> String {
+            "Waits for another call.".to_owned()
+        }
+        async fn run(&self, _: Value) -> Result<String, Box<dyn std::error::Error>> {
+            self.0.wait().await;
+            Ok("met".to_owned())
+        }
+    }
+    let meet = LangChainTool::new(Arc::new(Meet(tokio::sync::Barrier::new(2))));
+    let call = |id: &'static str, name: &'static str| (id, name, r#"{"input":""}"#);
+    let model = ScriptedModel::new()
+        .reply_calls([call("a", "meet"), call("b", "meat"), call("c", "meet")])
+        .reply_text("done");
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(meet)).unwrap();
+    let answer = agent.run("Meet.").await.unwrap().into_answer().unwrap();
+    let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!(texts, ["met", r#"unknown tool "meat"; did you mean "meet"? available: meet"#, "met"]);
 }
 
 /// Behaviour G57: the adapters of tools pass the conformance checks.

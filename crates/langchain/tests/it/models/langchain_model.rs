@@ -49,7 +49,7 @@ async fn langchain_model_drives_an_agent() {
     assert_eq!(last[0].parse_tool_calls()[1].id, "toolu_2");
     assert_eq!((last[1].id.as_deref(), last[1].content.as_str()), (Some("toolu_1"), "42"));
     assert_eq!((last[2].id.as_deref(), last[2].content.as_str()), (Some("toolu_2"), "3"));
-    let options = llm.options_log.lock().unwrap();
+    let options = llm.options_log.lock().unwrap().clone();
     let functions = options[1].functions.as_ref().unwrap();
     assert_eq!(functions.len(), 1, "options of earlier requests do not accumulate");
     assert_eq!(
@@ -109,7 +109,7 @@ async fn settings_and_tool_choices_become_options() {
     model.chat(&request).await.unwrap();
     model.chat(&ChatRequest { tool_choice: ToolChoice::None, ..request.clone() }).await.unwrap();
     model.chat(&ChatRequest::new([Message::user("hi")])).await.unwrap();
-    let options = llm.options_log.lock().unwrap();
+    let options = llm.options_log.lock().unwrap().clone();
     assert_eq!(
         (options[0].temperature, options[0].max_tokens, options[0].seed),
         (Some(0.5), Some(7), Some(3))
