@@ -32,9 +32,9 @@ use crate::{
 /// The beginning of the observation of a failed tool in `AgentExecutor`.
 const FAILED_OBSERVATION: &str = "The tool return the following error: ";
 
-/// Returns a haft tool for each LangChain tool, with its definition, that the host program executes:
-/// each call is suspended as [`PendingKind::External`]. Use it for the agent in a [`HaftAgent`],
-/// whose tools are executed by LangChain's `AgentExecutor`.
+/// Returns a haft tool for each LangChain tool, with its definition, that the host program
+/// executes: each call is suspended as [`PendingKind::External`]. Use it for the agent in a
+/// [`HaftAgent`], whose tools are executed by LangChain's `AgentExecutor`.
 pub fn external_tools(tools: &[Arc<dyn ForeignTool>]) -> Vec<DynamicTool> {
     let external = |tool: &Arc<dyn ForeignTool>| {
         let definition = LangChainTool::new(Arc::clone(tool)).definition().clone();
@@ -55,9 +55,9 @@ pub fn external_tools(tools: &[Arc<dyn ForeignTool>]) -> Vec<DynamicTool> {
 /// saved run as JSON, so the agent itself has no state: concurrent executions do not affect each
 /// other.
 ///
-/// The executor calls the tools one after the other. Tools of the agent that are not external run in
-/// the run itself, in parallel. A call to an unknown tool never reaches the executor, which would
-/// abort: the model reads an error and continues.
+/// The executor calls the tools one after the other. Tools of the agent that are not external run
+/// in the run itself, in parallel. A call to an unknown tool never reaches the executor, which
+/// would abort: the model reads an error and continues.
 ///
 /// # Limits
 ///
@@ -147,7 +147,7 @@ impl HaftAgent {
             let saved = if index == last { run.take() } else { None };
             let log = ActionLog { tool_id: call.id, tools: tools.clone(), run: saved };
             Ok(AgentAction {
-                tool: self.executor_tool(&call.name),
+                tool: self.executor_tool(&call.name)?,
                 tool_input: call.arguments.to_string(),
                 log: serde_json::to_string(&log)?,
             })
@@ -156,14 +156,16 @@ impl HaftAgent {
     }
 
     /// Returns the name in LangChain of the tool that haft calls `name`.
-    fn executor_tool(&self, name: &str) -> String {
+    fn executor_tool(&self, name: &str) -> Result<String, ForeignError> {
         let tool = self.tools.iter().find(|tool| tool_name(&***tool) == *name);
-        tool.map_or_else(|| name.to_owned(), |tool| tool.name())
+        tool.map(|tool| tool.name()).ok_or_else(|| {
+            other(format!("the external tool {name:?} is missing: pass the same tools to `HaftAgent::new` and `external_tools`"))
+        })
     }
 }
 
-/// The log of an action: LangChain's `LogTools`, which `AgentExecutor` reads to fill its memory, and
-/// the saved run.
+/// The log of an action: LangChain's `LogTools`, which `AgentExecutor` reads to fill its memory,
+/// and the saved run.
 #[derive(Serialize, Deserialize)]
 struct ActionLog {
     /// The id of the call.

@@ -98,8 +98,8 @@ pub async fn read_memory(memory: &dyn BaseMemory) -> Result<Transcript, MemoryEr
     Ok(messages.into_iter().collect())
 }
 
-/// Appends `messages` to `memory`, in order, with their calls and call ids. To save the last turn of
-/// an agent, pass the messages of its transcript that follow the history.
+/// Appends `messages` to `memory`, in order, with their calls and call ids. To save the last turn
+/// of an agent, pass the messages of its transcript that follow the history.
 ///
 /// # Errors
 ///

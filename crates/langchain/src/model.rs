@@ -71,8 +71,8 @@ pub struct LangChainModel {
 
 /// The format of the items that `LLM::stream` returns.
 ///
-/// With the right format, a stream that ends early is [`ModelError::Truncated`], and a reply has its
-/// text beside calls, its finish reason, its id and the model name. With the wrong format, each
+/// With the right format, a stream that ends early is [`ModelError::Truncated`], and a reply has
+/// its text beside calls, its finish reason, its id and the model name. With the wrong format, each
 /// request fails with [`ModelError::InvalidResponse`] or `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -86,10 +86,10 @@ pub enum StreamFormat {
     /// Chat responses of Ollama, as in `Ollama`. A stream is complete if it has a response with
     /// `done: true`. The ids of calls are generated.
     Ollama,
-    /// The events of `LLM::generate_stream`, which every `LLM` has, such as `Bedrock`, `CachedLLM` or
-    /// one of your own. A stream is complete if it has a `Done` event. LangChain's clients also send it after a
-    /// connection that was closed early, so a truncated text is not noticed. Calls with truncated
-    /// arguments are.
+    /// The events of `LLM::generate_stream`, which every `LLM` has, such as `Bedrock`, `CachedLLM`
+    /// or one of your own. A stream is complete if it has a `Done` event. LangChain's clients also
+    /// send it after a connection that was closed early, so a truncated text is not noticed. Calls
+    /// with truncated arguments are.
     Events,
 }
 

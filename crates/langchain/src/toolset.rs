@@ -31,8 +31,8 @@ use haft_core::{
 ///
 /// # Arguments
 ///
-/// A JSON object is passed on unchanged. Other text, as `ConversationalAgent` writes it, becomes the
-/// only argument of the tool: the only property of its input schema, or else the only required
+/// A JSON object is passed on unchanged. Other text, as `ConversationalAgent` writes it, becomes
+/// the only argument of the tool: the only property of its input schema, or else the only required
 /// property. Blank text is an empty object.
 #[async_trait]
 pub trait ToolsetExt {

@@ -1,9 +1,9 @@
 //! langchain-rust and haft in one program: a haft agent with a tool of LangChain, and a LangChain
 //! agent with a tool and the model of haft.
 //!
-//! The model is the one at `OPENAI_BASE_URL`, or the one of OpenAI with the key in `OPENAI_API_KEY`.
-//! `MODEL` is its name (default: `gpt-5-mini`). Without these variables, a model runs in the
-//! process.
+//! The model is the one at `OPENAI_BASE_URL`, or the one of OpenAI with the key in
+//! `OPENAI_API_KEY`. `MODEL` is its name (default: `gpt-5-mini`). Without these variables, a model
+//! runs in the process.
 
 use std::{env, error::Error, sync::Arc};
 

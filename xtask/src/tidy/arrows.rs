@@ -10,9 +10,9 @@ use crate::workspace::{Dependency, Kind, Package};
 /// The crates of the workspace that every package may use as development dependencies.
 const TEST_DEPENDENCIES: &[&str] = &["haft-testing", "haft-middleware"];
 
-/// Further development dependencies on crates of the workspace, as pairs of a crate and a dependency.
-/// The tests of `haft-langchain` need an agent. They are not in `tests/`, whose dependencies would
-/// then include `langchain-rust`.
+/// Further development dependencies on crates of the workspace, as pairs of a crate and a
+/// dependency. The tests of `haft-langchain` need an agent. They are not in `tests/`, whose
+/// dependencies would then include `langchain-rust`.
 const EXTRA_TEST_DEPENDENCIES: &[(&str, &str)] = &[("haft-langchain", "haft-react")];
 
 /// The packages of the workspace that a package may depend on.

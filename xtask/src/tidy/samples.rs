@@ -3,7 +3,7 @@
 //! On every Markdown page, a code block after `<!-- source: PATH -->` must equal the file at this
 //! path, and no block may be marked `ignore`. The README must contain a copy of each file in
 //! [`README_EXAMPLES`]. The other Rust blocks in the chapters of the book are doctests of the
-//! package in `tests/`.
+//! package in `tests/`, or of the example in [`EXAMPLE_DOCTESTS`].
 
 use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;
@@ -12,6 +12,9 @@ const README: &str = "README.md";
 /// The source files of the examples that the README must contain.
 const README_EXAMPLES: [&str; 2] = ["examples/openai-agent/src/main.rs", "examples/quickstart/src/main.rs"];
 const DOCTESTS: &str = "tests/src/book.rs";
+/// The chapter about `langchain-rust` is compiled by its example, since `tests` does not depend on
+/// that crate.
+const EXAMPLE_DOCTESTS: &str = "examples/langchain/src/lib.rs";
 const DOCTESTS_PARENT: &str = "tests/src/lib.rs";
 
 pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
@@ -66,7 +69,8 @@ fn check_doctests(tree: &SourceTree) -> Option<Finding> {
 }
 
 fn check_chapter(path: &str, tree: &SourceTree) -> Option<Finding> {
-    let is_listed = tree.text(DOCTESTS).is_some_and(|text| text.contains(&format!("/{path}\"")));
+    let lists = |file| tree.text(file).is_some_and(|text| text.contains(&format!("/{path}\"")));
+    let is_listed = lists(DOCTESTS) || lists(EXAMPLE_DOCTESTS);
     (!is_listed).then(|| {
         let message = format!("the Rust of this chapter is not compiled: list the chapter in `{DOCTESTS}`");
         Finding::new(path, 1, message)

@@ -115,7 +115,7 @@ impl HaftChain {
     }
 }
 
-/// What a run needs after its end.
+/// The state of a chain that is needed after a run.
 struct RunEnd {
     memory: Option<Arc<Mutex<dyn BaseMemory>>>,
     /// The number of messages before the run.

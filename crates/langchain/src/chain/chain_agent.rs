@@ -28,8 +28,8 @@ use crate::{channel_stream::channel_stream, message::to_langchain};
 /// A LangChain chain as a haft agent, for example an `AgentExecutor` or a `RouterChain`.
 ///
 /// The text of the last new message is the variable `input`, and its images are the variable
-/// `images`. The earlier messages are the variable `chat_history`. A chain with its own memory keeps
-/// its own conversation as well: use one of the two.
+/// `images`. The earlier messages are the variable `chat_history`. A chain with its own memory
+/// keeps its own conversation as well: use one of the two.
 ///
 /// A run is one request without steps, because a chain does not report its calls. The limits of the
 /// run are not applied inside of the chain. The result `Max iterations reached` of an

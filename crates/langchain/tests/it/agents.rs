@@ -225,7 +225,8 @@ async fn plans_of_concurrent_executions_are_independent() {
     assert_eq!(requests[3].messages.iter().next().unwrap().text(), "one");
 }
 
-/// Behaviour G57: an approval, and steps of another agent, are errors of a plan that name the fault.
+/// Behaviour G57: an approval, and steps of another agent, are errors of a plan that name the
+/// fault.
 #[tokio::test]
 async fn plan_without_external_calls_is_an_error() {
     let agent = HaftAgent::new(react(&calling(), Toolset::new().with_tool(Add.with_approval())), Vec::new());
@@ -239,6 +240,12 @@ async fn plan_without_external_calls_is_an_error() {
     };
     let error = agent.plan(&[(action, "3".to_owned())], inputs).await.unwrap_err().to_string();
     assert!(error.contains("not the last action of a plan"), "{error}");
+
+    let model = ScriptedModel::new().reply_calls([("a", "adder", r#"{"x":1,"y":2}"#)]);
+    let agent = react(&model, Toolset::new().with_tools(external_tools(&[adder()])));
+    let error = HaftAgent::new(agent, vec![Arc::new(Echo)]).plan(&[], prompt_args! {"input" => "Add."}).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(r#"the external tool "adder" is missing"#), "{error}");
 }
 
 /// An executor with a LangChain agent and LangChain tools.

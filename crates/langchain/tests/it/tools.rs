@@ -141,8 +141,8 @@ async fn changed_list_is_in_the_next_listing() {
     assert_eq!(source.tools(&cx).await.unwrap().names().collect::<Vec<_>>(), [&"calculator"]);
 }
 
-/// Behaviour G57: LangChain tools in a haft agent run in parallel, and a call to an unknown tool does
-/// not abort the run.
+/// Behaviour G57: LangChain tools in a haft agent run in parallel, and a call to an unknown tool
+/// does not abort the run.
 #[tokio::test]
 async fn langchain_tools_run_in_parallel() {
     struct Meet(tokio::sync::Barrier);
