@@ -1,8 +1,13 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use futures::{
+    SinkExt as _,
+    channel::mpsc::Sender,
+    stream::{self, StreamExt as _},
+};
 use langchain_rust::{
-    agent::{Agent as ForeignAgent, AgentError as ForeignError},
+    agent::{Agent as ForeignAgent, AgentError as ForeignError, PlanEvent, PlanEventStream},
     language_models::TokenUsage,
     prompt::PromptArgs,
     schemas::{
@@ -14,8 +19,8 @@ use langchain_rust::{
 use serde::{Deserialize, Serialize};
 
 use haft_core::{
-    Agent, RunInput, RunOutput, Tool as _, ToolCall,
-    agent::SuspendedRun,
+    Agent, RunEvent, RunInput, RunOutput, Tool as _, ToolCall,
+    agent::{AgentError, AgentErrorKind, SuspendedRun},
     call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolResponse},
     text::ErrorChain,
     tool::{DynamicTool, RunContext},
@@ -24,6 +29,7 @@ use haft_core::{
 use crate::{
     LangChainTool,
     chain::{INPUT, history, message},
+    channel_stream::channel_stream,
     llm::token_usage,
     message::to_langchain_calls,
     tool::tool_name,
@@ -120,7 +126,7 @@ impl HaftAgent {
                 error if inputs.contains_key(INPUT) => other(error.to_string()),
                 _ => ForeignError::MissingInputVariable(INPUT.to_owned()),
             })?;
-            return Ok(RunInput::new(message).with_history(history));
+            return Ok(RunInput::new(message).with_history(history).with_context(self.context.clone()));
         };
         let log: ActionLog = serde_json::from_str(&last.log)?;
         let run =
@@ -131,7 +137,50 @@ impl HaftAgent {
         if run.pending.iter().any(|pending| !decisions.contains_key(&pending.call.id)) {
             return Err(other("the steps lack an observation for a call of the last plan"));
         }
-        Ok(RunInput::resume(run, decisions))
+        Ok(RunInput::resume(run, decisions).with_context(self.context.clone()))
+    }
+
+    /// Returns the plan for the output of a run, and the usage of a run with an answer.
+    fn plan_of(&self, output: RunOutput) -> Result<(AgentEvent, Option<TokenUsage>), ForeignError> {
+        Ok(match output {
+            RunOutput::Answer(answer) => {
+                (AgentEvent::Finish(AgentFinish { output: answer.text }), token_usage(answer.usage))
+            }
+            RunOutput::Suspended(run) => (AgentEvent::Action(self.actions(run)?), None),
+        })
+    }
+
+    /// Runs the agent and sends its text. Returns the events that follow.
+    async fn stream_plan(
+        &self,
+        steps: &[(AgentAction, String)],
+        inputs: &PromptArgs,
+        sender: &mut Sender<Result<PlanEvent, ForeignError>>,
+    ) -> Result<Vec<PlanEvent>, ForeignError> {
+        let mut events = self.agent.stream(self.input(steps, inputs)?);
+        let mut has_text = false;
+        while let Some(event) = events.next().await {
+            match event.map_err(|error| agent_error(&error))? {
+                RunEvent::TextDelta { text } => {
+                    has_text = true;
+                    let _ = sender.send(Ok(PlanEvent::Text(text))).await;
+                }
+                RunEvent::Done { output } => {
+                    let (event, usage) = self.plan_of(output)?;
+                    let text = match &event {
+                        AgentEvent::Finish(finish) if !has_text => Some(finish.output.clone()),
+                        _ => None,
+                    };
+                    let text = text.map(PlanEvent::Text).into_iter();
+                    return Ok(text
+                        .chain(usage.map(PlanEvent::Usage))
+                        .chain([PlanEvent::Done(event)])
+                        .collect());
+                }
+                _ => {}
+            }
+        }
+        Err(agent_error(&AgentErrorKind::Incomplete.into()))
     }
 
     /// Returns the actions for the calls of a suspended run.
@@ -187,6 +236,10 @@ fn decision((action, observation): &(AgentAction, String)) -> Result<(String, De
     Ok((tool_id, decision))
 }
 
+fn agent_error(error: &AgentError) -> ForeignError {
+    other(ErrorChain(error).to_string())
+}
+
 fn other(message: impl Into<String>) -> ForeignError {
     ForeignError::OtherError(message.into())
 }
@@ -207,14 +260,27 @@ impl ForeignAgent for HaftAgent {
         steps: &[(AgentAction, String)],
         inputs: PromptArgs,
     ) -> Result<(AgentEvent, Option<TokenUsage>), ForeignError> {
-        let input = self.input(steps, &inputs)?.with_context(self.context.clone());
-        let output = self.agent.run(input).await.map_err(|error| other(ErrorChain(&error).to_string()))?;
-        Ok(match output {
-            RunOutput::Answer(answer) => {
-                (AgentEvent::Finish(AgentFinish { output: answer.text }), token_usage(answer.usage))
-            }
-            RunOutput::Suspended(run) => (AgentEvent::Action(self.actions(run)?), None),
-        })
+        let input = self.input(steps, &inputs)?;
+        self.plan_of(self.agent.run(input).await.map_err(|error| agent_error(&error))?)
+    }
+
+    /// Streams the text that the model writes, also before calls and in replies that the agent
+    /// rejects. An answer that is not the text of a reply, such as the result of a stop tool, is one
+    /// piece of text.
+    fn plan_stream<'a>(
+        &'a self,
+        steps: &'a [(AgentAction, String)],
+        inputs: PromptArgs,
+    ) -> PlanEventStream<'a> {
+        let events = channel_stream(move |mut sender| async move {
+            let end: Vec<_> = match self.stream_plan(steps, &inputs, &mut sender).await {
+                Ok(events) => events.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            };
+            // The receiver is gone only if this future is about to be dropped.
+            let _ = sender.send_all(&mut stream::iter(end.into_iter().map(Ok))).await;
+        });
+        Box::pin(events)
     }
 
     fn get_tools(&self) -> Vec<Arc<dyn ForeignTool>> {

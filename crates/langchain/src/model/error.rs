@@ -1,5 +1,8 @@
 //! Errors of LangChain as errors of haft.
 
+#[cfg(test)]
+mod tests;
+
 use haft_core::{
     message::AssistantMessage,
     model::ModelError,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, Message, RunEvent, RunInput, ToolExt as _, Toolset,
@@ -170,6 +171,28 @@ async fn executor_drives_a_haft_agent() {
     assert_eq!(roles, ["human", "ai", "tool", "tool", "ai", "tool", "ai"]);
     assert_eq!(saved[1].parse_tool_calls().len(), 2);
     assert_ne!(saved[5].id, saved[2].id);
+}
+
+/// Behaviour G57: an executor streams the text, the calls and the tokens of a haft agent.
+#[tokio::test]
+async fn executor_streams_a_haft_agent() {
+    let usage = haft_core::usage::Usage::one_request(7, 3);
+    let answer = haft_core::model::ChatResponse { usage, ..haft_core::model::ChatResponse::new("It is 3.") };
+    let model = ScriptedModel::new()
+        .reply_text_and_calls("Adding.", [("a", "adder", r#"{"x":1,"y":2}"#)])
+        .reply(answer);
+    let executor = executor(&model, vec![adder()]);
+    let events: Vec<_> =
+        executor.stream_events(prompt_args! {"input" => "Go."}).map(Result::unwrap).collect().await;
+    expect![[r#"
+        Text("Adding.")
+        ToolStart { tool: "adder", input: "{\"x\":1,\"y\":2}" }
+        ToolEnd { tool: "adder", output: "3" }
+        Text("It is 3.")
+        Usage(TokenUsage { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 })
+        Finish { output: "It is 3." }
+    "#]]
+    .assert_eq(&events.iter().map(|event| format!("{event:?}\n")).collect::<String>());
 }
 
 /// Behaviour G57: the error of a tool in LangChain's executor is a failed call of the haft agent.

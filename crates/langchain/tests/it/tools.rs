@@ -15,14 +15,19 @@ use haft_core::{
     toolset::{ListContext, ToolList, ToolsetError},
 };
 use haft_langchain::{
-    LangChainSource, LangChainTool, ToolsetExt as _,
-    langchain_rust::tools::{Calculator, Tool},
+    HaftMemory, LangChainSource, LangChainTool, ToolsetExt as _,
+    langchain_rust::{
+        agent::{AgentExecutor, ConversationalAgentBuilder, OpenAiToolAgentBuilder},
+        chain::Chain as _,
+        prompt_args,
+        tools::{Calculator, Tool},
+    },
 };
 use haft_react::ReactAgent;
 use haft_testing::{ScriptedModel, conformance};
 use serde_json::{Value, json};
 
-use crate::support::{Echo, Shout, adder};
+use crate::support::{Echo, FakeLlm, Shout, adder, calls, text};
 
 /// Adds two integers.
 #[tool]
@@ -307,4 +312,49 @@ async fn exported_tool_runs_the_current_tool() {
     *source.0.write().unwrap() = ToolList::default();
     let error = tools[0].call("{}").await.unwrap_err().to_string();
     assert_eq!(error, r#"unknown tool "version"; no tools are available"#);
+}
+
+/// Behaviour G57: an exported tool works in LangChain's tool agent: name, description and parameters
+/// arrive, arguments reach the function as an object, and the result is text in its memory.
+#[tokio::test]
+async fn exported_tool_works_in_a_tool_agent() {
+    let llm = FakeLlm::with_results([calls([("c1", "add", r#"{"x":17,"y":25}"#)]), text("It is 42.")]);
+    let tools = toolset().langchain_tools(["add", "send"]).await.unwrap();
+    let agent = OpenAiToolAgentBuilder::new().tools(&tools).build(llm.clone()).unwrap();
+    let memory = Arc::new(tokio::sync::Mutex::new(HaftMemory::default()));
+    let executor = AgentExecutor::from_agent(agent).with_memory(memory.clone());
+    assert_eq!(executor.invoke(prompt_args! {"input" => "What is 17 plus 25?"}).await.unwrap(), "It is 42.");
+    let options = llm.options_log.lock().unwrap()[0].clone();
+    let functions = options.functions.unwrap();
+    assert_eq!(
+        (functions[0].name.as_str(), functions[0].description.as_str()),
+        ("add", "Adds two integers.")
+    );
+    assert_eq!(functions[0].parameters, tools[0].parameters());
+    let memory = memory.lock().await;
+    let result = memory.transcript().tool_result("c1").unwrap();
+    assert_eq!((result.name.as_str(), &*result.model_text()), ("add", "42"));
+    assert_eq!(memory.transcript().len(), 4);
+}
+
+/// Behaviour G57: an exported tool works in LangChain's conversational agent, which writes plain
+/// text, and the model reads the text of an error.
+#[tokio::test]
+async fn exported_tool_works_in_a_conversational_agent() {
+    let action =
+        |input: &str| text(&format!("```json\n{{\"action\": \"send\", \"action_input\": {input}}}\n```"));
+    let finish = text("```json\n{\"action\": \"Final Answer\", \"action_input\": \"done\"}\n```");
+    let llm = FakeLlm::with_results([
+        action(r#""good morning""#),
+        action(r#"{"text": "hi", "copies": 1000}"#),
+        finish,
+    ]);
+    let tools = toolset().langchain_tools(["send"]).await.unwrap();
+    let agent = ConversationalAgentBuilder::new().tools(&tools).build(llm.clone()).unwrap();
+    let answer = AgentExecutor::from_agent(agent).invoke(prompt_args! {"input" => "Greet."}).await.unwrap();
+    assert_eq!(answer, "done");
+    let requests = llm.requests.lock().unwrap();
+    let observation = |request: usize| requests[request].last().unwrap().content.clone();
+    assert!(observation(1).contains("sent 1: good morning"), "{}", observation(1));
+    assert!(observation(2).contains("/copies"), "{}", observation(2));
 }

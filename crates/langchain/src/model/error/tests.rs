@@ -1,0 +1,75 @@
+use std::io;
+
+use expect_test::expect;
+use haft_core::model::ModelError;
+use langchain_rust::{
+    language_models::LLMError,
+    llm::{AnthropicError, DeepseekError, QwenError},
+};
+
+use super::{from_langchain, in_stream};
+
+/// Returns the kind of the error, its retry behaviour and its text, one error per line.
+fn convert(errors: impl IntoIterator<Item = LLMError>) -> String {
+    let lines = errors.into_iter().map(|error| {
+        let error = from_langchain(error);
+        let retry = if error.is_transient() { "retry" } else { "fail" };
+        format!("{retry}: {error}\n")
+    });
+    lines.collect()
+}
+
+fn busy() -> String {
+    "busy".to_owned()
+}
+
+/// Behaviour G58: the error of a LangChain client determines whether a request is repeated.
+#[test]
+fn error_of_a_client_determines_the_retry() {
+    let errors = [
+        AnthropicError::OverloadedError(busy()).into(),
+        AnthropicError::RateLimitError(busy()).into(),
+        AnthropicError::ApiError(busy()).into(),
+        AnthropicError::AuthenticationError("bad key".to_owned()).into(),
+        AnthropicError::InvalidRequestError("bad role".to_owned()).into(),
+        AnthropicError::InvalidRequestError("prompt is too long: 210000 tokens".to_owned()).into(),
+        DeepseekError::ServerOverloadedError(busy()).into(),
+        DeepseekError::InsufficientBalanceError("empty".to_owned()).into(),
+        QwenError::ModelServingError(busy()).into(),
+        QwenError::ModelNotFoundError("qwen-9".to_owned()).into(),
+        LLMError::IoError(io::Error::other("reset")),
+        LLMError::ParsingError("no JSON".to_owned()),
+        LLMError::OtherError("odd".to_owned()),
+    ];
+    expect![[r#"
+        retry: the model's server failed (status 529): Anthropic error: Anthropic API error: Overloaded - busy
+        retry: the model's server is limiting requests: Anthropic error: Anthropic API error: Rate limit exceeded - busy
+        retry: the model's server failed: Anthropic error: Anthropic API error: Internal error - busy
+        fail: the model's server refused the key: Anthropic error: Anthropic API error: Authentication failed - bad key
+        fail: the model's server refused the request (status 400): Anthropic error: Anthropic API error: Invalid request - bad role
+        fail: the conversation is too long for the model: Anthropic error: Anthropic API error: Invalid request - prompt is too long: 210000 tokens
+        retry: the model's server failed (status 503): Deepseek error: Deepseek API error: Server Overloaded - busy
+        fail: the model's server refused the request (status 402): Deepseek error: Deepseek API error: Insufficient Balance - empty
+        retry: the model's server is limiting requests: Qwen error: Qwen API error: Rate limit exceeded - busy
+        fail: the model's server refused the request (status 404): Qwen error: Qwen API error: Model not found - qwen-9
+        retry: the model's server at the address of the LangChain client cannot be reached: IO error: reset
+        fail: the model's reply cannot be read: Parsing error: no JSON
+        fail: the model failed: Error: odd
+    "#]]
+    .assert_eq(&convert(errors));
+}
+
+#[test]
+fn lost_connection_after_text_truncates_the_reply() {
+    let error = in_stream(LLMError::IoError(io::Error::other("reset")), "It is");
+    let ModelError::Truncated { partial, .. } = error else { panic!("{error}") };
+    assert_eq!(partial.text(), "It is");
+    let error = in_stream(LLMError::IoError(io::Error::other("reset")), "");
+    assert!(matches!(error, ModelError::Unreachable { .. }), "{error}");
+}
+
+#[test]
+fn long_message_is_cut() {
+    let error = from_langchain(LLMError::OtherError("x".repeat(5000)));
+    assert!(error.to_string().len() < 1200);
+}
