@@ -22,7 +22,8 @@ const INCOMPLETE_CALL: &str = "the arguments of a call are incomplete";
 /// Converts a result to a reply. `streamed` is the text that was streamed before the result, or
 /// `None` if the result was not streamed. `offered` are the tools of the request.
 ///
-/// Fails if the result is empty, or if it was streamed and the arguments of a call are truncated.
+/// Fails if the result is empty, or if the arguments of a call are truncated. A result has no finish
+/// reason, so they can be truncated by the token limit.
 pub(super) fn from_result(
     result: GenerateResult,
     streamed: Option<String>,
@@ -32,7 +33,6 @@ pub(super) fn from_result(
     let written = foreign::ToolCall::parse_list(&generation).filter(|calls| !calls.is_empty());
     let is_list_of_calls = written.is_some();
     let calls = if tool_calls.is_empty() { written_calls(written, offered) } else { tool_calls };
-    let was_streamed = streamed.is_some();
     let text = match streamed {
         Some(text) if !text.is_empty() => text,
         // `GenerateResult::with_tool_calls` replaces the text with the calls as JSON.
@@ -40,7 +40,7 @@ pub(super) fn from_result(
         _ => generation,
     };
     let mut tool_calls = from_langchain_calls(calls);
-    let is_truncated = was_streamed && tool_calls.iter().any(has_truncated_arguments);
+    let is_truncated = tool_calls.iter().any(has_truncated_arguments);
     make_ids_unique(&mut tool_calls);
     let content = if text.is_empty() { Vec::new() } else { vec![Content::text(text)] };
     let message = AssistantMessage { content, tool_calls, ..AssistantMessage::default() };
@@ -65,19 +65,20 @@ fn written_calls(written: Option<Vec<foreign::ToolCall>>, offered: &ToolList) ->
 
 /// Returns `true` if the arguments of `call` are the beginning of a JSON text. Empty arguments are
 /// complete: some servers send none for a call without arguments.
-pub(super) fn has_truncated_arguments(call: &ToolCall) -> bool {
+fn has_truncated_arguments(call: &ToolCall) -> bool {
     let text = call.arguments.trim();
     !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
 /// Replaces empty and repeated ids. A repeated id would merge two calls.
-pub(super) fn make_ids_unique(calls: &mut [ToolCall]) {
-    let mut used: HashSet<String> = HashSet::new();
+fn make_ids_unique(calls: &mut [ToolCall]) {
+    let mut used: HashSet<String> = calls.iter().map(|call| call.id.clone()).collect();
+    let mut seen = HashSet::new();
     for call in calls {
-        if call.id.is_empty() || used.contains(&call.id) {
+        if call.id.is_empty() || !seen.insert(call.id.clone()) {
             call.id = unused_id(&used);
+            used.insert(call.id.clone());
         }
-        used.insert(call.id.clone());
     }
 }
 
@@ -100,14 +101,16 @@ pub(super) fn closing_events(response: ChatResponse, is_text_sent: bool) -> impl
     response.into_events().filter(is_open)
 }
 
-/// Creates the reply of a stream from its parts.
+/// Creates the reply of a stream from its parts. Fails if it is empty, or if it ends inside a call.
 pub(super) fn from_parts(
     message: AssistantMessage,
     finish_reason: FinishReason,
     usage: Usage,
 ) -> Result<ChatResponse, ModelError> {
     let is_done = matches!(finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
-    if message.tool_calls.iter().any(has_truncated_arguments) {
+    // The arguments of a call whose reply was cut can also be missing.
+    let is_incomplete = |call: &ToolCall| call.arguments.trim().is_empty() || has_truncated_arguments(call);
+    if !is_done && message.tool_calls.iter().any(is_incomplete) {
         return Err(error::truncated_message(INCOMPLETE_CALL, message));
     }
     if is_done && message.is_empty() {

@@ -173,6 +173,23 @@ async fn executor_drives_a_haft_agent() {
     assert_ne!(saved[5].id, saved[2].id);
 }
 
+/// Behaviour G58: the memory of an executor is the history of a haft agent, with calls and ids.
+#[tokio::test]
+async fn memory_of_an_executor_is_the_history_of_a_haft_agent() {
+    let model = ScriptedModel::new()
+        .reply_calls([("a", "adder", r#"{"x":17,"y":25}"#)])
+        .reply_text("It is 42.")
+        .reply_text("42, as before.");
+    let executor = executor(&model, vec![adder()]).with_memory(SimpleMemory::new().into());
+    executor.invoke(prompt_args! {"input" => "What is 17 plus 25?"}).await.unwrap();
+    let answer = executor.invoke(prompt_args! {"input" => "And now?"}).await.unwrap();
+    assert_eq!(answer, "42, as before.");
+    let requests = model.requests();
+    let result = requests[2].tool_results().next().unwrap();
+    assert_eq!((result.call_id.as_str(), result.name.as_str(), &*result.model_text()), ("a", "adder", "42"));
+    assert_eq!(requests[2].messages.iter().count(), 5);
+}
+
 /// Behaviour G57: an executor streams the text, the calls and the tokens of a haft agent.
 #[tokio::test]
 async fn executor_streams_a_haft_agent() {

@@ -131,10 +131,15 @@ async fn settings_and_tool_choices_become_options() {
 /// Behaviour G58: empty and repeated call ids are replaced, so no calls are merged.
 #[tokio::test]
 async fn repeated_ids_are_replaced() {
-    let llm = FakeLlm::with_results([calls([("a", "add", "{}"), ("a", "add", "{}"), ("", "add", "{}")])]);
+    let llm = FakeLlm::with_results([calls([
+        ("", "add", "{}"),
+        ("a", "add", "{}"),
+        ("a", "add", "{}"),
+        ("call_3", "add", "{}"),
+    ])]);
     let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await.unwrap();
     let ids: Vec<_> = reply.message.tool_calls.iter().map(|call| call.id.as_str()).collect();
-    assert_eq!(ids, ["a", "call_2", "call_3"]);
+    assert_eq!(ids, ["call_4", "a", "call_5", "call_3"]);
 }
 
 /// Behaviour G58: calls that a model writes as text are calls only if their tools are offered.
@@ -313,10 +318,27 @@ async fn reply_at_the_token_limit_has_its_finish_reason() {
     };
     let (_, reply) = stream(StreamFormat::OpenAi, items(json!({"content": "It is"}))).await;
     assert_eq!(reply.unwrap().finish_reason, FinishReason::Length);
-    let call =
-        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]});
-    let (_, reply) = stream(StreamFormat::OpenAi, items(call)).await;
+    let call = |arguments: &str| json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "add", "arguments": arguments}}]});
+    for arguments in ["{\"x\":", ""] {
+        let (_, reply) = stream(StreamFormat::OpenAi, items(call(arguments))).await;
+        assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+    }
+    let (_, reply) = stream(StreamFormat::OpenAi, items(call("{}"))).await;
+    assert_eq!(reply.unwrap().message.tool_calls.len(), 1);
+    // Without a finish reason, the arguments decide.
+    let llm = FakeLlm::with_results([calls([("a", "add", "{\"x\":")])]);
+    let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await;
     assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+}
+
+/// Behaviour G58: malformed arguments in a complete reply are kept, so the model reads the fault.
+#[tokio::test]
+async fn malformed_arguments_of_a_complete_reply_are_kept() {
+    let function = json!({"name": "add", "arguments": "{\"x\": 1"});
+    let delta = json!({"tool_calls": [{"index": 0, "id": "a", "function": function}]});
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]});
+    let (_, reply) = stream(StreamFormat::OpenAi, Step::Items(vec![chunk])).await;
+    assert_eq!(&*reply.unwrap().message.tool_calls[0].arguments, r#"{"x": 1"#);
 }
 
 /// Behaviour G58: items of another format are an error that names the setting.
