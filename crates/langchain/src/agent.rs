@@ -265,8 +265,8 @@ impl ForeignAgent for HaftAgent {
     }
 
     /// Streams the text that the model writes, also before calls and in replies that the agent
-    /// rejects. An answer that is not the text of a reply, such as the result of a stop tool, is one
-    /// piece of text.
+    /// rejects. An answer that is not the text of a reply, such as the result of a stop tool, is
+    /// one piece of text.
     fn plan_stream<'a>(
         &'a self,
         steps: &'a [(AgentAction, String)],

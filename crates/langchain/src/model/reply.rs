@@ -22,8 +22,8 @@ const INCOMPLETE_CALL: &str = "the arguments of a call are incomplete";
 /// Converts a result to a reply. `streamed` is the text that was streamed before the result, or
 /// `None` if the result was not streamed. `offered` are the tools of the request.
 ///
-/// Fails if the result is empty, or if the arguments of a call are truncated. A result has no finish
-/// reason, so they can be truncated by the token limit.
+/// Fails if the result is empty, or if the arguments of a call are truncated. A result has no
+/// finish reason, so they can be truncated by the token limit.
 pub(super) fn from_result(
     result: GenerateResult,
     streamed: Option<String>,

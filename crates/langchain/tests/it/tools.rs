@@ -314,8 +314,9 @@ async fn exported_tool_runs_the_current_tool() {
     assert_eq!(error, r#"unknown tool "version"; no tools are available"#);
 }
 
-/// Behaviour G57: an exported tool works in LangChain's tool agent: name, description and parameters
-/// arrive, arguments reach the function as an object, and the result is text in its memory.
+/// Behaviour G57: an exported tool works in LangChain's tool agent: name, description and
+/// parameters arrive, arguments reach the function as an object, and the result is text in its
+/// memory.
 #[tokio::test]
 async fn exported_tool_works_in_a_tool_agent() {
     let llm = FakeLlm::with_results([calls([("c1", "add", r#"{"x":17,"y":25}"#)]), text("It is 42.")]);
