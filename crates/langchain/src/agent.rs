@@ -51,7 +51,7 @@ pub fn external_tools(tools: &[Arc<dyn ForeignTool>]) -> Vec<DynamicTool> {
     tools.iter().map(external).collect()
 }
 
-/// A haft agent as a LangChain agent, which LangChain's `AgentExecutor` drives.
+/// A haft agent as a LangChain agent, for LangChain's `AgentExecutor`.
 ///
 /// # Plans
 ///
@@ -118,7 +118,7 @@ impl HaftAgent {
         self
     }
 
-    /// Returns the input that starts a run, or resumes the run in the last of `steps`.
+    /// Returns the input for a new run, or for the saved run in the last of `steps`.
     fn input(&self, steps: &[(AgentAction, String)], inputs: &PromptArgs) -> Result<RunInput, ForeignError> {
         let Some((last, _)) = steps.last() else {
             let history = history(inputs).map_err(|error| other(error.to_string()))?;
@@ -150,7 +150,7 @@ impl HaftAgent {
         })
     }
 
-    /// Runs the agent and sends its text. Returns the events that follow.
+    /// Runs the agent and sends its text. Returns the remaining events.
     async fn stream_plan(
         &self,
         steps: &[(AgentAction, String)],
@@ -204,7 +204,7 @@ impl HaftAgent {
         calls.into_iter().enumerate().map(action).collect()
     }
 
-    /// Returns the name in LangChain of the tool that haft calls `name`.
+    /// Returns the name in LangChain of the haft tool named `name`.
     fn executor_tool(&self, name: &str) -> Result<String, ForeignError> {
         let tool = self.tools.iter().find(|tool| tool_name(&***tool) == *name);
         tool.map(|tool| tool.name()).ok_or_else(|| {
@@ -254,7 +254,7 @@ impl ForeignAgent for HaftAgent {
         Ok(self.plan_with_usage(steps, inputs).await?.0)
     }
 
-    /// The usage is that of the whole run, and is returned with its answer.
+    /// The usage of the whole run is returned with its answer.
     async fn plan_with_usage(
         &self,
         steps: &[(AgentAction, String)],

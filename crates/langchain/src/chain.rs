@@ -17,10 +17,10 @@ pub(crate) const HISTORY: &str = "chat_history";
 /// The variable for the images of the input, as in LangChain.
 const IMAGES: &str = "images";
 
-/// The result of an `AgentExecutor` that reached its limit.
+/// The result of an `AgentExecutor` at its limit.
 const MAX_ITERATIONS: &str = "Max iterations reached";
 
-/// Fails if `result` is what an `AgentExecutor` returns as an answer after its last iteration.
+/// Fails if `result` is the answer of an `AgentExecutor` after its last iteration.
 fn check_iterations(result: &GenerateResult) -> Result<(), String> {
     if result.generation == MAX_ITERATIONS {
         return Err("the agent executor reached its maximum number of iterations without an answer: \

@@ -1,4 +1,4 @@
-//! A stream whose items are sent by a future that owns what it borrows from.
+//! A stream of the items of a future, with the data that the future borrows.
 
 use std::future::{Future, ready};
 
@@ -8,7 +8,7 @@ use futures::{
     stream,
 };
 
-/// Returns the items that `produce` sends. The future of `produce` runs while the stream is polled,
+/// Returns the items sent by `produce`. The future of `produce` runs while the stream is polled,
 /// at most one item ahead of the reader. Dropping the stream drops the future.
 pub(crate) fn channel_stream<T, P>(produce: impl FnOnce(Sender<T>) -> P) -> impl Stream<Item = T>
 where

@@ -23,5 +23,5 @@ pub use source::LangChainSource;
 pub use tool::LangChainTool;
 pub use toolset::ToolsetExt;
 
-/// The crate `langchain-rust`, in the version that this crate supports.
+/// The supported version of the crate `langchain-rust`.
 pub use langchain_rust;

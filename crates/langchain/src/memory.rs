@@ -10,7 +10,7 @@ use crate::message::{MessageError, from_langchain, to_langchain};
 
 /// A haft transcript as a LangChain memory, for the `memory` method of chains and executors.
 ///
-/// Messages that are already in the transcript keep their reasoning, metadata and results. A new
+/// The messages of the transcript keep their reasoning, metadata and results. A new
 /// message is converted with [`from_langchain`]. `clear` starts a new transcript.
 ///
 /// # Examples
@@ -43,7 +43,7 @@ impl HaftMemory {
         Self { transcript: transcript.into() }
     }
 
-    /// Returns the transcript with all messages that were added so far.
+    /// Returns the transcript with all added messages.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -77,7 +77,7 @@ impl From<HaftMemory> for Arc<Mutex<dyn BaseMemory>> {
     }
 }
 
-/// Returns the message with the last call that has the id `id`.
+/// Returns the message with the last call with the id `id`.
 fn find_call(transcript: &Transcript, id: &str) -> Option<foreign::Message> {
     let mut messages = transcript.messages().iter().rev();
     messages.find(|message| message.tool_calls().iter().any(|call| call.id == id)).map(|it| to_langchain(it))

@@ -10,10 +10,10 @@ use haft_core::{
     message::{AssistantMessage, MessageBody},
 };
 
-/// The media type of an image that is only known by its URL.
+/// The media type of an image with a URL.
 const ANY_IMAGE: &str = "image/*";
 
-/// The error for a LangChain message that has no equivalent in haft.
+/// The error for a LangChain message without an equivalent in haft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -47,7 +47,7 @@ pub(crate) enum Images {
 /// Converts `message` to a LangChain message. Images of a user message are attached. Other binary
 /// data becomes a description.
 ///
-/// A tool message has the id of its call, and the text that a model reads. LangChain has no fields
+/// A tool message has the id of its call, and the text for the model. LangChain has no fields
 /// for the reasoning, the provider data, the tool name of a result and its success: they are lost.
 pub fn to_langchain(message: &Message) -> foreign::Message {
     to_langchain_with(message, Images::Attach)

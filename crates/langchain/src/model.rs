@@ -69,7 +69,7 @@ pub struct LangChainModel {
     format: Option<StreamFormat>,
 }
 
-/// The format of the items that `LLM::stream` returns.
+/// The format of the items of `LLM::stream`.
 ///
 /// With the right format, a stream that ends early is [`ModelError::Truncated`], and a reply has
 /// its text beside calls, its finish reason, its id and the model name. With the wrong format, each
@@ -94,8 +94,8 @@ pub enum StreamFormat {
 }
 
 impl LangChainModel {
-    /// Wraps `llm`. `name` is the name of the model in logs, prices and errors. The profile is that
-    /// of a text model with tool calls and without structured output.
+    /// Wraps `llm`. `name` is the name of the model in logs, prices and errors. The profile is for
+    /// a text model with tool calls and without structured output.
     pub fn new(name: impl Into<String>, llm: impl Into<Box<dyn LLM>>) -> Self {
         let profile = ModelProfile { supports_json_schema: false, ..ModelProfile::new(name) };
         Self { llm: llm.into(), profile, format: None }
@@ -119,7 +119,7 @@ impl LangChainModel {
         self
     }
 
-    /// Streams replies with `LLM::stream`, whose items have the given `format`. Then
+    /// Streams replies with `LLM::stream` and its items in the given `format`. Then
     /// [`chat`](ChatModel::chat) collects the stream as well.
     #[must_use]
     pub fn with_streaming(mut self, format: StreamFormat) -> Self {
@@ -137,7 +137,7 @@ impl LangChainModel {
         reply::from_result(result, None, &request.tools)
     }
 
-    /// Streams a reply whose items are parsed by `reader`.
+    /// Streams a reply and parses its items with `reader`.
     fn read_stream<'a>(
         &'a self,
         request: &'a ChatRequest,

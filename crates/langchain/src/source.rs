@@ -14,7 +14,7 @@ use haft_core::{
 
 use crate::LangChainTool;
 
-/// A list of LangChain tools that can change, as a haft tool source.
+/// A changing list of LangChain tools, as a haft tool source.
 ///
 /// The list is read at each listing, so a change is visible in the next step of an agent. If the
 /// list has the same `Arc`s with equal names, descriptions and parameters, the listing returns the
@@ -45,13 +45,13 @@ pub struct LangChainSource {
     last: Mutex<Option<Listing>>,
 }
 
-/// A listing, with the snapshot that was made from it.
+/// A listing with its snapshot.
 struct Listing {
     entries: Vec<Entry>,
     snapshot: ToolList,
 }
 
-/// A listed tool, with what its definition is made from.
+/// A listed tool with the parts of its definition.
 struct Entry {
     tool: Arc<dyn Foreign>,
     name: String,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use haft_core::{Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, call::ToolResponse};
 
-/// The argument of a tool that reads plain text, as in LangChain's default schema.
+/// The argument of a tool with plain text, as in LangChain's default schema.
 const TEXT_ARGUMENT: &str = "input";
 
 /// A LangChain tool as a haft tool.
@@ -42,7 +42,7 @@ pub struct LangChainTool {
     input: InputForm,
 }
 
-/// The form of the text that a LangChain tool receives.
+/// The form of the input text of a LangChain tool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum InputForm {
     /// The arguments as a JSON object.
@@ -85,7 +85,7 @@ pub(crate) fn tool_name(tool: &dyn Foreign) -> ToolName {
     ToolName::sanitize(&executor_name(&tool.name()))
 }
 
-/// Returns the key by which LangChain's `AgentExecutor` finds the tool named `name`.
+/// Returns the key of the tool named `name` in LangChain's `AgentExecutor`.
 pub(crate) fn executor_name(name: &str) -> String {
     name.trim().replace(' ', "_")
 }

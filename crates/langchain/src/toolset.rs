@@ -17,7 +17,7 @@ use haft_core::{
     toolset::{Diagnostic, ListContext, ToolList, ToolsetError},
 };
 
-/// An extension trait that exports the tools of a [`Toolset`] to LangChain.
+/// An extension trait for the export of tools from a [`Toolset`] to LangChain.
 ///
 /// # Calls
 ///
@@ -27,7 +27,7 @@ use haft_core::{
 /// for LangChain. A failed call is an error. Its text is the message for the model, and
 /// `AgentExecutor` passes it on to the model.
 ///
-/// LangChain has no approvals: a call that would be suspended fails.
+/// LangChain has no approvals: a call fails instead of being suspended.
 ///
 /// # Arguments
 ///
@@ -106,7 +106,7 @@ impl ToolsetExt for Toolset {
     }
 }
 
-/// Returns the error for the tool `name`, which is not in `list`.
+/// Returns the error for the name `name` without a tool in `list`.
 fn missing_tool(name: &str, list: &ToolList) -> ToolsetError {
     let quarantine = list.diagnostics().iter().find_map(|diagnostic| match diagnostic {
         Diagnostic::Quarantined { tool, reason, .. } if tool == name => Some(reason),

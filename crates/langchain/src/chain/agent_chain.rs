@@ -72,7 +72,7 @@ impl HaftChain {
         }
     }
 
-    /// Sets the variable that contains the user message. Default: `input`.
+    /// Sets the variable for the user message. Default: `input`.
     #[must_use]
     pub fn with_input_key(mut self, key: impl Into<String>) -> Self {
         self.input_key = key.into();
@@ -115,7 +115,7 @@ impl HaftChain {
     }
 }
 
-/// The state of a chain that is needed after a run.
+/// The data of a chain for the end of a run.
 struct RunEnd {
     memory: Option<Arc<Mutex<dyn BaseMemory>>>,
     /// The number of messages before the run.
@@ -196,7 +196,7 @@ fn chain_events(
     end: RunEnd,
 ) -> impl Stream<Item = Result<LLMEvent, ChainError>> + Send + 'static {
     let end = Arc::new(end);
-    // An agent whose stream ends without an output has failed.
+    // A stream without an output is a failure of the agent.
     let incomplete = stream::iter([Err(AgentErrorKind::Incomplete.into())]);
     let events = events.chain(incomplete).then(move |event| {
         let end = Arc::clone(&end);

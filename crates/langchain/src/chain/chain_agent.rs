@@ -61,14 +61,14 @@ impl LangChainAgent {
         Self { chain, input_key: INPUT.to_owned(), variables: PromptArgs::new() }
     }
 
-    /// Sets the variable that receives the text of the message. Default: `input`.
+    /// Sets the variable for the text of the message. Default: `input`.
     #[must_use]
     pub fn with_input_key(mut self, key: impl Into<String>) -> Self {
         self.input_key = key.into();
         self
     }
 
-    /// Sets a variable that is the same in all runs.
+    /// Sets a variable for all runs.
     #[must_use]
     pub fn with_variable(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.variables.insert(key.into(), value.into());

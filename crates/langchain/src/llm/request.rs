@@ -14,7 +14,7 @@ use haft_core::{
 
 use crate::message::from_langchain;
 
-/// The functions that LangChain offers to a model, as tools that are never called.
+/// The functions of LangChain for a model, as tools. They are never called.
 #[derive(Clone, Default)]
 pub(super) struct Functions {
     definitions: Vec<FunctionDefinition>,

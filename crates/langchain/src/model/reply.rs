@@ -19,7 +19,7 @@ use crate::message::from_langchain_calls;
 /// The reason of [`ModelError::Truncated`] for a reply that ends inside a call.
 const INCOMPLETE_CALL: &str = "the arguments of a call are incomplete";
 
-/// Converts a result to a reply. `streamed` is the text that was streamed before the result, or
+/// Converts a result to a reply. `streamed` is the text of the stream before the result, or
 /// `None` if the result was not streamed. `offered` are the tools of the request.
 ///
 /// Fails if the result is empty, or if the arguments of a call are truncated. A result has no
@@ -94,7 +94,7 @@ pub(super) fn unused_id(used: &HashSet<String>) -> String {
     }
 }
 
-/// Returns the events of `response` that are still to be sent. `is_text_sent` is `true` if its text
+/// Returns the remaining events of `response`. `is_text_sent` is `true` if its text
 /// was already streamed.
 pub(super) fn closing_events(response: ChatResponse, is_text_sent: bool) -> impl Iterator<Item = ChatEvent> {
     let is_open = move |event: &ChatEvent| !(is_text_sent && matches!(event, ChatEvent::TextDelta { .. }));
@@ -108,7 +108,7 @@ pub(super) fn from_parts(
     usage: Usage,
 ) -> Result<ChatResponse, ModelError> {
     let is_done = matches!(finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
-    // The arguments of a call whose reply was cut can also be missing.
+    // A cut reply can also lack all arguments of a call.
     let is_incomplete = |call: &ToolCall| call.arguments.trim().is_empty() || has_truncated_arguments(call);
     if !is_done && message.tool_calls.iter().any(is_incomplete) {
         return Err(error::truncated_message(INCOMPLETE_CALL, message));

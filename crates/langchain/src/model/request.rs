@@ -12,7 +12,7 @@ use haft_core::{
 
 use crate::message::{Images, to_langchain_with};
 
-/// A request that is ready to be sent.
+/// A request, ready to be sent.
 pub(super) struct Prepared {
     pub(super) llm: Box<dyn LLM>,
     pub(super) messages: Vec<foreign::Message>,

@@ -76,7 +76,7 @@ pub(super) fn read(
     events.map_ok(|events| stream::iter(events.into_iter().map(Ok))).try_flatten()
 }
 
-/// The parts of a reply that were received so far.
+/// The received parts of a reply.
 #[derive(Default)]
 struct Accumulator {
     text: String,
@@ -94,9 +94,9 @@ struct Accumulator {
     events: Vec<ChatEvent>,
 }
 
-/// A call whose arguments are being received.
+/// A call with the received part of its arguments.
 struct PartialCall {
-    /// The number by which the server identifies the call in its stream.
+    /// The number of the call in the stream of the server.
     index: u64,
     /// The id as received. It can be empty or repeated.
     received_id: String,

@@ -32,6 +32,7 @@ use haft_langchain::{
         },
         template_fstring,
         tools::Tool,
+        vectorstore::{self, VecStoreOptions, VectorStore},
     },
     loader_tool, read_memory, retriever_tool,
 };
@@ -401,6 +402,33 @@ async fn retriever_is_a_tool() {
     assert_eq!(tool.invoke(json!({"query": "nothing"})).await.model_text(), "no documents");
     assert_eq!(tool.invoke(json!({"query": "fire"})).await.model_text(), "the shelf is on fire");
     assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::InvalidArguments);
+}
+
+/// Behaviour G58: the retriever of a vector store is a tool.
+#[tokio::test]
+async fn retriever_of_a_vector_store_is_a_tool() {
+    struct Store;
+    #[async_trait]
+    impl VectorStore for Store {
+        type Options = VecStoreOptions<Value>;
+        async fn add_documents(
+            &self,
+            _: &[Document],
+            _: &Self::Options,
+        ) -> Result<Vec<String>, Box<dyn Error>> {
+            Ok(Vec::new())
+        }
+        async fn similarity_search(
+            &self,
+            query: &str,
+            limit: usize,
+            _: &Self::Options,
+        ) -> Result<Vec<Document>, Box<dyn Error>> {
+            Ok((0..limit).map(|_| Document::new(query)).collect())
+        }
+    }
+    let tool = retriever_tool("search", "Searches.", vectorstore::Retriever::new(Store, 2));
+    assert_eq!(tool.invoke(json!({"query": "valves"})).await.model_text(), "[1]\nvalves\n\n[2]\nvalves");
 }
 
 /// Behaviour G58: a document loader is a tool, whose arguments select the documents.

@@ -12,11 +12,11 @@ use haft_core::{
     toolset::ListContext,
 };
 use haft_langchain::{
-    LangChainModel, StreamFormat,
+    HaftLlm, LangChainModel, StreamFormat,
     langchain_rust::schemas::{FunctionCallBehavior, MessageType},
 };
 use haft_react::ReactAgent;
-use haft_testing::conformance;
+use haft_testing::{TestModel, conformance};
 use serde_json::{Value, json};
 
 use crate::support::{FakeLlm, Step, calls, text};
@@ -379,4 +379,9 @@ async fn langchain_models_conform() {
     let steps = (0..20).map(|_| Step::Pieces(vec!["Hel", "lo."], Some(text("Hello."))));
     let model = LangChainModel::new("fake", FakeLlm::new(steps)).with_streaming(StreamFormat::Events);
     conformance::model(model).assume_deterministic().await.assert_conforms();
+    // Through both adapters.
+    let llm = HaftLlm::new(TestModel::new());
+    conformance::model(LangChainModel::new("test", llm.clone())).await.assert_conforms();
+    let model = LangChainModel::new("test", llm).with_streaming(StreamFormat::Events);
+    conformance::model(model).await.assert_conforms();
 }
