@@ -78,13 +78,13 @@ pub struct LangChainModel {
 #[non_exhaustive]
 pub enum StreamFormat {
     /// Chunks of OpenAI's Chat Completions, as in `OpenAI`. A stream is complete if it has a finish
-    /// reason.
+    /// reason. The streams of `Deepseek` and `Qwen` lack it.
     OpenAi,
     /// Events of Anthropic's Messages API, as in `Claude`. A stream is complete if it has a
     /// `message_stop` event.
     Anthropic,
     /// Chat responses of Ollama, as in `Ollama`. A stream is complete if it has a response with
-    /// `done: true`. The ids of calls are generated.
+    /// `done: true`. The ids of calls are generated. A reply at the token limit has no mark.
     Ollama,
     /// The events of `LLM::generate_stream`, which every `LLM` has, such as `Bedrock`, `CachedLLM`
     /// or one of your own. A stream is complete if it has a `Done` event. LangChain's clients also

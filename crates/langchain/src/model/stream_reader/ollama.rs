@@ -21,11 +21,8 @@ pub(super) fn parse(reply: &mut Accumulator, value: &Value) -> Option<()> {
     }
     if is_done {
         reply.usage = Usage::one_request(number(value, "/prompt_eval_count"), number(value, "/eval_count"));
-        reply.finish_reason = Some(match text(value, "/done_reason") {
-            "" | "stop" => FinishReason::Stop,
-            "length" => FinishReason::Length,
-            other => FinishReason::Other(other.to_owned()),
-        });
+        // The client of LangChain drops `done_reason`.
+        reply.finish_reason = Some(FinishReason::Stop);
         reply.is_complete = true;
     }
     Some(())
