@@ -56,6 +56,33 @@ async fn stream_of_the_openai_client_is_a_reply() {
     assert_eq!(openai(&address).chat(&request()).await.unwrap().message.text(), "It is 42.");
 }
 
+/// Behaviour G58: the calls in a stream of LangChain's OpenAI client keep their ids, and the text
+/// beside them is kept.
+#[tokio::test]
+async fn calls_in_a_stream_of_the_openai_client_keep_their_ids() {
+    let chunk = |delta: &str, reason: &str| {
+        format!(
+            r#"{{"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","choices":[{{"index":0,"delta":{delta},"finish_reason":{reason}}}]}}"#
+        )
+    };
+    let call = r#"{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"x\":17,"}}]}"#;
+    let rest = r#"{"tool_calls":[{"index":0,"function":{"arguments":"\"y\":25}"}}]}"#;
+    let events = [
+        chunk(r#"{"role":"assistant","content":"Adding."}"#, "null"),
+        chunk(call, "null"),
+        chunk(rest, "null"),
+        chunk("{}", r#""tool_calls""#),
+        r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}}"#
+            .to_owned(),
+        "[DONE]".to_owned(),
+    ];
+    let address = serve(sse(&events.each_ref().map(String::as_str))).await;
+    let reply = openai(&address).chat(&request()).await.unwrap();
+    assert_eq!(reply.message.text(), "Adding.");
+    assert_eq!(reply.message.tool_calls, [("call_1", "add", r#"{"x":17,"y":25}"#).into()]);
+    assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (9, 4));
+}
+
 /// Behaviour G58: a stream that the OpenAI client counts as complete, although it ended early, is
 /// truncated.
 #[tokio::test]
