@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use ::http::{Method, Request, Response, StatusCode, header, request::Parts};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use haft_core::tool::Principal;
@@ -47,7 +47,7 @@ use self::{
     message::MessageKind,
     rate_limit::RequestLimit,
     response::{ResponseBody, metadata_response, retry_response, text_response},
-    session_limit::{OpeningSession, SessionLimit},
+    session_limit::{OpeningSession, SessionLimit, TooManySessions},
 };
 use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
 
@@ -128,7 +128,7 @@ impl<H: ServerHandler> McpService<H> {
             list_contexts: ListContexts::default(),
             access: Access::new(config.tokens, config.resource, config.max_sessions),
             requests: config.max_requests_per_minute.map(RequestLimit::per_minute),
-            sessions: SessionLimit::new(config.max_sessions, sessions),
+            sessions: SessionLimit::new(config.max_sessions, config.max_sessions_per_client, sessions),
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,
             max_connections: config.max_connections,
@@ -226,12 +226,15 @@ impl<H: ServerHandler> Shared<H> {
                 .map_err(|error| Box::new(error.into()))?,
             _ => Bytes::new(),
         };
-        let _opening = self.check_message(&parts.headers, caller.as_ref(), &body).await?;
+        let opening = self.check_message(&parts, caller.as_ref(), &body).await?;
         let is_delete = parts.method == Method::DELETE;
         let mut response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
         if is_delete && response.status() == StatusCode::ACCEPTED {
             // The official Python SDK logs a warning for 202, the status of rmcp 3.11.
             *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        if let Some(opening) = opening {
+            opening.record(response.headers());
         }
         if let Some(principal) = caller {
             self.access.record_session(response.headers(), principal);
@@ -270,7 +273,7 @@ impl<H: ServerHandler> Shared<H> {
     /// open a session, which is valid until the response.
     async fn check_message(
         &self,
-        headers: &HeaderMap,
+        parts: &Parts,
         principal: Option<&Principal>,
         body: &[u8],
     ) -> Handled<Option<OpeningSession<'_>>> {
@@ -278,10 +281,18 @@ impl<H: ServerHandler> Shared<H> {
             return Ok(None);
         }
         match MessageKind::of(body) {
-            MessageKind::Initialize if !headers.contains_key(SESSION_HEADER) => {
-                let opening = self.sessions.open().await.ok_or_else(|| {
-                    let text = "too many sessions\n";
-                    Box::new(retry_response(StatusCode::SERVICE_UNAVAILABLE, text, SESSION_PAUSE))
+            MessageKind::Initialize if !parts.headers.contains_key(SESSION_HEADER) => {
+                let client = parts.extensions.get().cloned().unwrap_or(ClientKey::Unknown);
+                let opening = self.sessions.open(client).await.map_err(|too_many| {
+                    let (status, text) = match too_many {
+                        TooManySessions::OfAllClients => {
+                            (StatusCode::SERVICE_UNAVAILABLE, "too many sessions\n")
+                        }
+                        TooManySessions::OfClient => {
+                            (StatusCode::TOO_MANY_REQUESTS, "too many sessions of this client\n")
+                        }
+                    };
+                    Box::new(retry_response(status, text, SESSION_PAUSE))
                 })?;
                 Ok(Some(opening))
             }

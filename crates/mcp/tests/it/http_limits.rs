@@ -123,6 +123,29 @@ async fn sessions_are_limited() {
     assert_eq!(status(&server.post(&head, &body).await), "200");
 }
 
+/// Behaviour F151: the number of sessions of a client is limited, also for concurrent requests. The
+/// sessions of the others are not affected.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_a_client_are_limited() {
+    let ann = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
+    let limited = HttpServiceConfig::default()
+        .with_max_sessions_per_client(3)
+        .with_bearer_token("token-of-ann", ann("ann"))
+        .with_bearer_token("token-of-ben", ann("ben"));
+    let server = serve(Toolset::new(), limited).await;
+    let head = |id: &str| format!("Host: {}\r\nAuthorization: Bearer token-of-{id}\r\n", server.address);
+    let first = open_session(&server, &head("ann")).await;
+    let (ann, body) = (head("ann"), initialize().to_string());
+    let flood = futures::future::join_all((0..10).map(|_| server.post(&ann, &body))).await;
+    assert_eq!(flood.iter().filter(|response| status(response) == "200").count(), 2);
+    let rejected = flood.iter().find(|response| status(response) == "429").unwrap();
+    assert!(rejected.contains("too many sessions of this client"), "{rejected}");
+    assert_eq!(retry_after(rejected), 60);
+    assert_eq!(status(&server.post(&head("ben"), &body).await), "200");
+    assert_eq!(status(&server.request("DELETE /mcp", &first, "").await), "204");
+    assert_eq!(status(&server.post(&ann, &body).await), "200");
+}
+
 /// Behaviour F151: the calls in progress of a client are limited. The call of a session whose
 /// client has disconnected continues and counts.
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,8 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default maximum number of sessions.
 const MAX_SESSIONS: usize = 1024;
+/// The default maximum number of sessions of a client.
+const MAX_SESSIONS_PER_CLIENT: usize = 256;
 /// The default maximum number of open connections of [`serve_http`](crate::serve_http).
 const MAX_CONNECTIONS: usize = 1024;
 /// The default maximum number of calls in progress of a client.
@@ -37,6 +39,7 @@ const MAX_CONCURRENT_CALLS: usize = 1024;
 /// | requests of a client, [`max_requests_per_minute`] | none | status 429 |
 /// | calls in progress of a client, [`max_concurrent_calls`] | 1,024 | JSON-RPC error −32000 |
 /// | sessions, [`max_sessions`](Self::max_sessions) | 1,024 | status 503 |
+/// | sessions of a client, [`max_sessions_per_client`] | 256 | status 429 |
 /// | time without a message in a session, [`session_timeout`] | 5 min | status 404 |
 /// | length of an access token | 16 KiB | status 401 |
 ///
@@ -44,6 +47,7 @@ const MAX_CONCURRENT_CALLS: usize = 1024;
 ///
 /// [`max_requests_per_minute`]: Self::max_requests_per_minute
 /// [`max_concurrent_calls`]: Self::max_concurrent_calls
+/// [`max_sessions_per_client`]: Self::max_sessions_per_client
 /// [`session_timeout`]: Self::session_timeout
 ///
 /// The responses 429 and 503 have the header `Retry-After`. A client is a principal, or without
@@ -96,6 +100,11 @@ pub struct HttpServiceConfig {
     /// The maximum number of sessions of all clients. Further `initialize` requests are rejected
     /// with status 503. Revision 2026-07-28 has no sessions. Default: 1,024.
     pub max_sessions: usize,
+    /// The maximum number of sessions of a client. Further `initialize` requests are rejected with
+    /// status 429, so one client cannot use the sessions of the others. Clients without
+    /// authentication and without a [`ClientAddress`](crate::ClientAddress) are not limited.
+    /// Default: 256.
+    pub max_sessions_per_client: usize,
     /// The time without a message after which a session ends, also during a call without progress.
     /// An elicitation must be answered in this time. Revision 2026-07-28 has no sessions. Default:
     /// five minutes.
@@ -132,6 +141,7 @@ impl Default for HttpServiceConfig {
             max_requests_per_minute: None,
             max_concurrent_calls: MAX_CONCURRENT_CALLS,
             max_sessions: MAX_SESSIONS,
+            max_sessions_per_client: MAX_SESSIONS_PER_CLIENT,
             session_timeout: SESSION_TIMEOUT,
             tokens: BearerTokens::default(),
             resource: None,
@@ -215,6 +225,13 @@ impl HttpServiceConfig {
         self
     }
 
+    /// Sets the maximum number of sessions of a client.
+    #[must_use]
+    pub fn with_max_sessions_per_client(mut self, sessions: usize) -> Self {
+        self.max_sessions_per_client = sessions;
+        self
+    }
+
     /// Sets the time without a message after which a session ends.
     #[must_use]
     pub fn with_session_timeout(mut self, timeout: Duration) -> Self {
@@ -254,6 +271,7 @@ impl fmt::Debug for HttpServiceConfig {
             .field("max_requests_per_minute", &self.max_requests_per_minute)
             .field("max_concurrent_calls", &self.max_concurrent_calls)
             .field("max_sessions", &self.max_sessions)
+            .field("max_sessions_per_client", &self.max_sessions_per_client)
             .field("session_timeout", &self.session_timeout)
             .field("bearer_tokens", &self.tokens.len())
             .field("resource", &self.resource)
