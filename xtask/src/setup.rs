@@ -26,6 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     MDBOOK.ensure_installed()?;
     CARGO_DENY.ensure_installed()?;
     install_valgrind();
+    check_openssl();
     run_command(&mut cargo_command(&["fetch", "--locked"]))?;
     judges::install_test_servers(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
@@ -56,6 +57,18 @@ fn install_valgrind() {
             "note: instructions are not counted without valgrind: `{}`",
             bench::INSTALL_VALGRIND
         ));
+    }
+}
+
+/// Prints a note if `pkg-config` does not find the headers of OpenSSL on Linux. `langchain-rust`
+/// needs them at build time, because it depends on native-tls. macOS and Windows have other TLS
+/// libraries.
+fn check_openssl() {
+    if cfg!(target_os = "linux") && !run_succeeds(command_in_root("pkg-config").args(["--exists", "openssl"]))
+    {
+        announce(
+            "note: `haft-langchain` cannot be built without the headers of OpenSSL: `apt-get install pkg-config libssl-dev`",
+        );
     }
 }
 
