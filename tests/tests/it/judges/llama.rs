@@ -1,6 +1,6 @@
 //! Tests with `xllamacpp`, the llama.cpp server. It runs a real model.
 
-use std::{env, path::PathBuf, process::Command, sync::Arc};
+use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -11,57 +11,19 @@ use haft_core::{
     tool,
     toolset::ListContext,
 };
-use haft_local::{KnownModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider, Responses};
 use haft_react::{ReactAgent, dialect::AutoDialect};
+use haft_tests::judge;
 use serde_json::{Value, json};
 
-use super::{Server, connected_to, installed_folder, is_required};
+use super::connected_to;
 use crate::Add;
-
-/// A Python program for a model server that handles one request at a time. The context is limited
-/// to 2,048 tokens, so a test can exceed it.
-const SERVE: &str = "
-import sys, time, xllamacpp
-p = xllamacpp.CommonParams()
-p.model.path, p.port = sys.argv[1], int(sys.argv[2])
-p.n_ctx, p.n_parallel, p.use_jinja = 2048, 1, True
-p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 2
-server = xllamacpp.Server(p)
-time.sleep(3600)
-";
-
-fn start() -> Option<Server> {
-    let place = installed_folder("xllamacpp")?;
-    let model = model();
-    assert!(
-        model.is_some() || !is_required("xllamacpp"),
-        "no model for the server: run `cargo xtask setup --judges`"
-    );
-    let model = model?;
-    let serve = |port: u16| {
-        let mut command = Command::new(place.join("bin/python"));
-        command.args(["-c", SERVE]).arg(&model).arg(port.to_string());
-        command
-    };
-    Some(Server::start(serve, "/health"))
-}
-
-/// Returns the path of the model file in `HAFT_MODEL`. If the variable is not set, returns the
-/// model that `cargo xtask setup --judges` downloads. `None` if neither is available.
-fn model() -> Option<PathBuf> {
-    if let Some(file) = env::var_os("HAFT_MODEL") {
-        return Some(file.into());
-    }
-    let known = KnownModel::all().first()?;
-    ModelStore::new().ok()?.verified_path(known)
-}
 
 /// All checks are in one test, because the server handles only one request at a time. The content
 /// of the replies is not checked, because the small model may write wrong answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_errors_and_schemas_are_read() {
-    let Some(server) = start() else { return };
+    let Some(server) = judge::start_llama_cpp(env!("CARGO_TARGET_TMPDIR")) else { return };
     let chat =
         connected_to(ChatCompletions::builder("qwen"), &server).provider(Provider::LlamaCpp).build().unwrap();
     let responses = connected_to(Responses::builder("qwen"), &server).build().unwrap();
