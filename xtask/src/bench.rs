@@ -27,9 +27,18 @@ pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 /// it needs the same models and the same server.
 const LOCAL: &str = "local";
 
+/// The comparison of an agent of langchain-rust with an agent of haft. It is a bench of the example
+/// with this name, because only this example depends on `langchain-rust`.
+const LANGCHAIN: &str = "langchain";
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    if let Some((LOCAL, rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return eval::run(&[&["--speed".to_owned()], rest].concat());
+    match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some((LOCAL, rest)) => return eval::run(&[&["--speed".to_owned()], rest].concat()),
+        Some((LANGCHAIN, rest)) => {
+            let arguments = ["bench", "--locked", "--package", LANGCHAIN, "--bench", "comparison", "--"];
+            return run_command(cargo_command(&arguments).args(rest));
+        }
+        _ => {}
     }
     let known = bench_names()?;
     let (chosen, rest): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| known.contains(argument));

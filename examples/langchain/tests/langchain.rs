@@ -1,8 +1,10 @@
-//! Tests the program with a scripted model server on the loopback interface.
+//! Tests the program and the agents of the comparison with a scripted model server on the loopback
+//! interface.
 
-use std::{io, process::Command};
+use std::{error::Error, io, process::Command};
 
 use haft_tests::{ModelServer, Reply};
+use langchain::agents::{both, haft_only, langchain_only};
 
 #[test]
 fn both_agents_use_the_tools_of_both_libraries() -> io::Result<()> {
@@ -23,13 +25,50 @@ fn both_agents_use_the_tools_of_both_libraries() -> io::Result<()> {
         String::from_utf8_lossy(&output.stdout),
         "haft: 12 pens cost 18 euros.\nLangChain: 12 pens cost 18 euros.\n"
     );
-    let requests = server.requests();
-    let results = |request: usize| {
-        let messages = requests[request]["messages"].as_array().cloned().unwrap_or_default();
-        let results = messages.into_iter().filter(|message| message["role"] == "tool");
-        results.map(|result| result["content"].clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(results(2), ["1.5", "18"]);
-    assert_eq!(results(5), ["1.5", "18"]);
+    assert_eq!(tool_results(&server, 2), ["1.5", "18"]);
+    assert_eq!(tool_results(&server, 5), ["1.5", "18"]);
     Ok(())
+}
+
+#[tokio::test]
+async fn compared_agents_give_the_same_answer() -> Result<(), Box<dyn Error>> {
+    const QUESTION: &str = "What is twice the sum of 17 and 25?";
+    let run = || {
+        [
+            Reply::Calls(vec![("call_1", "add", r#"{"x":17,"y":25}"#)]),
+            Reply::Calls(vec![("call_2", "multiply", r#"{"x":42,"y":2}"#)]),
+            Reply::Text("It is 84."),
+        ]
+    };
+    let server = ModelServer::start([run(), run(), run()].into_iter().flatten())?;
+    let base_url = server.base_url();
+    let answers = [
+        langchain_only::answer(&langchain_only::build(&base_url)?, QUESTION).await?,
+        haft_only::answer(&haft_only::build(&base_url)?, QUESTION).await?,
+        haft_only::answer(&both::build(&base_url)?, QUESTION).await?,
+    ];
+    assert_eq!(answers, ["It is 84."; 3]);
+    for last_request in [2, 5, 8] {
+        assert_eq!(tool_results(&server, last_request), ["42", "84"]);
+    }
+    Ok(())
+}
+
+/// The book's doctests then compile the same programs that are compared.
+#[test]
+fn chapter_contains_the_compared_agents() {
+    let chapter = include_str!("../../../docs/src/langchain.md");
+    for source in
+        [include_str!("../src/agents/langchain_only.rs"), include_str!("../src/agents/haft_only.rs")]
+    {
+        let code = source.split_once("\n\n").map_or(source, |(_, code)| code);
+        assert!(chapter.contains(code), "docs/src/langchain.md does not contain this program:\n{code}");
+    }
+}
+
+/// Returns the results of tools in a request that the server received.
+fn tool_results(server: &ModelServer, request: usize) -> Vec<serde_json::Value> {
+    let messages = server.requests()[request]["messages"].as_array().cloned().unwrap_or_default();
+    let results = messages.into_iter().filter(|message| message["role"] == "tool");
+    results.map(|result| result["content"].clone()).collect()
 }
