@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 
 use haft_core::{Message, Transcript};
 
-use crate::message::{MessageError, from_langchain, to_langchain};
+use crate::message::{MessageError, conversation, from_langchain, to_langchain};
 
 /// A haft transcript as a LangChain memory, for the `memory` method of chains and executors.
 ///
@@ -89,13 +89,17 @@ fn memory_error(error: MessageError) -> MemoryError {
 
 /// Reads the messages of `memory` as a transcript, for example as the history of a haft agent.
 ///
+/// Results without an earlier call are dropped, because a memory with a window, such as
+/// `WindowBufferMemory`, evicts a call before its results. A memory can also end with a call without
+/// a result, for example after an aborted turn. The agent for such a conversation needs
+/// `ReactAgentBuilder::repair_history`.
+///
 /// # Errors
 ///
 /// Fails if the memory cannot be read, or with [`MemoryError::Other`] if a message has malformed
 /// calls or images.
 pub async fn read_memory(memory: &dyn BaseMemory) -> Result<Transcript, MemoryError> {
-    let messages = from_langchain(memory.messages().await?).map_err(memory_error)?;
-    Ok(messages.into_iter().collect())
+    conversation(memory.messages().await?).map_err(memory_error)
 }
 
 /// Appends `messages` to `memory`, in order, with their calls and call ids. To save the last turn

@@ -1,11 +1,11 @@
 //! Messages of LangChain as messages of haft, and back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use langchain_rust::schemas::{self as foreign, ImageContent, MessageType};
 
 use haft_core::{
-    Message, ToolCall, ToolOutput, ToolResult,
+    Message, ToolCall, ToolOutput, ToolResult, Transcript,
     content::{BinaryData, Content},
     message::{AssistantMessage, MessageBody},
 };
@@ -130,6 +130,21 @@ pub fn from_langchain(
     let mut names = HashMap::new();
     let convert = |(index, message)| convert_message(index, message, &mut names);
     messages.into_iter().enumerate().map(convert).collect()
+}
+
+/// Converts an earlier conversation. Drops results without an earlier call: a memory with a window,
+/// such as `WindowBufferMemory`, evicts a call before its results.
+pub(crate) fn conversation(messages: Vec<foreign::Message>) -> Result<Transcript, MessageError> {
+    let mut call_ids = HashSet::new();
+    let mut is_paired = |message: &Message| {
+        call_ids.extend(message.tool_calls().iter().map(|call| call.id.clone()));
+        let orphan = message.tool_result().filter(|result| !call_ids.contains(&result.call_id));
+        if let Some(result) = orphan {
+            tracing::debug!(call_id = result.call_id, "dropped a result without a call");
+        }
+        orphan.is_none()
+    };
+    Ok(from_langchain(messages)?.into_iter().filter(|message| is_paired(message)).collect())
 }
 
 /// Converts one message. `names` maps the ids of earlier calls to their tools.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use haft_core::{Message, Transcript};
 
 use super::{HISTORY, IMAGES};
-use crate::message::{MessageError, from_langchain};
+use crate::message::{MessageError, conversation, from_langchain};
 
 /// The reason why variables are not the input of a run.
 #[derive(Debug, thiserror::Error)]
@@ -52,5 +52,5 @@ pub(crate) fn history(inputs: &PromptArgs) -> Result<Transcript, InputError> {
     };
     let messages = Foreign::messages_from_value(history)
         .map_err(|source| InputError::Malformed { variable: HISTORY, source })?;
-    Ok(from_langchain(messages)?.into_iter().collect())
+    Ok(conversation(messages)?)
 }
