@@ -10,16 +10,22 @@ use futures::{
     SinkExt as _, Stream, TryStreamExt as _,
     stream::{self, BoxStream, StreamExt as _},
 };
-use langchain_rust::language_models::{LLMEvent, llm::LLM};
+use langchain_rust::language_models::{LLMError, LLMEvent, llm::LLM};
 
 use haft_core::{
     ChatModel,
+    message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
+
+pub(crate) use error::{MAX_MESSAGE_BYTES, from_langchain};
 
 use crate::channel_stream::channel_stream;
 use request::Prepared;
 use stream_reader::Reader;
+
+/// The reason of [`ModelError::Truncated`] for a stream without a result.
+const NO_RESULT: &str = "the stream ended without a result";
 
 /// A LangChain language model as a haft model.
 ///
@@ -33,9 +39,10 @@ use stream_reader::Reader;
 /// an `LLM` without tools, so that agents describe tools in the prompt.
 ///
 /// Audio, files and images in results become descriptions. Reasoning and provider data of earlier
-/// replies are not sent. [`ToolChoice::Required`](haft_core::model::ToolChoice::Required) needs a
-/// request with one tool, because LangChain can only require a tool by name. The setting
-/// `parallel_tool_calls` has no equivalent and is ignored.
+/// replies are not sent. [`ToolChoice::Required`](haft_core::model::ToolChoice::Required) is sent
+/// only for a request with one tool, because LangChain can only require a tool by name. With
+/// several tools, the model may reply without a call. The setting `parallel_tool_calls` has no
+/// equivalent and is ignored.
 ///
 /// # Replies
 ///
@@ -127,13 +134,13 @@ impl LangChainModel {
         self
     }
 
-    fn prepare(&self, request: &ChatRequest) -> Result<Prepared, ModelError> {
+    fn prepare(&self, request: &ChatRequest) -> Prepared {
         request::prepare(&*self.llm, &self.profile, request, self.format.is_some())
     }
 
     async fn generate(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let Prepared { llm, messages } = self.prepare(request)?;
-        let result = llm.generate(&messages).await.map_err(error::from_langchain)?;
+        let Prepared { llm, messages } = self.prepare(request);
+        let result = llm.generate(&messages).await.map_err(from_langchain)?;
         reply::from_result(result, None, &request.tools)
     }
 
@@ -144,8 +151,8 @@ impl LangChainModel {
         reader: Reader,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a {
         let items = async move {
-            let Prepared { llm, messages } = self.prepare(request)?;
-            let items = llm.stream(&messages).await.map_err(error::from_langchain)?;
+            let Prepared { llm, messages } = self.prepare(request);
+            let items = llm.stream(&messages).await.map_err(from_langchain)?;
             Ok(stream_reader::read(items, reader))
         };
         stream::once(items).try_flatten()
@@ -158,11 +165,11 @@ impl LangChainModel {
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a {
         channel_stream(move |mut sender| async move {
             let result = async {
-                let Prepared { llm, messages } = self.prepare(request)?;
+                let Prepared { llm, messages } = self.prepare(request);
                 let mut events = llm.generate_stream(&messages);
                 let mut text = String::new();
                 while let Some(event) = events.next().await {
-                    match event.map_err(|error| error::in_stream(error, &text))? {
+                    match event.map_err(|error| stream_error(error, &text))? {
                         LLMEvent::Text(delta) => {
                             text.push_str(&delta);
                             // The receiver is gone only if this future is about to be dropped.
@@ -176,7 +183,7 @@ impl LangChainModel {
                         _ => {}
                     }
                 }
-                Err(error::truncated("the stream ended without a result", text))
+                Err(error::truncated(NO_RESULT, partial_text(text)))
             };
             let end: Vec<_> = match result.await {
                 Ok((response, is_text_sent)) => {
@@ -187,6 +194,16 @@ impl LangChainModel {
             let _ = sender.send_all(&mut stream::iter(end.into_iter().map(Ok))).await;
         })
     }
+}
+
+/// Converts an error of `LLM::generate_stream` after `text`. An error before the text can be the
+/// error of the request.
+fn stream_error(error: LLMError, text: &str) -> ModelError {
+    if text.is_empty() { from_langchain(error) } else { error::in_stream(error, text.to_owned().into()) }
+}
+
+fn partial_text(text: String) -> AssistantMessage {
+    if text.is_empty() { AssistantMessage::default() } else { text.into() }
 }
 
 #[async_trait]
@@ -201,7 +218,7 @@ impl ChatModel for LangChainModel {
                 return Ok(*response);
             }
         }
-        Err(error::truncated("the stream ended without a result", String::new()))
+        Err(error::truncated(NO_RESULT, AssistantMessage::default()))
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{error::Error, fmt, sync::Arc};
 
 use futures::{
     SinkExt as _,
@@ -6,30 +6,39 @@ use futures::{
     stream::{BoxStream, StreamExt as _},
 };
 use langchain_rust::{
-    chain::Chain,
+    chain::{Chain, ChainError},
     language_models::{GenerateResult, LLMEvent},
     prompt::PromptArgs,
-    schemas as foreign,
+    schemas::{self as foreign, BaseMemory},
 };
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use haft_core::{
     Agent, Message, RunEvent, RunInput, RunOutput, Transcript,
     agent::{AgentError, AgentErrorKind, RunAnswer, RunStart, StopReason},
     model::ModelError,
-    text::ErrorChain,
+    text::{ErrorChain, truncate_with_ellipsis},
     tool::RunContext,
     usage::Usage,
 };
 
 use super::{HISTORY, IMAGES, INPUT, check_iterations};
-use crate::{channel_stream::channel_stream, message::to_langchain};
+use crate::{
+    HaftMemory,
+    channel_stream::channel_stream,
+    message::to_langchain,
+    model::{MAX_MESSAGE_BYTES, from_langchain},
+};
 
-/// A LangChain chain as a haft agent, for example an `AgentExecutor` or a `RouterChain`.
+/// A LangChain chain as a haft agent, for example an `LLMMathChain` or an `AgentExecutor`.
 ///
 /// The text of the last new message is the variable `input`, and its images are the variable
-/// `images`. The earlier messages are the variable `chat_history`. A chain with its own memory
-/// keeps its own conversation as well: use one of the two.
+/// `images`. The earlier messages are the variable `chat_history`.
+///
+/// An `AgentExecutor` and a `ConversationalChain` ignore this variable and read their own memory.
+/// For a conversation, build them for each run with [`from_fn`](Self::from_fn). A memory that is
+/// shared between runs mixes their conversations.
 ///
 /// A run is one request without steps, because a chain does not report its calls. The limits of the
 /// run are not applied inside of the chain. The result `Max iterations reached` of an
@@ -49,16 +58,61 @@ use crate::{channel_stream::channel_stream, message::to_langchain};
 /// ```
 #[derive(Clone)]
 pub struct LangChainAgent {
-    chain: Arc<dyn Chain>,
+    chain: Arc<ChainFactory>,
     input_key: String,
     variables: PromptArgs,
 }
 
+/// Returns the chain of a run with the given history.
+type ChainFactory = dyn Fn(HaftMemory) -> Result<Arc<dyn Chain>, ModelError> + Send + Sync;
+
 impl LangChainAgent {
-    /// Wraps `chain`.
+    /// Wraps `chain`, which is used for all runs.
     pub fn new(chain: impl Into<Box<dyn Chain>>) -> Self {
-        let chain = Arc::from(chain.into());
-        Self { chain, input_key: INPUT.to_owned(), variables: PromptArgs::new() }
+        let chain: Arc<dyn Chain> = Arc::from(chain.into());
+        Self::with_factory(move |_| Ok(Arc::clone(&chain)))
+    }
+
+    /// Calls `build` for the chain of each run. The memory has the earlier messages of the run. An
+    /// error of `build` fails the run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_langchain::{
+    ///     HaftLlm, LangChainAgent,
+    ///     langchain_rust::{
+    ///         agent::{AgentExecutor, OpenAiToolAgentBuilder},
+    ///         tools::{Calculator, Tool},
+    ///     },
+    /// };
+    /// use std::sync::Arc;
+    ///
+    /// fn agent(llm: HaftLlm) -> LangChainAgent {
+    ///     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(Calculator::new())];
+    ///     LangChainAgent::from_fn(move |memory| {
+    ///         let agent = OpenAiToolAgentBuilder::new().tools(&tools).build(llm.clone());
+    ///         agent.map(|agent| AgentExecutor::from_agent(agent).with_memory(memory))
+    ///     })
+    /// }
+    /// ```
+    pub fn from_fn<C, E>(
+        build: impl Fn(Arc<Mutex<dyn BaseMemory>>) -> Result<C, E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        C: Into<Box<dyn Chain>>,
+        E: Error + 'static,
+    {
+        Self::with_factory(move |memory| match build(memory.into()) {
+            Ok(chain) => Ok(Arc::from(chain.into())),
+            Err(error) => Err(failed(&error)),
+        })
+    }
+
+    fn with_factory(
+        chain: impl Fn(HaftMemory) -> Result<Arc<dyn Chain>, ModelError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { chain: Arc::new(chain), input_key: INPUT.to_owned(), variables: PromptArgs::new() }
     }
 
     /// Sets the variable for the text of the message. Default: `input`.
@@ -103,7 +157,12 @@ impl LangChainAgent {
             let message = "the last message must be from the user".to_owned();
             return Err(fail(AgentErrorKind::InvalidInput(message), Usage::default()));
         };
-        let run = self.call(variables, sender);
+        let history = transcript.messages().split_last().map(|(_, earlier)| earlier).unwrap_or_default();
+        let mut memory = Transcript::new();
+        memory.extend(history.iter().cloned());
+        let chain =
+            (self.chain)(HaftMemory::new(memory)).map_err(|error| fail(error.into(), Usage::default()))?;
+        let run = call(&*chain, variables, sender);
         let Some(result) = context.cancellation.run_until_cancelled(run).await else {
             return Err(fail(AgentErrorKind::Cancelled, Usage::default()));
         };
@@ -115,32 +174,39 @@ impl LangChainAgent {
         check_iterations(&result).map_err(|message| fail(failed(message).into(), usage))?;
         Ok(answer(result.generation, usage, transcript))
     }
-
-    /// Runs the chain and sends its text.
-    async fn call(
-        &self,
-        variables: PromptArgs,
-        sender: &mut Sender<Event>,
-    ) -> Result<GenerateResult, ModelError> {
-        let _ = sender.send(Ok(RunEvent::RequestStarted { request: 1 })).await;
-        let mut events = self.chain.call_stream(variables);
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(LLMEvent::Text(text)) => drop(sender.send(Ok(RunEvent::TextDelta { text })).await),
-                Ok(LLMEvent::Done(result)) => return Ok(result),
-                Ok(_) => {}
-                Err(error) => {
-                    let message = format!("the LangChain chain: {}", ErrorChain(&error));
-                    return Err(ModelError::Failed { message, source: Some(error.into()) });
-                }
-            }
-        }
-        let reason = "the chain ended without a result".to_owned();
-        Err(ModelError::Truncated { reason, partial: Box::default() })
-    }
 }
 
 type Event = Result<RunEvent, AgentError>;
+
+/// Runs `chain` and sends its text.
+async fn call(
+    chain: &dyn Chain,
+    variables: PromptArgs,
+    sender: &mut Sender<Event>,
+) -> Result<GenerateResult, ModelError> {
+    let _ = sender.send(Ok(RunEvent::RequestStarted { request: 1 })).await;
+    let mut events = chain.call_stream(variables);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(LLMEvent::Text(text)) => drop(sender.send(Ok(RunEvent::TextDelta { text })).await),
+            Ok(LLMEvent::Done(result)) => return Ok(result),
+            Ok(_) => {}
+            Err(ChainError::LLMError(error)) => return Err(from_langchain(error)),
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    let reason = "the chain ended without a result".to_owned();
+    Err(ModelError::Truncated { reason, partial: Box::default() })
+}
+
+/// Creates the error of a chain. The text can contain the response of a server, so it is truncated.
+fn failed(error: &(dyn Error + 'static)) -> ModelError {
+    let text = format!("the LangChain chain: {}", ErrorChain(error));
+    ModelError::Failed {
+        message: truncate_with_ellipsis(&text, MAX_MESSAGE_BYTES).into_owned(),
+        source: None,
+    }
+}
 
 /// Returns the usage of `result`, after adding it to the counter in `context`.
 fn usage(result: &GenerateResult, context: &RunContext) -> Usage {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::{error::Error, io, iter::successors};
+
 use haft_core::{
     message::AssistantMessage,
     model::ModelError,
@@ -14,67 +16,97 @@ use langchain_rust::{
 };
 
 /// The maximum length of an error message, in bytes.
-const MAX_MESSAGE_BYTES: usize = 1024;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Parts of error messages about a conversation that is too long for the model.
-const CONTEXT_MESSAGES: &[&str] =
-    &["context_length_exceeded", "maximum context length", "prompt is too long", "context window"];
+const CONTEXT_MESSAGES: &[&str] = &[
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "context window",
+    "input length and `max_tokens` exceed context limit",
+    "Input is too long for requested model",
+];
 
 /// Converts the error of a request. LangChain's clients keep the status of a response only in the
 /// text of the error.
-pub(super) fn from_langchain(error: LLMError) -> ModelError {
+///
+/// The text has at most 1 kB, so the error has no source, whose text would have the whole response.
+pub(crate) fn from_langchain(error: LLMError) -> ModelError {
     let text = truncate_with_ellipsis(&ErrorChain(&error).to_string(), MAX_MESSAGE_BYTES).into_owned();
-    if CONTEXT_MESSAGES.iter().any(|part| text.contains(part)) {
-        return ModelError::ContextTooLong(text);
+    match classify(error, text) {
+        ModelError::Rejected { body: text, .. } | ModelError::Failed { message: text, .. }
+            if CONTEXT_MESSAGES.iter().any(|part| text.contains(part)) =>
+        {
+            ModelError::ContextTooLong(text)
+        }
+        error => error,
     }
+}
+
+fn classify(error: LLMError, text: String) -> ModelError {
     match error {
         LLMError::AnthropicError(error) => from_anthropic(&error, text),
         LLMError::DeepseekError(error) => from_deepseek(&error, text),
         LLMError::QwenError(error) => from_qwen(&error, text),
-        LLMError::OpenAIError(error) => {
-            // `ApiErrorResponse` is displayed as `429 Too Many Requests message`.
-            let shown = error.to_string();
-            let status = shown.split(' ').next().filter(|it| it.len() == 3).and_then(|it| it.parse().ok());
-            match status {
-                Some(status) => from_status(status, text),
-                None if shown.starts_with("http error") => unreachable(text, error),
-                None if shown.starts_with("failed to deserialize") => ModelError::InvalidResponse(text),
-                None => ModelError::failed(error),
-            }
-        }
+        LLMError::OpenAIError(error) => from_openai(&error.to_string(), text),
         LLMError::RequestError(error) => match error.status() {
             Some(status) => from_status(status.as_u16(), text),
-            None if error.is_decode() => ModelError::InvalidResponse(text),
-            None => unreachable(text, error),
+            // reqwest also reports a lost connection inside of a body as `is_decode`.
+            None if error.is_decode() && error.source().is_some_and(<dyn Error>::is::<serde_json::Error>) => {
+                ModelError::InvalidResponse(text)
+            }
+            None => unreachable(text),
         },
-        LLMError::IoError(error) => unreachable(text, error),
-        LLMError::Timeout(_) => ModelError::Server { status: None, body: text, retry_after: None },
+        LLMError::IoError(_) => unreachable(text),
+        LLMError::Timeout(_) => server(None, text),
         LLMError::SerdeError(_) | LLMError::ContentNotFound(_) | LLMError::ParsingError(_) => {
             ModelError::InvalidResponse(text)
         }
-        error => ModelError::Failed { message: text, source: Some(error.into()) },
+        // Errors of clients behind a feature of langchain-rust, such as `OllamaError`.
+        error if has_io_source(&error) => unreachable(text),
+        _ => ModelError::Failed { message: text, source: None },
     }
 }
 
-/// Converts the error of a stream that has already sent `text`.
-pub(super) fn in_stream(error: LLMError, text: &str) -> ModelError {
-    let error = from_langchain(error);
-    let is_cut = matches!(error, ModelError::Server { .. } | ModelError::Unreachable { .. });
-    if is_cut && !text.is_empty() { truncated(&error.to_string(), text.to_owned()) } else { error }
+/// Returns `true` if an I/O error is among the sources of `error`.
+fn has_io_source(error: &dyn Error) -> bool {
+    successors(error.source(), |&error| error.source()).any(<dyn Error>::is::<io::Error>)
 }
 
-/// Creates the error for a stream that ended after `text`.
-pub(super) fn truncated(reason: &str, text: String) -> ModelError {
-    truncated_message(reason, if text.is_empty() { AssistantMessage::default() } else { text.into() })
+/// Converts an error of async-openai, displayed as `shown`.
+fn from_openai(shown: &str, text: String) -> ModelError {
+    // `ApiErrorResponse` is displayed as `429 Too Many Requests message`.
+    let status = shown.split(' ').next().filter(|it| it.len() == 3).and_then(|it| it.parse().ok());
+    match status {
+        Some(status) => from_status(status, text),
+        None if shown.starts_with("http error") || shown.starts_with("stream failed") => unreachable(text),
+        None if shown.starts_with("failed to deserialize") => ModelError::InvalidResponse(text),
+        None => ModelError::Failed { message: text, source: None },
+    }
 }
 
-pub(super) fn truncated_message(reason: &str, partial: AssistantMessage) -> ModelError {
+/// Converts the error of an open stream that has already sent `partial`. A lost connection and an
+/// unclassified error truncate the reply: LangChain's Ollama client reports every error of a stream
+/// as `Stream error`.
+pub(super) fn in_stream(error: LLMError, partial: AssistantMessage) -> ModelError {
+    match from_langchain(error) {
+        error @ (ModelError::Unreachable { .. } | ModelError::Failed { .. }) => {
+            truncated(&error.to_string(), partial)
+        }
+        error @ ModelError::Server { .. } if !partial.is_empty() => truncated(&error.to_string(), partial),
+        error => error,
+    }
+}
+
+/// Creates the error for a stream that ended after `partial`.
+pub(super) fn truncated(reason: &str, partial: AssistantMessage) -> ModelError {
     ModelError::Truncated { reason: reason.to_owned(), partial: Box::new(partial) }
 }
 
-fn unreachable(reason: String, source: impl std::error::Error + Send + Sync + 'static) -> ModelError {
+fn unreachable(reason: String) -> ModelError {
     let endpoint = "the address of the LangChain client".to_owned();
-    ModelError::Unreachable { endpoint, reason, source: Some(Box::new(source)) }
+    ModelError::Unreachable { endpoint, reason, source: None }
 }
 
 fn from_status(status: u16, body: String) -> ModelError {

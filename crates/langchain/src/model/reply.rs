@@ -45,7 +45,7 @@ pub(super) fn from_result(
     let content = if text.is_empty() { Vec::new() } else { vec![Content::text(text)] };
     let message = AssistantMessage { content, tool_calls, ..AssistantMessage::default() };
     if is_truncated {
-        return Err(error::truncated_message(INCOMPLETE_CALL, message));
+        return Err(error::truncated(INCOMPLETE_CALL, message));
     }
     if message.is_empty() {
         return Err(ModelError::EmptyResponse);
@@ -111,7 +111,7 @@ pub(super) fn from_parts(
     // A cut reply can also lack all arguments of a call.
     let is_incomplete = |call: &ToolCall| call.arguments.trim().is_empty() || has_truncated_arguments(call);
     if !is_done && message.tool_calls.iter().any(is_incomplete) {
-        return Err(error::truncated_message(INCOMPLETE_CALL, message));
+        return Err(error::truncated(INCOMPLETE_CALL, message));
     }
     if is_done && message.is_empty() {
         return Err(ModelError::EmptyResponse);

@@ -6,7 +6,7 @@ use langchain_rust::{
 };
 
 use haft_core::{
-    model::{ChatRequest, ChatSettings, ModelError, ModelProfile, ResponseFormat, ToolChoice},
+    model::{ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice},
     toolset::ToolList,
 };
 
@@ -24,20 +24,20 @@ pub(super) fn prepare(
     profile: &ModelProfile,
     request: &ChatRequest,
     is_streamed: bool,
-) -> Result<Prepared, ModelError> {
+) -> Prepared {
     let mut llm = llm.clone_box();
     // `Deepseek::add_options` replaces all earlier options, so it is called only when needed.
-    if let Some(options) = options(request, is_streamed)? {
+    if let Some(options) = options(request, is_streamed) {
         llm.add_options(options);
     }
     let images = if profile.supports_images { Images::Attach } else { Images::Describe };
     let messages = request.all_messages().map(|message| to_langchain_with(message, images)).collect();
-    Ok(Prepared { llm, messages })
+    Prepared { llm, messages }
 }
 
 /// Returns the options of `request`, or `None` if it has only default values.
 #[expect(clippy::cast_possible_truncation, reason = "LangChain's temperatures are `f32`")]
-fn options(request: &ChatRequest, is_streamed: bool) -> Result<Option<CallOptions>, ModelError> {
+fn options(request: &ChatRequest, is_streamed: bool) -> Option<CallOptions> {
     let ChatSettings { temperature, top_p, max_tokens, stop, seed, parallel_tool_calls: _ } =
         &request.settings;
     let has_tools = !request.tools.is_empty();
@@ -48,20 +48,20 @@ fn options(request: &ChatRequest, is_streamed: bool) -> Result<Option<CallOption
         || seed.is_some()
         || !stop.is_empty();
     if !(has_tools || has_format || has_settings || is_streamed) {
-        return Ok(None);
+        return None;
     }
-    Ok(Some(CallOptions {
+    Some(CallOptions {
         temperature: temperature.map(|value| value as f32),
         top_p: top_p.map(|value| value as f32),
         max_tokens: *max_tokens,
         stop_words: (!stop.is_empty()).then(|| stop.clone()),
         seed: seed.and_then(|seed| usize::try_from(seed).ok()),
         functions: has_tools.then(|| functions(&request.tools)),
-        function_call_behavior: if has_tools { behavior(request)? } else { None },
+        function_call_behavior: if has_tools { behavior(request) } else { None },
         response_format: has_format.then(|| response_format(&request.response_format)),
         stream_usage: is_streamed.then_some(true),
         ..CallOptions::new()
-    }))
+    })
 }
 
 /// The tools of a snapshot in LangChain's format.
@@ -82,21 +82,17 @@ fn functions(tools: &ToolList) -> Vec<FunctionDefinition> {
     functions.0.clone()
 }
 
-fn behavior(request: &ChatRequest) -> Result<Option<FunctionCallBehavior>, ModelError> {
-    Ok(match (&request.tool_choice, request.tools.tools()) {
-        (ToolChoice::Auto, _) => None,
+/// Returns the tool choice of LangChain. It can require a tool by name only, so `Required` with
+/// several tools becomes `Auto`. Agents check the calls of a reply themselves.
+fn behavior(request: &ChatRequest) -> Option<FunctionCallBehavior> {
+    match (&request.tool_choice, request.tools.tools()) {
         (ToolChoice::None, _) => Some(FunctionCallBehavior::None),
         (ToolChoice::Tool(name), _) => Some(FunctionCallBehavior::Named(name.to_string())),
         (ToolChoice::Required, [only]) => {
             Some(FunctionCallBehavior::Named(only.definition().name().to_string()))
         }
-        (ToolChoice::Required, _) => {
-            return Err(ModelError::Unsupported(
-                "LangChain has no tool choice that requires any call: require a tool by its name, or offer one tool"
-                    .to_owned(),
-            ));
-        }
-    })
+        (ToolChoice::Auto | ToolChoice::Required, _) => None,
+    }
 }
 
 fn response_format(format: &ResponseFormat) -> foreign::ResponseFormat {

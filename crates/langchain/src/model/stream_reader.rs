@@ -4,7 +4,7 @@ mod anthropic;
 mod ollama;
 mod openai;
 
-use std::collections::HashSet;
+use std::{collections::HashSet, mem::take};
 
 use futures::{
     Stream, TryStreamExt as _,
@@ -16,6 +16,7 @@ use serde_json::Value;
 use haft_core::{
     ToolCall,
     content::Content,
+    limits::{ARGUMENT_BYTES, REPLY_CALLS, SERVER_MESSAGE_BYTES},
     message::AssistantMessage,
     model::{ChatEvent, ChatResponse, FinishReason, ModelError},
     usage::Usage,
@@ -26,52 +27,75 @@ use super::{error, reply};
 /// A parser of the items of one stream.
 pub(super) struct Reader {
     parse: fn(&mut Accumulator, &Value) -> Option<()>,
+    /// `true` if the end of the reply is the last item. A stream of OpenAI has its usage after the
+    /// finish reason.
+    ends_at_marker: bool,
     reply: Accumulator,
 }
 
 impl Reader {
     pub(super) fn openai() -> Self {
-        Self { parse: openai::parse, reply: Accumulator::default() }
+        Self { parse: openai::parse, ends_at_marker: false, reply: Accumulator::default() }
     }
 
     pub(super) fn anthropic() -> Self {
-        Self { parse: anthropic::parse, reply: Accumulator::default() }
+        Self { parse: anthropic::parse, ends_at_marker: true, reply: Accumulator::default() }
     }
 
     pub(super) fn ollama() -> Self {
-        Self { parse: ollama::parse, reply: Accumulator::default() }
+        Self { parse: ollama::parse, ends_at_marker: true, reply: Accumulator::default() }
     }
 
-    /// Parses an item and returns its events.
-    fn push(&mut self, item: &StreamData) -> Result<Vec<ChatEvent>, ModelError> {
-        if (self.parse)(&mut self.reply, &item.value).is_none() {
-            let text = item.value.to_string();
+    /// Parses an item and returns its events, or the whole reply after the end of the stream.
+    fn push(&mut self, item: Option<Result<StreamData, LLMError>>) -> Result<Vec<ChatEvent>, ModelError> {
+        match item {
+            Some(Ok(item)) => self.parse(&item.value)?,
+            // A chunk without choices, which Azure sends first. LangChain's OpenAI client fails it.
+            Some(Err(LLMError::ContentNotFound(_))) => {}
+            // A complete reply of OpenAI lacks its usage at most.
+            Some(Err(_)) if self.reply.is_complete => return self.finish(),
+            Some(Err(error)) => return Err(error::in_stream(error, self.reply.take_message())),
+            None => return self.finish(),
+        }
+        if self.ends_at_marker && self.reply.is_complete {
+            return self.finish();
+        }
+        Ok(take(&mut self.reply.events))
+    }
+
+    fn parse(&mut self, item: &Value) -> Result<(), ModelError> {
+        if (self.parse)(&mut self.reply, item).is_none() {
+            let text = item.to_string();
             return Err(ModelError::InvalidResponse(format!(
                 "an item of the stream has another format than the `StreamFormat` of the model: {}",
                 haft_core::text::truncate_with_ellipsis(&text, 200),
             )));
         }
-        Ok(std::mem::take(&mut self.reply.events))
+        self.reply.check_size()
+    }
+
+    /// Returns the remaining events and the whole reply.
+    fn finish(&mut self) -> Result<Vec<ChatEvent>, ModelError> {
+        let mut events = take(&mut self.reply.events);
+        let reply = take(&mut self.reply).finish()?;
+        events.push(ChatEvent::Finished(Box::new(reply)));
+        Ok(events)
     }
 }
 
-/// Reads `items` to the end, and ends with the whole reply or an error.
+/// Reads `items` until the end of the reply, and ends with the whole reply or an error.
 pub(super) fn read(
-    items: impl Stream<Item = Result<StreamData, LLMError>> + Send,
-    mut reader: Reader,
+    items: impl Stream<Item = Result<StreamData, LLMError>> + Send + Unpin,
+    reader: Reader,
 ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + Send {
-    let items = items.map(Some).chain(stream::iter([None]));
-    let mut is_over = false;
-    let events = items.map(move |item| {
-        match item {
-            _ if is_over => Ok(Vec::new()),
-            Some(Ok(item)) => reader.push(&item),
-            Some(Err(error)) => Err(error::in_stream(error, &reader.reply.text)),
-            None => std::mem::take(&mut reader.reply)
-                .finish()
-                .map(|reply| vec![ChatEvent::Finished(Box::new(reply))]),
-        }
-        .inspect_err(|_| is_over = true)
+    let events = stream::unfold(Some((items, reader)), |state| async {
+        let (mut items, mut reader) = state?;
+        let events = reader.push(items.next().await);
+        let is_over = match &events {
+            Ok(events) => matches!(events.last(), Some(ChatEvent::Finished(_))),
+            Err(_) => true,
+        };
+        Some((events, (!is_over).then_some((items, reader))))
     });
     events.map_ok(|events| stream::iter(events.into_iter().map(Ok))).try_flatten()
 }
@@ -90,6 +114,8 @@ struct Accumulator {
     usage: Usage,
     id: Option<String>,
     model: Option<String>,
+    /// The received bytes of texts, names and arguments.
+    size: usize,
     /// Events that are not yet sent.
     events: Vec<ChatEvent>,
 }
@@ -107,13 +133,20 @@ struct PartialCall {
 impl Accumulator {
     fn push_text(&mut self, text: &str) {
         if !text.is_empty() {
+            self.count(text);
             self.text.push_str(text);
             self.events.push(ChatEvent::TextDelta { text: text.to_owned() });
         }
     }
 
+    fn push_refusal(&mut self, text: &str) {
+        self.count(text);
+        self.refusal.push_str(text);
+    }
+
     fn push_reasoning(&mut self, text: &str) {
         if !text.is_empty() {
+            self.count(text);
             self.reasoning.push_str(text);
             self.events.push(ChatEvent::ReasoningDelta { text: text.to_owned() });
         }
@@ -121,6 +154,8 @@ impl Accumulator {
 
     /// Adds a call. An empty or repeated id is replaced.
     fn start_call(&mut self, index: u64, received_id: &str, name: &str) {
+        self.count(received_id);
+        self.count(name);
         let is_unique = !received_id.is_empty() && !self.ids.contains(received_id);
         let id = if is_unique { received_id.to_owned() } else { reply::unused_id(&self.ids) };
         self.ids.insert(id.clone());
@@ -140,6 +175,7 @@ impl Accumulator {
     fn push_arguments(&mut self, index: u64, arguments: &str) -> Option<()> {
         let position = self.find_call(index)?;
         if !arguments.is_empty() {
+            self.count(arguments);
             self.calls.get_mut(position)?.arguments.push_str(arguments);
             let arguments = arguments.to_owned();
             self.events.push(ChatEvent::ToolCallDelta { index: position, arguments });
@@ -147,22 +183,45 @@ impl Accumulator {
         Some(())
     }
 
-    fn finish(self) -> Result<ChatResponse, ModelError> {
-        let calls = self
-            .calls
+    fn count(&mut self, text: &str) {
+        self.size = self.size.saturating_add(text.len());
+    }
+
+    /// Fails if the reply exceeds a limit. Limits the memory for a stream without an end.
+    fn check_size(&self) -> Result<(), ModelError> {
+        let has_long_arguments = |call: &PartialCall| call.arguments.len() > ARGUMENT_BYTES;
+        let problem = if self.size > SERVER_MESSAGE_BYTES {
+            format!("it is longer than {SERVER_MESSAGE_BYTES} bytes")
+        } else if self.calls.len() > REPLY_CALLS {
+            format!("it has more than {REPLY_CALLS} calls")
+        } else if self.size > ARGUMENT_BYTES && self.calls.iter().any(has_long_arguments) {
+            format!("the arguments of a call are longer than {ARGUMENT_BYTES} bytes")
+        } else {
+            return Ok(());
+        };
+        Err(ModelError::InvalidResponse(problem))
+    }
+
+    /// Takes the received parts as a message.
+    fn take_message(&mut self) -> AssistantMessage {
+        let calls = take(&mut self.calls)
             .into_iter()
             .map(|PartialCall { call: (id, name), arguments, .. }| ToolCall::new(id, name, arguments));
         let optional = |text: String| Some(text).filter(|text| !text.is_empty());
-        let message = AssistantMessage {
-            content: optional(self.text).into_iter().map(Content::text).collect(),
-            reasoning: optional(self.reasoning),
+        AssistantMessage {
+            content: optional(take(&mut self.text)).into_iter().map(Content::text).collect(),
+            reasoning: optional(take(&mut self.reasoning)),
             tool_calls: calls.collect(),
-            refusal: optional(self.refusal),
+            refusal: optional(take(&mut self.refusal)),
             ..AssistantMessage::default()
-        };
+        }
+    }
+
+    fn finish(mut self) -> Result<ChatResponse, ModelError> {
+        let message = self.take_message();
         let finish_reason = match self.finish_reason {
             Some(reason) if self.is_complete => reason,
-            _ => return Err(error::truncated_message("the stream ended before the reply", message)),
+            _ => return Err(error::truncated("the stream ended before the reply", message)),
         };
         let response = reply::from_parts(message, finish_reason, self.usage)?;
         Ok(ChatResponse { id: self.id, model: self.model, ..response })

@@ -21,8 +21,9 @@ use haft_langchain::{
         chain::{Chain, ChainError, LLMChainBuilder, SequentialChainBuilder},
         document_loaders::{CsvLoader, TextLoader},
         fmt_template,
-        language_models::{GenerateResult, LLMEvent, llm::LLM},
-        memory::SimpleMemory,
+        language_models::{GenerateResult, LLMError, LLMEvent, llm::LLM},
+        llm::AnthropicError,
+        memory::{SimpleMemory, WindowBufferMemory},
         message_formatter,
         prompt::{HumanMessagePromptTemplate, PromptArgs},
         prompt_args,
@@ -116,6 +117,24 @@ async fn chain_keeps_its_conversation_in_a_memory() {
     assert_eq!(saved.len(), 6);
     assert_eq!(saved.tool_result("call_1").unwrap().model_text(), "42");
     assert_eq!(model.requests()[2].tool_results().next().unwrap().name, "add");
+}
+
+/// Behaviour G58: a memory that evicted a call before its result is a valid history.
+#[tokio::test]
+async fn window_of_a_memory_can_begin_with_a_result() {
+    let model = adding().reply_text("42, as before.");
+    let memory: Arc<tokio::sync::Mutex<dyn BaseMemory>> = WindowBufferMemory::new(2).into();
+    let chain = HaftChain::new(react(&model, Toolset::new().with_tool(Add))).with_memory(Arc::clone(&memory));
+    chain.invoke(prompt_args! {"input" => "What is 17 plus 25?"}).await.unwrap();
+    let messages = memory.lock().await.messages().await.unwrap();
+    assert_eq!(messages[0].message_type, MessageType::ToolMessage);
+    assert_eq!(chain.invoke(prompt_args! {"input" => "And now?"}).await.unwrap(), "42, as before.");
+    let texts: Vec<_> = model.requests()[2].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(texts, ["It is 42.", "And now?"]);
+
+    let agent = HaftAgent::new(react(&ScriptedModel::new().reply_text("Hi."), Toolset::new()), Vec::new());
+    let inputs = prompt_args! {"input" => "Hello.", "chat_history" => json!(messages)};
+    assert!(matches!(agent.plan(&[], inputs).await, Ok(AgentEvent::Finish(_))));
 }
 
 /// Behaviour G58: a chain streams the text of the agent, and ends with its answer.
@@ -304,6 +323,49 @@ async fn langchain_executor_is_a_haft_agent() {
     assert_eq!((answer.text.as_str(), answer.transcript.len()), ("It is 42.", 2));
     assert_eq!((answer.usage.requests, answer.usage.total_tokens()), (1, 30));
     assert_eq!(llm.requests.lock().unwrap()[1].last().unwrap().content, "42");
+}
+
+/// Behaviour G58: a LangChain executor that is built for each run gets the history of the run.
+#[tokio::test]
+async fn langchain_executor_gets_the_history_of_a_run() {
+    let llm = FakeLlm::with_results([text("You are Ann."), text("I do not know.")]);
+    let script = llm.clone();
+    let agent = LangChainAgent::from_fn(move |memory| {
+        let agent = OpenAiToolAgentBuilder::new().tools(&[adder()]).build(script.clone());
+        agent.map(|agent| AgentExecutor::from_agent(agent).with_memory(memory))
+    });
+    let history = haft_core::Transcript::from_iter([Message::user("I am Ann."), Message::assistant("Hi.")]);
+    agent.run(RunInput::new("Who am I?").with_history(history)).await.unwrap();
+    agent.run(RunInput::new("Who am I?")).await.unwrap();
+    let requests = llm.requests.lock().unwrap().clone();
+    let texts = |request: usize| {
+        let messages = requests[request].iter().filter(|it| it.message_type != MessageType::SystemMessage);
+        messages.map(|message| message.content.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(0), ["I am Ann.", "Hi.", "Who am I?"]);
+    assert_eq!(texts(1), ["Who am I?"], "runs share no memory");
+
+    let broken = LangChainAgent::from_fn(|_| {
+        Err::<AgentExecutor<OpenAiToolAgent>, _>(std::io::Error::other("no key"))
+    });
+    let error = broken.run("Hi.".into()).await.unwrap_err().to_string();
+    assert!(error.contains("no key"), "{error}");
+}
+
+/// Behaviour G58: the error of the model in a chain keeps its kind.
+#[tokio::test]
+async fn model_error_of_a_chain_keeps_its_kind() {
+    struct Busy;
+    #[async_trait]
+    impl Chain for Busy {
+        async fn call(&self, _: PromptArgs) -> Result<GenerateResult, ChainError> {
+            Err(LLMError::from(AnthropicError::OverloadedError("x".repeat(5000))).into())
+        }
+    }
+    let error = LangChainAgent::new(Busy).run("Hi.".into()).await.unwrap_err();
+    assert!(error.to_string().len() < 1200);
+    let AgentErrorKind::Model(error) = *error.kind else { panic!("{error}") };
+    assert!(error.is_transient(), "{error}");
 }
 
 /// Behaviour G58: `Max iterations reached` and an unknown tool of an executor are errors in haft.

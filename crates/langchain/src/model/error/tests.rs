@@ -1,13 +1,13 @@
 use std::io;
 
 use expect_test::expect;
-use haft_core::model::ModelError;
+use haft_core::{message::AssistantMessage, model::ModelError};
 use langchain_rust::{
     language_models::LLMError,
     llm::{AnthropicError, DeepseekError, QwenError},
 };
 
-use super::{from_langchain, in_stream};
+use super::{from_langchain, has_io_source, in_stream};
 
 /// Returns the kind of the error, its retry behaviour and its text, one error per line.
 fn convert(errors: impl IntoIterator<Item = LLMError>) -> String {
@@ -61,15 +61,44 @@ fn error_of_a_client_determines_the_retry() {
 
 #[test]
 fn lost_connection_after_text_truncates_the_reply() {
-    let error = in_stream(LLMError::IoError(io::Error::other("reset")), "It is");
+    let error = in_stream(LLMError::IoError(io::Error::other("reset")), "It is".into());
     let ModelError::Truncated { partial, .. } = error else { panic!("{error}") };
     assert_eq!(partial.text(), "It is");
-    let error = in_stream(LLMError::IoError(io::Error::other("reset")), "");
-    assert!(matches!(error, ModelError::Unreachable { .. }), "{error}");
+    // Ollama's client reports every error of a stream like this.
+    let error = in_stream(LLMError::OtherError("Stream error".to_owned()), AssistantMessage::default());
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error}");
+    let error = in_stream(AnthropicError::OverloadedError(busy()).into(), AssistantMessage::default());
+    assert!(matches!(error, ModelError::Server { .. }), "{error}");
+}
+
+#[test]
+fn io_error_among_the_sources_is_a_lost_connection() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("Reqwest error")]
+    struct Client(#[source] io::Error);
+    #[derive(Debug, thiserror::Error)]
+    #[error("Ollama error")]
+    struct Ollama(#[source] Client);
+    assert!(has_io_source(&Ollama(Client(io::Error::other("refused")))));
+    assert!(!has_io_source(&LLMError::OtherError("odd".to_owned())));
+}
+
+#[test]
+fn only_a_rejected_request_is_too_long() {
+    let errors = [
+        AnthropicError::InvalidRequestError(
+            "input length and `max_tokens` exceed context limit: 9".to_owned(),
+        )
+        .into(),
+        LLMError::OtherError("Input is too long for requested model.".to_owned()),
+        AnthropicError::RateLimitError("slow down: the context window is shared".to_owned()).into(),
+    ];
+    let kinds = errors.map(|error| matches!(from_langchain(error), ModelError::ContextTooLong(_)));
+    assert_eq!(kinds, [true, true, false]);
 }
 
 #[test]
 fn long_message_is_cut() {
     let error = from_langchain(LLMError::OtherError("x".repeat(5000)));
-    assert!(error.to_string().len() < 1200);
+    assert!(haft_core::text::ErrorChain(&error).to_string().len() < 1200);
 }

@@ -24,7 +24,7 @@ pub(super) fn parse(reply: &mut Accumulator, value: &Value) -> Option<()> {
     }
     let Some(choice) = choices.iter().find(|choice| number(choice, "/index") == 0) else { return Some(()) };
     reply.push_text(text(choice, "/delta/content"));
-    reply.refusal.push_str(text(choice, "/delta/refusal"));
+    reply.push_refusal(text(choice, "/delta/refusal"));
     let calls = choice.pointer("/delta/tool_calls").and_then(Value::as_array);
     for (position, part) in calls.into_iter().flatten().enumerate() {
         parse_call(reply, position, part);

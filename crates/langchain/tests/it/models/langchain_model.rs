@@ -92,11 +92,11 @@ async fn messages_of_all_roles_reach_a_langchain_model() {
     assert_eq!(requests[1][3].content, "[image/png, 4 bytes]");
 }
 
-/// Behaviour G58: settings and tool choices become options, and a choice that LangChain lacks is an
-/// error.
+/// Behaviour G58: settings and tool choices become options, and a choice that LangChain lacks is
+/// left to the model.
 #[tokio::test]
 async fn settings_and_tool_choices_become_options() {
-    let llm = FakeLlm::with_results([text("ok"), text("ok"), text("ok")]);
+    let llm = FakeLlm::with_results([text("ok"), text("ok"), text("ok"), text("ok")]);
     let model = LangChainModel::new("fake", llm.clone());
     let settings = ChatSettings {
         temperature: Some(0.5),
@@ -124,8 +124,26 @@ async fn settings_and_tool_choices_become_options() {
     let two =
         Toolset::new().with_tools((Add, haft_core::ToolExt::with_definition(Add, |it| it.with_name("sum"))));
     let tools = two.list(&ListContext::default()).await;
-    let error = model.chat(&ChatRequest { tools, ..request }).await.unwrap_err();
-    assert!(matches!(error, ModelError::Unsupported(_)), "{error}");
+    model.chat(&ChatRequest { tools, ..request }).await.unwrap();
+    let options = llm.options_log.lock().unwrap()[3].clone();
+    assert_eq!(options.functions.unwrap().len(), 2);
+    assert!(options.function_call_behavior.is_none());
+}
+
+/// Behaviour G58: an agent with declared outputs and tools works on a LangChain model.
+#[tokio::test]
+async fn agent_with_outputs_and_tools_works_on_a_langchain_model() {
+    let llm = FakeLlm::with_results([
+        calls([("a", "add", r#"{"x":17,"y":25}"#)]),
+        calls([("b", "finish", r#"{"response":42}"#)]),
+    ]);
+    let model = LangChainModel::new("fake", llm.clone());
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with_tool(Add)).output::<i64>().build().unwrap();
+    let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "42");
+    let functions = llm.options_log.lock().unwrap()[0].functions.clone().unwrap();
+    assert_eq!(functions.len(), 2, "the tool and `finish`");
 }
 
 /// Behaviour G58: empty and repeated call ids are replaced, so no calls are merged.
@@ -329,6 +347,23 @@ async fn reply_at_the_token_limit_has_its_finish_reason() {
     let llm = FakeLlm::with_results([calls([("a", "add", "{\"x\":")])]);
     let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await;
     assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+}
+
+/// Behaviour G58: a streamed reply that exceeds a limit is an error.
+#[tokio::test]
+async fn streamed_reply_above_a_limit_is_an_error() {
+    let call = |index: usize, arguments: &str| {
+        let function = json!({"name": "add", "arguments": arguments});
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": index.to_string(), "function": function}]}}]})
+    };
+    let long = "x".repeat(1 << 20);
+    let piece = json!({"choices": [{"index": 0, "delta": {"content": long}}]});
+    for items in
+        [vec![piece; 17], vec![call(0, "{"), call(0, &long)], (0..4097).map(|it| call(it, "{}")).collect()]
+    {
+        let (_, reply) = stream(StreamFormat::OpenAi, Step::Items(items)).await;
+        assert!(matches!(reply, Err(ModelError::InvalidResponse(_))), "{reply:?}");
+    }
 }
 
 /// Behaviour G58: malformed arguments in a complete reply are kept, so the model reads the fault.

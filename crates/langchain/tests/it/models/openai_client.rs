@@ -93,17 +93,68 @@ async fn truncated_stream_of_the_openai_client_is_an_error() {
     assert_eq!(partial.text(), "It is 42.");
 }
 
+/// Returns a response whose connection is lost after `events`: the last chunk is missing.
+fn lost_sse(events: &[&str]) -> String {
+    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n",
+        body.len()
+    )
+}
+
+fn claude(address: String) -> LangChainModel {
+    let claude = Claude::new().with_base_url(address).with_api_key("sk-secret");
+    LangChainModel::new("claude", claude).with_streaming(StreamFormat::Anthropic)
+}
+
+const CLAUDE_START: &str = r#"{"type":"message_start","message":{"id":"m","model":"claude","usage":{"input_tokens":1,"output_tokens":1}}}"#;
+const CLAUDE_TEXT: &str =
+    r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"It is 42."}}"#;
+const CLAUDE_END: &str =
+    r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}"#;
+
+/// Behaviour G58: a connection that is lost during a stream truncates the reply, also before the
+/// text.
+#[tokio::test]
+async fn lost_connection_truncates_the_stream() {
+    for (events, text) in [(vec![CHUNK], "It is 42."), (vec![], "")] {
+        let error = openai(&serve(lost_sse(&events)).await).chat(&request()).await.unwrap_err();
+        let ModelError::Truncated { partial, .. } = error else { panic!("{error}") };
+        assert_eq!(partial.text(), text);
+    }
+    for (events, text) in [(vec![CLAUDE_START, CLAUDE_TEXT], "It is 42."), (vec![CLAUDE_START], "")] {
+        let error = claude(serve(lost_sse(&events)).await).chat(&request()).await.unwrap_err();
+        let ModelError::Truncated { partial, .. } = error else { panic!("{error}") };
+        assert_eq!(partial.text(), text);
+    }
+}
+
+/// Behaviour G58: a connection that is lost after the end of the reply does not discard the reply.
+#[tokio::test]
+async fn lost_connection_after_the_reply_keeps_the_reply() {
+    let reply = openai(&serve(lost_sse(&[CHUNK, END])).await).chat(&request()).await.unwrap();
+    assert_eq!(reply.message.text(), "It is 42.");
+    let events = [CLAUDE_START, CLAUDE_TEXT, CLAUDE_END, r#"{"type":"message_stop"}"#];
+    let reply = claude(serve(lost_sse(&events)).await).chat(&request()).await.unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.usage.output_tokens), ("It is 42.", 4));
+}
+
+/// Behaviour G58: a chunk without choices, which Azure sends before the text, is skipped.
+#[tokio::test]
+async fn chunk_without_choices_is_skipped() {
+    let filter = r#"{"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[]}"#;
+    let reply = openai(&serve(sse(&[filter, CHUNK, END, "[DONE]"])).await).chat(&request()).await.unwrap();
+    assert_eq!(reply.message.text(), "It is 42.");
+}
+
 /// Behaviour G58: a call of Claude whose input is missing is never a call without arguments.
 #[tokio::test]
 async fn truncated_stream_of_the_claude_client_is_an_error() {
     let events = [
-        r#"{"type":"message_start","message":{"id":"m","model":"claude","usage":{"input_tokens":1,"output_tokens":1}}}"#,
+        CLAUDE_START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"add","input":{}}}"#,
     ];
-    let address = serve(sse(&events)).await;
-    let claude = Claude::new().with_base_url(address).with_api_key("sk-secret");
-    let model = LangChainModel::new("claude", claude).with_streaming(StreamFormat::Anthropic);
-    let error = model.chat(&request()).await.unwrap_err();
+    let error = claude(serve(sse(&events)).await).chat(&request()).await.unwrap_err();
     assert!(matches!(error, ModelError::Truncated { .. }), "{error}");
 }
 
