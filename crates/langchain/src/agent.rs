@@ -17,6 +17,7 @@ use langchain_rust::{
     tools::Tool as ForeignTool,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput, Tool as _, ToolCall,
@@ -38,14 +39,14 @@ use crate::{
 /// The beginning of the observation of a failed tool in `AgentExecutor`.
 const FAILED_OBSERVATION: &str = "The tool return the following error: ";
 
-/// Returns a haft tool for each LangChain tool, with its definition, that the host program
-/// executes: each call is suspended as [`PendingKind::External`]. Use it for the agent in a
-/// [`HaftAgent`], whose tools are executed by LangChain's `AgentExecutor`.
+/// Creates an external haft tool for each LangChain tool. A call is suspended as
+/// [`PendingKind::External`]. Give these tools to the agent in a [`HaftAgent`]; LangChain's
+/// `AgentExecutor` executes the calls.
 pub fn external_tools(tools: &[Arc<dyn ForeignTool>]) -> Vec<DynamicTool> {
     let external = |tool: &Arc<dyn ForeignTool>| {
         let definition = LangChainTool::new(Arc::clone(tool)).definition().clone();
-        DynamicTool::new(definition, |_, _| async {
-            ToolResponse::Pending(Pending::new(PendingKind::External))
+        DynamicTool::new(definition, |arguments, _| async {
+            ToolResponse::Pending(Pending::new(PendingKind::External).with_continuation(arguments))
         })
     };
     tools.iter().map(external).collect()
@@ -59,7 +60,7 @@ pub fn external_tools(tools: &[Arc<dyn ForeignTool>]) -> Vec<DynamicTool> {
 /// is suspended for [external](external_tools) calls, the plan has these calls as actions. The next
 /// plan resumes the run with the observations. The log of the last action of a plan contains the
 /// saved run as JSON, so the agent itself has no state: concurrent executions do not affect each
-/// other.
+/// other. The memory of the executor contains only the external calls.
 ///
 /// The executor calls the tools one after the other. Tools of the agent that are not external run
 /// in the run itself, in parallel. A call to an unknown tool never reaches the executor, which
@@ -160,7 +161,7 @@ impl HaftAgent {
         let mut events = self.agent.stream(self.input(steps, inputs)?);
         let mut has_text = false;
         while let Some(event) = events.next().await {
-            match event.map_err(|error| agent_error(&error))? {
+            match event.map_err(|error| plan_error(&error))? {
                 RunEvent::TextDelta { text } => {
                     has_text = true;
                     let _ = sender.send(Ok(PlanEvent::Text(text))).await;
@@ -180,7 +181,7 @@ impl HaftAgent {
                 _ => {}
             }
         }
-        Err(agent_error(&AgentErrorKind::Incomplete.into()))
+        Err(plan_error(&AgentErrorKind::Incomplete.into()))
     }
 
     /// Returns the actions for the calls of a suspended run.
@@ -189,7 +190,7 @@ impl HaftAgent {
         if run.pending.is_empty() || !run.pending.iter().all(is_external) {
             return Err(other(format!("only external calls can be executed by LangChain: {run}")));
         }
-        let calls: Vec<ToolCall> = run.pending.iter().map(|pending| pending.call.clone()).collect();
+        let calls: Vec<ToolCall> = run.pending.iter().map(repaired_call).collect();
         let tools = foreign::ToolCall::list_to_string(&to_langchain_calls(&calls));
         let (last, mut run) = (calls.len() - 1, Some(run));
         let action = |(index, call): (usize, ToolCall)| {
@@ -211,6 +212,16 @@ impl HaftAgent {
             other(format!("the external tool {name:?} is missing: pass the same tools to `HaftAgent::new` and `external_tools`"))
         })
     }
+}
+
+/// Returns the call of `pending` with the arguments that the pipeline repaired. The continuation of
+/// an external tool has them.
+fn repaired_call(pending: &PendingCall) -> ToolCall {
+    let mut call = pending.call.clone();
+    if let arguments @ Value::Object(_) = &pending.pending.continuation {
+        call.arguments = arguments.clone().into();
+    }
+    call
 }
 
 /// The log of an action: LangChain's `LogTools`, which `AgentExecutor` reads to fill its memory,
@@ -236,7 +247,7 @@ fn decision((action, observation): &(AgentAction, String)) -> Result<(String, De
     Ok((tool_id, decision))
 }
 
-fn agent_error(error: &AgentError) -> ForeignError {
+fn plan_error(error: &AgentError) -> ForeignError {
     other(ErrorChain(error).to_string())
 }
 
@@ -261,7 +272,7 @@ impl ForeignAgent for HaftAgent {
         inputs: PromptArgs,
     ) -> Result<(AgentEvent, Option<TokenUsage>), ForeignError> {
         let input = self.input(steps, &inputs)?;
-        self.plan_of(self.agent.run(input).await.map_err(|error| agent_error(&error))?)
+        self.plan_of(self.agent.run(input).await.map_err(|error| plan_error(&error))?)
     }
 
     /// Streams the text that the model writes, also before calls and in replies that the agent

@@ -22,7 +22,7 @@ use crate::tool::failed;
 /// The argument of a retriever.
 const QUERY_ARGUMENT: &str = "query";
 
-/// The maximum size of the loaded text of one call, in bytes. Further documents are not loaded.
+/// The maximum size of the loaded text of one call, in bytes. The last document is truncated.
 const MAX_LOADED_BYTES: usize = 16 << 20;
 
 /// Creates a tool from a retriever, for example
@@ -86,8 +86,8 @@ pub fn retriever_tool(
 /// The fields of `A` are the arguments of the tool. For a tool without arguments, use a
 /// [`Value`] or an empty struct.
 ///
-/// The output is like that of [`retriever_tool`]. At most 16 MiB of text are loaded; further
-/// documents are omitted with a warning.
+/// The output is like that of [`retriever_tool`]. At most 16 MiB of text are loaded: the document
+/// at the limit is truncated and further documents are omitted, with a warning.
 ///
 /// A model chooses the arguments. Do not pass a path from them to a loader without a check.
 ///
@@ -124,14 +124,20 @@ async fn load(loader: impl Loader) -> Result<ToolOutput, ToolError> {
     let mut stream = pin!(stream);
     let (mut documents, mut size): (Vec<Document>, usize) = (Vec::new(), 0);
     while let Some(document) = stream.next().await {
-        let document = document.map_err(ToolError::failed)?;
-        size = size.saturating_add(document.page_content.len());
-        if size > MAX_LOADED_BYTES {
+        let mut document = document.map_err(ToolError::failed)?;
+        let content = &mut document.page_content;
+        let available = MAX_LOADED_BYTES.saturating_sub(size);
+        let is_too_long = content.len() > available;
+        content.truncate(content.floor_char_boundary(available));
+        size = size.saturating_add(content.len());
+        documents.push(document);
+        if is_too_long {
             let count = documents.len();
-            let warning = format!("only the first {count} documents were loaded: the text is too long");
+            let warning = format!(
+                "document {count} is truncated, and later documents are omitted: the text is too long"
+            );
             return Ok(documents_output(&documents).with_warning(warning));
         }
-        documents.push(document);
     }
     Ok(documents_output(&documents))
 }

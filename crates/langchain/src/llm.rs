@@ -21,7 +21,10 @@ use haft_core::{
     usage::Usage,
 };
 
-use crate::{channel_stream::channel_stream, message::to_langchain_calls};
+use crate::{
+    channel_stream::channel_stream,
+    message::{to_langchain_calls, unique_id},
+};
 use request::Functions;
 
 /// A haft model as a LangChain language model, for LangChain's chains and agents.
@@ -139,13 +142,7 @@ fn make_ids_unique(calls: &mut [foreign::ToolCall], messages: &[foreign::Message
     let earlier = messages.iter().flat_map(foreign::Message::parse_tool_calls).map(|call| call.id);
     let mut used: HashSet<String> = earlier.collect();
     for call in calls {
-        let mut number = used.len();
-        let received = call.id.clone();
-        while call.id.is_empty() || used.contains(&call.id) {
-            number += 1;
-            let prefix = if received.is_empty() { "call" } else { &received };
-            call.id = format!("{prefix}_{number}");
-        }
+        call.id = unique_id(&call.id, &used);
         used.insert(call.id.clone());
     }
 }

@@ -60,7 +60,9 @@ impl BaseMemory for HaftMemory {
         let call_id = message.id.clone().filter(|_| is_result);
         // The name of a result is in the message with its call.
         let call = call_id.and_then(|id| find_call(&self.transcript, &id));
-        let new = from_langchain(call.into_iter().chain([message])).map_err(memory_error)?;
+        let index = self.transcript.len();
+        let new = from_langchain(call.into_iter().chain([message]))
+            .map_err(|error| memory_error(error.with_index(index)))?;
         self.transcript.extend(new.into_iter().last().map(Arc::new));
         Ok(())
     }
@@ -90,8 +92,8 @@ fn memory_error(error: MessageError) -> MemoryError {
 /// Reads the messages of `memory` as a transcript, for example as the history of a haft agent.
 ///
 /// Results without an earlier call are dropped, because a memory with a window, such as
-/// `WindowBufferMemory`, evicts a call before its results. A memory can also end with a call without
-/// a result, for example after an aborted turn. The agent for such a conversation needs
+/// `WindowBufferMemory`, evicts a call before its results. A memory can also end with a call
+/// without a result, for example after an aborted turn. The agent for such a conversation needs
 /// `ReactAgentBuilder::repair_history`.
 ///
 /// # Errors

@@ -35,6 +35,16 @@ pub enum MessageError {
     },
 }
 
+impl MessageError {
+    /// Replaces the index of the message.
+    pub(crate) fn with_index(mut self, new: usize) -> Self {
+        match &mut self {
+            Self::InvalidToolCalls { index } | Self::InvalidImage { index, .. } => *index = new,
+        }
+        self
+    }
+}
+
 /// The treatment of images in messages for LangChain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Images {
@@ -88,6 +98,22 @@ pub(crate) fn to_langchain_calls(calls: &[ToolCall]) -> Vec<foreign::ToolCall> {
     calls.iter().map(|call| foreign::ToolCall::new(&call.id, &call.name, call.arguments.as_str())).collect()
 }
 
+/// Returns `received`, the id of a call, or another id if it is empty or in `used`.
+pub(crate) fn unique_id(received: &str, used: &HashSet<String>) -> String {
+    if !received.is_empty() && !used.contains(received) {
+        return received.to_owned();
+    }
+    let prefix = if received.is_empty() { "call" } else { received };
+    let mut number = used.len() + 1;
+    loop {
+        let id = format!("{prefix}_{number}");
+        if !used.contains(&id) {
+            return id;
+        }
+        number += 1;
+    }
+}
+
 fn image_url(piece: &Content) -> Option<String> {
     match piece {
         Content::Image { data, media_type } => Some(format!("data:{media_type};base64,{}", data.to_base64())),
@@ -104,7 +130,7 @@ fn image_url(piece: &Content) -> Option<String> {
 ///
 /// A tool message gets the tool name of the call with its id in an earlier message. LangChain does
 /// not record whether a call succeeded, so each result is a success. An inline image becomes an
-/// image, and an image with a URL becomes a link to it.
+/// image, and an image with a URL becomes a link to it. The `detail` of an image is dropped.
 ///
 /// # Errors
 ///

@@ -48,8 +48,11 @@ const NO_RESULT: &str = "the stream ended without a result";
 ///
 /// By default, each request uses `LLM::generate`. It returns a reply only if the response of the
 /// server is complete, so a truncated reply is an error. LangChain has no finish reason: a reply
-/// that ends at the token limit counts as complete, and text beside calls is lost. A stream has the
-/// whole text in one event. [`with_streaming`](Self::with_streaming) changes this.
+/// with the number of tokens in `ChatSettings::max_tokens` has `FinishReason::Length`, and without
+/// this setting a reply at the token limit counts as complete. `Claude` has a default limit of 1024
+/// tokens and `Bedrock` of 512, so set `max_tokens` for them. Refusals and text beside calls are
+/// lost. A stream has the whole text in one event. [`with_streaming`](Self::with_streaming) changes
+/// this.
 ///
 /// Calls keep their ids. An empty or repeated id in a reply is replaced.
 ///
@@ -95,8 +98,8 @@ pub enum StreamFormat {
     Ollama,
     /// The events of `LLM::generate_stream`, which every `LLM` has, such as `Bedrock`, `CachedLLM`
     /// or one of your own. A stream is complete if it has a `Done` event. LangChain's clients also
-    /// send it after a connection that was closed early, so a truncated text is not noticed. Calls
-    /// with truncated arguments are.
+    /// send it after a connection that was closed early, so truncated text is not detected.
+    /// Truncated arguments are detected.
     Events,
 }
 
@@ -116,7 +119,11 @@ impl LangChainModel {
     /// use haft_core::{ChatModel, model::ModelProfile};
     /// use haft_langchain::{LangChainModel, langchain_rust::llm::Deepseek};
     ///
-    /// let profile = ModelProfile { supports_native_tools: false, ..ModelProfile::new("deepseek-chat") };
+    /// let profile = ModelProfile {
+    ///     supports_native_tools: false,
+    ///     supports_json_schema: false,
+    ///     ..ModelProfile::new("deepseek-chat")
+    /// };
     /// let model = LangChainModel::new("deepseek-chat", Deepseek::new()).with_profile(profile);
     /// assert!(!model.profile().supports_native_tools);
     /// ```
@@ -141,7 +148,7 @@ impl LangChainModel {
     async fn generate(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let Prepared { llm, messages } = self.prepare(request);
         let result = llm.generate(&messages).await.map_err(from_langchain)?;
-        reply::from_result(result, None, &request.tools)
+        reply::from_result(result, None, request)
     }
 
     /// Streams a reply and parses its items with `reader`.
@@ -177,7 +184,7 @@ impl LangChainModel {
                         }
                         LLMEvent::Done(result) => {
                             let is_text_sent = !text.is_empty();
-                            let response = reply::from_result(result, Some(text), &request.tools)?;
+                            let response = reply::from_result(result, Some(text), request)?;
                             return Ok((response, is_text_sent));
                         }
                         _ => {}

@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use langchain_rust::tools::Tool as Foreign;
+use langchain_rust::tools::Tool as ForeignTool;
 use serde_json::{Value, json};
 
 use haft_core::{Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, call::ToolResponse};
@@ -37,7 +37,7 @@ const TEXT_ARGUMENT: &str = "input";
 /// ```
 #[derive(Clone)]
 pub struct LangChainTool {
-    tool: Arc<dyn Foreign>,
+    tool: Arc<dyn ForeignTool>,
     definition: ToolDefinition,
     input: InputForm,
 }
@@ -53,8 +53,8 @@ enum InputForm {
 
 impl LangChainTool {
     /// Wraps `tool`. Each call passes the arguments as the text of a JSON object, as LangChain's
-    /// `OpenAiToolAgent` does. The input schema is [`parameters`](Foreign::parameters).
-    pub fn new(tool: Arc<dyn Foreign>) -> Self {
+    /// `OpenAiToolAgent` does. The input schema is [`parameters`](ForeignTool::parameters).
+    pub fn new(tool: Arc<dyn ForeignTool>) -> Self {
         let definition = ToolDefinition::new(tool_name(&*tool), Schema::object())
             .with_description(tool.description())
             .with_input_schema(tool.parameters());
@@ -81,13 +81,9 @@ impl LangChainTool {
 }
 
 /// Returns the name of `tool` in haft.
-pub(crate) fn tool_name(tool: &dyn Foreign) -> ToolName {
-    ToolName::sanitize(&executor_name(&tool.name()))
-}
-
-/// Returns the key of the tool named `name` in LangChain's `AgentExecutor`.
-pub(crate) fn executor_name(name: &str) -> String {
-    name.trim().replace(' ', "_")
+pub(crate) fn tool_name(tool: &dyn ForeignTool) -> ToolName {
+    // `AgentExecutor` finds a tool by this name.
+    ToolName::sanitize(&tool.name().trim().replace(' ', "_"))
 }
 
 #[async_trait]
@@ -113,8 +109,8 @@ pub(crate) fn failed(text: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-impl From<Arc<dyn Foreign>> for LangChainTool {
-    fn from(tool: Arc<dyn Foreign>) -> Self {
+impl From<Arc<dyn ForeignTool>> for LangChainTool {
+    fn from(tool: Arc<dyn ForeignTool>) -> Self {
         Self::new(tool)
     }
 }

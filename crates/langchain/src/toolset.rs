@@ -7,12 +7,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use langchain_rust::tools::Tool as Foreign;
+use langchain_rust::tools::Tool as ForeignTool;
 use serde_json::{Map, Value};
 
 use haft_core::{
     Schema, ToolCall, ToolContext, ToolDefinition, ToolName, Toolset,
     pipeline::unknown_tool_message,
+    schema::Property,
     tool::RunContext,
     toolset::{Diagnostic, ListContext, ToolList, ToolsetError},
 };
@@ -33,7 +34,8 @@ use haft_core::{
 ///
 /// A JSON object is passed on unchanged. Other text, as `ConversationalAgent` writes it, becomes
 /// the only argument of the tool: the only property of its input schema, or else the only required
-/// property. Blank text is an empty object.
+/// property. If the schema of the argument is a string, other JSON, such as `2024`, stays text.
+/// Blank text is an empty object.
 #[async_trait]
 pub trait ToolsetExt {
     /// Returns the tools named in `names` as LangChain tools, in this order. The definition of an
@@ -67,7 +69,7 @@ pub trait ToolsetExt {
     async fn langchain_tools<N: AsRef<str> + Send>(
         &self,
         names: impl IntoIterator<Item = N, IntoIter: Send> + Send,
-    ) -> Result<Vec<Arc<dyn Foreign>>, ToolsetError> {
+    ) -> Result<Vec<Arc<dyn ForeignTool>>, ToolsetError> {
         self.langchain_tools_with(names, RunContext::default()).await
     }
 
@@ -81,7 +83,7 @@ pub trait ToolsetExt {
         &self,
         names: impl IntoIterator<Item = N, IntoIter: Send> + Send,
         context: RunContext,
-    ) -> Result<Vec<Arc<dyn Foreign>>, ToolsetError>;
+    ) -> Result<Vec<Arc<dyn ForeignTool>>, ToolsetError>;
 }
 
 #[async_trait]
@@ -90,7 +92,7 @@ impl ToolsetExt for Toolset {
         &self,
         names: impl IntoIterator<Item = N, IntoIter: Send> + Send,
         context: RunContext,
-    ) -> Result<Vec<Arc<dyn Foreign>>, ToolsetError> {
+    ) -> Result<Vec<Arc<dyn ForeignTool>>, ToolsetError> {
         let names = names.into_iter();
         let list = self.list(&ListContext { state: context.state.clone(), ..ListContext::default() }).await;
         let context = Arc::new(context);
@@ -99,7 +101,7 @@ impl ToolsetExt for Toolset {
                 toolset: self.clone(),
                 context: Arc::clone(&context),
                 definition: tool.definition().clone(),
-            }) as Arc<dyn Foreign>),
+            }) as Arc<dyn ForeignTool>),
             None => Err(missing_tool(name.as_ref(), &list)),
         };
         names.map(export).collect()
@@ -126,7 +128,7 @@ struct ExportedTool {
 }
 
 #[async_trait]
-impl Foreign for ExportedTool {
+impl ForeignTool for ExportedTool {
     fn name(&self) -> String {
         self.definition.name().to_string()
     }
@@ -167,22 +169,40 @@ fn object_arguments(schema: &Schema, input: &str) -> Value {
     if input.trim().is_empty() {
         return Value::Object(Map::new());
     }
-    let value = match serde_json::from_str(input) {
-        Ok(value @ Value::Object(_)) => return value,
-        Ok(value) => value,
-        Err(_) => Value::from(input),
+    let parsed = serde_json::from_str(input).ok();
+    if let Some(object @ Value::Object(_)) = parsed {
+        return object;
+    }
+    let argument = only_argument(schema);
+    // `2024` is the text of a search, not a number.
+    let value = match (&argument, parsed) {
+        (Some(argument), parsed) if is_text(argument.schema) => {
+            parsed.filter(Value::is_string).unwrap_or_else(|| input.into())
+        }
+        (_, parsed) => parsed.unwrap_or_else(|| input.into()),
     };
-    match only_argument(schema) {
-        Some(name) => Value::Object(Map::from_iter([(name.to_owned(), value)])),
+    match argument {
+        Some(argument) => Value::Object(Map::from_iter([(argument.name.to_owned(), value)])),
         None => value,
     }
 }
 
 /// Returns the only property of `schema`, or else its only required property.
-fn only_argument(schema: &Schema) -> Option<&str> {
+fn only_argument(schema: &Schema) -> Option<Property<'_>> {
     let only = |required: bool| {
-        let mut names = schema.properties().filter(|it| it.is_required || !required).map(|it| it.name);
-        names.next().filter(|_| names.next().is_none())
+        let mut properties = schema.properties().filter(|it| it.is_required || !required);
+        properties.next().filter(|_| properties.next().is_none())
     };
     only(false).or_else(|| only(true))
+}
+
+/// Returns `true` if `schema` has the type `string`, optionally with `null`.
+fn is_text(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::Array(types)) => {
+            types.iter().any(|it| it == "string") && types.iter().all(|it| it == "string" || it == "null")
+        }
+        Some(name) => name == "string",
+        None => false,
+    }
 }

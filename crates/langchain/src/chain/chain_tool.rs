@@ -11,12 +11,13 @@ use haft_core::{
 use super::{INPUT, check_iterations};
 use crate::tool::failed;
 
-/// Creates a tool from a chain, for example a `SQLDatabaseChain` or an `AgentExecutor`.
+/// Creates a tool from a chain, for example an `LLMMathChain` or an `AgentExecutor`.
 ///
 /// The arguments of the tool are the [input keys](Chain::get_input_keys) of the chain, each a
 /// required string. A chain without input keys has one argument, `input`. Replace the schema with
-/// [`with_definition`](haft_core::ToolExt::with_definition) if the chain reads other types. The
-/// output is the text of the result. The tokens count toward the limits of the run.
+/// [`with_definition`](haft_core::ToolExt::with_definition) if the chain reads other types or has
+/// other input keys: `SQLDatabaseChain` reads `query`, but returns the variables of its prompt as
+/// keys. The output is the text of the result. The tokens count toward the limits of the run.
 ///
 /// The result `Max iterations reached` of an `AgentExecutor` fails the call.
 ///

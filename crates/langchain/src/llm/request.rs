@@ -69,14 +69,19 @@ pub(super) fn build(
         tool_choice: tool_choice(options.function_call_behavior.as_ref()),
         response_format: response_format(options.response_format.as_ref())?,
         settings: ChatSettings {
-            temperature: options.temperature.map(f64::from),
-            top_p: options.top_p.map(f64::from),
+            temperature: options.temperature.map(shortest_decimal),
+            top_p: options.top_p.map(shortest_decimal),
             max_tokens: options.max_tokens,
             stop: options.stop_words.clone().unwrap_or_default(),
             seed: options.seed.and_then(|seed| seed.try_into().ok()),
             parallel_tool_calls: None,
         },
     })
+}
+
+/// Converts `0.7_f32` to `0.7`, where `f64::from` returns 0.699999988079071.
+fn shortest_decimal(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| value.into())
 }
 
 fn tool_choice(behavior: Option<&FunctionCallBehavior>) -> ToolChoice {

@@ -8,31 +8,31 @@ use haft_core::{
     ToolCall,
     content::Content,
     message::AssistantMessage,
-    model::{ChatEvent, ChatResponse, FinishReason, ModelError},
+    model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
     toolset::ToolList,
     usage::Usage,
 };
 
 use super::error;
-use crate::message::from_langchain_calls;
+use crate::message::{from_langchain_calls, unique_id};
 
 /// The reason of [`ModelError::Truncated`] for a reply that ends inside a call.
 const INCOMPLETE_CALL: &str = "the arguments of a call are incomplete";
 
 /// Converts a result to a reply. `streamed` is the text of the stream before the result, or
-/// `None` if the result was not streamed. `offered` are the tools of the request.
+/// `None` if the result was not streamed.
 ///
 /// Fails if the result is empty, or if the arguments of a call are truncated. A result has no
-/// finish reason, so they can be truncated by the token limit.
+/// finish reason, so the token limit of the request is compared with the tokens of the result.
 pub(super) fn from_result(
     result: GenerateResult,
     streamed: Option<String>,
-    offered: &ToolList,
+    request: &ChatRequest,
 ) -> Result<ChatResponse, ModelError> {
     let GenerateResult { tokens, generation, tool_calls } = result;
     let written = foreign::ToolCall::parse_list(&generation).filter(|calls| !calls.is_empty());
     let is_list_of_calls = written.is_some();
-    let calls = if tool_calls.is_empty() { written_calls(written, offered) } else { tool_calls };
+    let calls = if tool_calls.is_empty() { written_calls(written, &request.tools) } else { tool_calls };
     let text = match streamed {
         Some(text) if !text.is_empty() => text,
         // `GenerateResult::with_tool_calls` replaces the text with the calls as JSON.
@@ -53,7 +53,11 @@ pub(super) fn from_result(
     let usage = tokens.map_or_else(Usage::default, |tokens| {
         Usage::one_request(tokens.prompt_tokens.into(), tokens.completion_tokens.into())
     });
-    Ok(ChatResponse { usage: usage.counted_as_request(), ..ChatResponse::new(message) })
+    let response = ChatResponse::new(message);
+    let is_at_limit =
+        request.settings.max_tokens.is_some_and(|limit| usage.output_tokens >= u64::from(limit.max(1)));
+    let finish_reason = if is_at_limit { FinishReason::Length } else { response.finish_reason.clone() };
+    Ok(ChatResponse { finish_reason, usage: usage.counted_as_request(), ..response })
 }
 
 /// Returns `written`, the calls in the text of a reply, if each call is for an offered tool. Models
@@ -76,21 +80,9 @@ fn make_ids_unique(calls: &mut [ToolCall]) {
     let mut seen = HashSet::new();
     for call in calls {
         if call.id.is_empty() || !seen.insert(call.id.clone()) {
-            call.id = unused_id(&used);
+            call.id = unique_id(&call.id, &used);
             used.insert(call.id.clone());
         }
-    }
-}
-
-/// Returns an id that is not in `used`.
-pub(super) fn unused_id(used: &HashSet<String>) -> String {
-    let mut number = used.len() + 1;
-    loop {
-        let id = format!("call_{number}");
-        if !used.contains(&id) {
-            return id;
-        }
-        number += 1;
     }
 }
 

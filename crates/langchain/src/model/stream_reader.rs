@@ -23,6 +23,7 @@ use haft_core::{
 };
 
 use super::{error, reply};
+use crate::message::unique_id;
 
 /// A parser of the items of one stream.
 pub(super) struct Reader {
@@ -156,8 +157,7 @@ impl Accumulator {
     fn start_call(&mut self, index: u64, received_id: &str, name: &str) {
         self.count(received_id);
         self.count(name);
-        let is_unique = !received_id.is_empty() && !self.ids.contains(received_id);
-        let id = if is_unique { received_id.to_owned() } else { reply::unused_id(&self.ids) };
+        let id = unique_id(received_id, &self.ids);
         self.ids.insert(id.clone());
         let (position, name) = (self.calls.len(), name.to_owned());
         self.events.push(ChatEvent::ToolCallStarted { index: position, id: id.clone(), name: name.clone() });

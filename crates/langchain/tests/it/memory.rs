@@ -92,6 +92,15 @@ fn malformed_message_is_an_error_with_its_index() {
     assert_eq!(from_langchain([images]), Err(MessageError::InvalidImage { index: 0, image: 1 }));
 }
 
+/// Behaviour G58: the error for a malformed message has its index in the memory.
+#[tokio::test]
+async fn malformed_message_of_a_memory_has_its_index() {
+    let mut memory = HaftMemory::new(conversation().into_iter().collect::<Transcript>());
+    let message = foreign::Message::new_ai_message("").with_tool_calls(json!([{"call": 1}]));
+    let error = memory.add_message(message).await.unwrap_err().to_string();
+    assert!(error.contains("message 6:"), "{error}");
+}
+
 /// Behaviour G58: an image with a URL keeps its URL in both directions.
 #[test]
 fn image_with_a_url_keeps_its_url() {

@@ -209,6 +209,28 @@ async fn plain_text_is_the_only_argument_of_an_exported_tool() {
     assert!(error.starts_with("invalid arguments"), "{error}");
 }
 
+/// Behaviour G57: text that is valid JSON stays text for a string argument.
+#[tokio::test]
+async fn json_text_of_a_string_argument_stays_text() {
+    /// Searches.
+    #[tool]
+    fn search(query: String) -> String {
+        format!("about {query}")
+    }
+    /// Doubles a number.
+    #[tool]
+    fn double(n: i64) -> i64 {
+        2 * n
+    }
+    let tools =
+        Toolset::new().with_tools((Search, Double)).langchain_tools(["search", "double"]).await.unwrap();
+    for text in ["2024", "true", "null", "[1, 2]"] {
+        assert_eq!(tools[0].call(text).await.unwrap(), format!("about {text}"));
+    }
+    assert_eq!(tools[0].call(r#""2024""#).await.unwrap(), "about 2024");
+    assert_eq!(tools[1].call("21").await.unwrap(), "42");
+}
+
 /// Behaviour G57: the error of an exported tool has a text that a model can use.
 #[tokio::test]
 async fn error_of_an_exported_tool_explains_the_fault() {

@@ -75,7 +75,7 @@ async fn options_become_settings() {
     let model = ScriptedModel::new().reply_text("ok");
     let function = |text| FunctionDefinition::new("find city", text, json!({"type": "object"}));
     let options = CallOptions::new()
-        .with_temperature(0.5)
+        .with_temperature(0.7)
         .with_stop_words(vec!["END".to_owned()])
         .with_seed(3)
         .with_functions(vec![function("old")])
@@ -87,7 +87,7 @@ async fn options_become_settings() {
         .await
         .unwrap();
     let request = &model.requests()[0];
-    assert_eq!(request.settings.temperature, Some(0.5));
+    assert_eq!(request.settings.temperature, Some(0.7));
     assert_eq!((request.settings.seed, &request.settings.stop[..]), (Some(3), &["END".to_owned()][..]));
     assert_eq!(request.tools.len(), 1);
     assert_eq!(request.tools.get("find_city").unwrap().definition().description(), "new");

@@ -157,7 +157,7 @@ async fn repeated_ids_are_replaced() {
     ])]);
     let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await.unwrap();
     let ids: Vec<_> = reply.message.tool_calls.iter().map(|call| call.id.as_str()).collect();
-    assert_eq!(ids, ["call_4", "a", "call_5", "call_3"]);
+    assert_eq!(ids, ["call_4", "a", "a_5", "call_3"]);
 }
 
 /// Behaviour G58: calls that a model writes as text are calls only if their tools are offered.
@@ -243,7 +243,7 @@ async fn openai_stream_has_text_calls_and_usage() {
                 "arguments": "{\"x\":1,\"y\":2}"
               },
               {
-                "id": "call_2",
+                "id": "c1_2",
                 "name": "add",
                 "arguments": "{\"x\":3,\"y\":4}"
               }
@@ -347,6 +347,18 @@ async fn reply_at_the_token_limit_has_its_finish_reason() {
     let llm = FakeLlm::with_results([calls([("a", "add", "{\"x\":")])]);
     let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await;
     assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
+}
+
+/// Behaviour G58: a reply with the requested number of tokens ends at the token limit.
+#[tokio::test]
+async fn reply_with_the_requested_tokens_ends_at_the_token_limit() {
+    let model = LangChainModel::new("fake", FakeLlm::with_results([text("It is"), text("It is 42.")]));
+    let request = |max_tokens| {
+        let settings = ChatSettings { max_tokens: Some(max_tokens), ..ChatSettings::default() };
+        ChatRequest { settings, ..ChatRequest::new([Message::user("What is 17 plus 25?")]) }
+    };
+    assert_eq!(model.chat(&request(5)).await.unwrap().finish_reason, FinishReason::Length);
+    assert_eq!(model.chat(&request(6)).await.unwrap().finish_reason, FinishReason::Stop);
 }
 
 /// Behaviour G58: a streamed reply that exceeds a limit is an error.
