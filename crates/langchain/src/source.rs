@@ -4,7 +4,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use langchain_rust::tools::Tool as Foreign;
+use langchain_rust::tools::Tool as ForeignTool;
 use serde_json::Value;
 
 use haft_core::{
@@ -41,7 +41,7 @@ use crate::LangChainTool;
 /// ```
 pub struct LangChainSource {
     label: String,
-    list: Box<dyn Fn() -> Vec<Arc<dyn Foreign>> + Send + Sync>,
+    list: Box<dyn Fn() -> Vec<Arc<dyn ForeignTool>> + Send + Sync>,
     last: Mutex<Option<Listing>>,
 }
 
@@ -53,7 +53,7 @@ struct Listing {
 
 /// A listed tool with the parts of its definition.
 struct Entry {
-    tool: Arc<dyn Foreign>,
+    tool: Arc<dyn ForeignTool>,
     name: String,
     description: String,
     parameters: Value,
@@ -64,14 +64,14 @@ impl LangChainSource {
     /// before each model request. `label` identifies the source in diagnostics.
     pub fn new(
         label: impl Into<String>,
-        list: impl Fn() -> Vec<Arc<dyn Foreign>> + Send + Sync + 'static,
+        list: impl Fn() -> Vec<Arc<dyn ForeignTool>> + Send + Sync + 'static,
     ) -> Self {
         Self { label: label.into(), list: Box::new(list), last: Mutex::new(None) }
     }
 }
 
 impl Entry {
-    fn new(tool: Arc<dyn Foreign>) -> Self {
+    fn new(tool: Arc<dyn ForeignTool>) -> Self {
         let (name, description, parameters) = (tool.name(), tool.description(), tool.parameters());
         Self { tool, name, description, parameters }
     }

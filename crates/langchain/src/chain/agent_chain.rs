@@ -1,11 +1,7 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
-use futures::{
-    Stream, TryStreamExt as _,
-    future::ready,
-    stream::{self, StreamExt as _},
-};
+use futures::{SinkExt as _, Stream, StreamExt as _, TryStreamExt as _, channel::mpsc::Sender};
 use langchain_rust::{
     chain::{Chain, ChainError, ChainEventStream},
     language_models::{GenerateResult, LLMEvent},
@@ -22,7 +18,7 @@ use haft_core::{
 };
 
 use super::{INPUT, history, inputs::InputError, message};
-use crate::{append_to_memory, llm::token_usage, read_memory};
+use crate::{append_to_memory, channel_stream::channel_stream, llm::token_usage, read_memory};
 
 /// A haft agent as a LangChain chain.
 ///
@@ -35,7 +31,8 @@ use crate::{append_to_memory, llm::token_usage, read_memory};
 /// # Output
 ///
 /// The result is the text of the answer with the tokens of the run. A reached limit, a failed
-/// request or a cancelled run is [`ChainError::AgentError`], not a text. A run that is suspended,
+/// request or a cancelled run is [`ChainError::AgentError`], not a text. An agent with
+/// `LimitAction::Answer` gives an answer at its limit. A run that is suspended,
 /// for example until a call is approved, is an error too, because a chain cannot be resumed.
 ///
 /// A stream has the text that the model writes, also before calls and in replies that the agent
@@ -52,6 +49,7 @@ use crate::{append_to_memory, llm::token_usage, read_memory};
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct HaftChain {
     agent: Arc<dyn Agent>,
     input_key: String,
@@ -113,22 +111,31 @@ impl HaftChain {
         let length = history.len();
         Ok((RunInput::new(message).with_history(history).with_context(self.context.clone()), length))
     }
-}
 
-/// The data of a chain for the end of a run.
-struct RunEnd {
-    memory: Option<Arc<Mutex<dyn BaseMemory>>>,
-    /// The number of messages before the run.
-    earlier: usize,
-}
+    /// Runs the agent and sends its text.
+    async fn stream_run(
+        &self,
+        (input, earlier): (RunInput, usize),
+        sender: &mut Sender<Result<LLMEvent, ChainError>>,
+    ) -> Result<GenerateResult, ChainError> {
+        let mut events = self.agent.stream(input);
+        while let Some(event) = events.next().await {
+            match event.map_err(|error| agent_error(&error))? {
+                // The receiver is gone only if this future is about to be dropped.
+                RunEvent::TextDelta { text } => drop(sender.send(Ok(LLMEvent::Text(text))).await),
+                RunEvent::Done { output } => return self.finish(output, earlier).await,
+                _ => {}
+            }
+        }
+        Err(agent_error(&AgentErrorKind::Incomplete.into()))
+    }
 
-impl RunEnd {
-    /// Saves the messages of the run, and returns its result.
-    async fn finish(&self, output: RunOutput) -> Result<GenerateResult, ChainError> {
+    /// Saves the messages of a run after `earlier` messages, and returns its result.
+    async fn finish(&self, output: RunOutput, earlier: usize) -> Result<GenerateResult, ChainError> {
         let answer =
             output.into_answer().map_err(|suspended| ChainError::AgentError(suspended.to_string()))?;
         if let Some(memory) = &self.memory {
-            let new = answer.transcript.messages().get(self.earlier..).unwrap_or_default();
+            let new = answer.transcript.messages().get(earlier..).unwrap_or_default();
             append_to_memory(&mut *memory.lock().await, new).await?;
         }
         let RunAnswer { text, usage, .. } = answer;
@@ -155,30 +162,35 @@ impl Chain for HaftChain {
     async fn call(&self, inputs: PromptArgs) -> Result<GenerateResult, ChainError> {
         let (input, earlier) = self.input(&inputs).await?;
         let output = self.agent.run(input).await.map_err(|error| agent_error(&error))?;
-        RunEnd { memory: self.memory.clone(), earlier }.finish(output).await
+        self.finish(output, earlier).await
     }
 
     async fn stream(
         &self,
         inputs: PromptArgs,
     ) -> Result<Pin<Box<dyn Stream<Item = Result<StreamData, ChainError>> + Send>>, ChainError> {
-        let (input, earlier) = self.input(&inputs).await?;
-        let end = RunEnd { memory: self.memory.clone(), earlier };
-        let events = chain_events(self.agent.stream(input), end).map_ok(|event| match event {
+        let (chain, input) = (self.clone(), self.input(&inputs).await?);
+        let events = channel_stream(move |mut sender| async move {
+            let end = chain.stream_run(input, &mut sender).await;
+            let _ = sender.send(end.map(LLMEvent::Done)).await;
+        });
+        let items = events.map_ok(|event| match event {
             LLMEvent::Text(text) => StreamData::new(text.clone().into(), None, text),
             LLMEvent::Done(result) => StreamData::new(result.generation.into(), result.tokens, String::new()),
             _ => StreamData::new(serde_json::Value::Null, None, String::new()),
         });
-        Ok(Box::pin(events))
+        Ok(Box::pin(items))
     }
 
     fn call_stream<'a>(&'a self, inputs: PromptArgs) -> ChainEventStream<'a> {
-        let events = async move {
-            let (input, earlier) = self.input(&inputs).await?;
-            let end = RunEnd { memory: self.memory.clone(), earlier };
-            Ok::<_, ChainError>(chain_events(self.agent.stream(input), end))
-        };
-        Box::pin(stream::once(events).try_flatten())
+        let events = channel_stream(move |mut sender| async move {
+            let end = match self.input(&inputs).await {
+                Ok(input) => self.stream_run(input, &mut sender).await,
+                Err(error) => Err(error),
+            };
+            let _ = sender.send(end.map(LLMEvent::Done)).await;
+        });
+        Box::pin(events)
     }
 
     fn get_input_keys(&self) -> Vec<String> {
@@ -188,35 +200,6 @@ impl Chain for HaftChain {
     fn get_output_keys(&self) -> Vec<String> {
         vec![self.output_key.clone()]
     }
-}
-
-/// Converts the events of a run to the events of a chain.
-fn chain_events(
-    events: impl Stream<Item = Result<RunEvent, AgentError>> + Send + 'static,
-    end: RunEnd,
-) -> impl Stream<Item = Result<LLMEvent, ChainError>> + Send + 'static {
-    let end = Arc::new(end);
-    // A stream without an output is a failure of the agent.
-    let incomplete = stream::iter([Err(AgentErrorKind::Incomplete.into())]);
-    let events = events.chain(incomplete).then(move |event| {
-        let end = Arc::clone(&end);
-        async move {
-            match event {
-                Ok(RunEvent::TextDelta { text }) => Ok(Some(LLMEvent::Text(text))),
-                Ok(RunEvent::Done { output }) => end.finish(output).await.map(|it| Some(LLMEvent::Done(it))),
-                Ok(_) => Ok(None),
-                Err(error) => Err(agent_error(&error)),
-            }
-        }
-    });
-    // The stream ends after the output or the first error.
-    let mut is_over = false;
-    let events = events.take_while(move |event| {
-        let is_first = !is_over;
-        is_over |= matches!(event, Err(_) | Ok(Some(LLMEvent::Done(_))));
-        ready(is_first)
-    });
-    events.try_filter_map(|event| ready(Ok(event)))
 }
 
 impl fmt::Debug for HaftChain {

@@ -2,7 +2,7 @@
 
 use langchain_rust::{
     prompt::PromptArgs,
-    schemas::{ImageContent, Message as Foreign},
+    schemas::{ImageContent, Message as ForeignMessage},
 };
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(crate) enum InputError {
 pub(crate) fn message(inputs: &PromptArgs, key: &str) -> Result<Message, InputError> {
     let input = inputs.get(key).ok_or_else(|| InputError::Missing(key.to_owned()))?;
     let text = input.as_str().map_or_else(|| input.to_string(), str::to_owned);
-    let mut message = Foreign::new_human_message(text);
+    let mut message = ForeignMessage::new_human_message(text);
     if let Some(images) = inputs.get(IMAGES).filter(|images| !images.is_null()) {
         message = message.with_images(read_images(images)?);
     }
@@ -50,7 +50,7 @@ pub(crate) fn history(inputs: &PromptArgs) -> Result<Transcript, InputError> {
     let Some(history) = inputs.get(HISTORY).filter(|history| !history.is_null()) else {
         return Ok(Transcript::new());
     };
-    let messages = Foreign::messages_from_value(history)
+    let messages = ForeignMessage::messages_from_value(history)
         .map_err(|source| InputError::Malformed { variable: HISTORY, source })?;
     Ok(conversation(messages)?)
 }
