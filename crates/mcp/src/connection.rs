@@ -156,7 +156,8 @@ impl Connection {
         if metadata.is_none() && trace.is_none() && !has_headers {
             return Ok(None);
         }
-        let mut data = CallData { metadata: trace.unwrap_or_default(), ..CallData::default() };
+        let mut data = CallData::default();
+        data.metadata.extend(trace.into_iter().flatten());
         if let Some(metadata) = metadata {
             data.metadata.extend(metadata(tool, cx));
         }

@@ -1,8 +1,8 @@
 //! Entries of servers, in the dialects of common editors.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 #[cfg(feature = "oauth")]
-use std::{fmt::Display, fs};
+use std::fs;
+use std::{collections::BTreeMap, fmt::Display, path::PathBuf, time::Duration};
 
 use haft_core::limits;
 use serde_json::{Map, Value};
