@@ -1,6 +1,5 @@
 //! Compares an agent of langchain-rust with the same agent of haft: lines of source, time and
-//! instructions of a step, and peak memory. Also measures haft's agent with the model and the tools
-//! of langchain-rust.
+//! instructions of a step, and peak memory. Also measures the two agents that have parts of both.
 //!
 //! A run has ten steps: nine calls of `add`, and an answer.
 
@@ -12,7 +11,8 @@ use std::{
 };
 
 use haft_benches::{Case, ModelServer, REPLIES_PER_RUN, Work, asynchronous, peak_memory, run};
-use langchain::agents::{both, haft_only, langchain_only};
+use haft_react::ReactAgent;
+use langchain::agents::{haft_agent, haft_model, haft_only, langchain_only};
 
 const QUESTION: &str = "What is the sum?";
 
@@ -28,21 +28,37 @@ struct Variant {
     name: &'static str,
     /// The source of the agent.
     source: &'static str,
+    /// The number of runs in which the instructions are counted. The runs of an agent with the
+    /// client of langchain-rust take minutes under callgrind.
+    counted_runs: u32,
     /// Builds the agent for a model at a base URL, and returns its runs.
     work: fn(&str) -> Work,
 }
 
-const VARIANTS: [Variant; 3] = [
+const VARIANTS: [Variant; 4] = [
     Variant {
         name: "langchain-rust",
         source: include_str!("../src/agents/langchain_only.rs"),
-        work: langchain_work,
+        counted_runs: 2,
+        work: |base_url| langchain_runs(langchain_only::build(base_url).expect("an agent")),
     },
-    Variant { name: "haft", source: include_str!("../src/agents/haft_only.rs"), work: haft_work },
     Variant {
-        name: "haft's agent, LangChain's model and tools",
-        source: include_str!("../src/agents/both.rs"),
-        work: both_work,
+        name: "langchain-rust, haft's model",
+        source: include_str!("../src/agents/haft_model.rs"),
+        counted_runs: 10,
+        work: |base_url| langchain_runs(haft_model::build(base_url).expect("an agent")),
+    },
+    Variant {
+        name: "haft, LangChain's model and tools",
+        source: include_str!("../src/agents/haft_agent.rs"),
+        counted_runs: 2,
+        work: |base_url| haft_runs(haft_agent::build(base_url).expect("an agent")),
+    },
+    Variant {
+        name: "haft",
+        source: include_str!("../src/agents/haft_only.rs"),
+        counted_runs: 10,
+        work: |base_url| haft_runs(haft_only::build(base_url).expect("an agent")),
     },
 ];
 
@@ -54,7 +70,7 @@ fn main() -> ExitCode {
     let is_whole = arguments.iter().all(|argument| argument == "--bench");
     let cases = VARIANTS.map(|variant| {
         let case = Case::new(variant.name, move || (variant.work)(&start_server()));
-        let case = case.with_parts_per_round(REPLIES_PER_RUN).with_rounds(10);
+        let case = case.with_parts_per_round(REPLIES_PER_RUN).with_rounds(variant.counted_runs);
         if variant.name == VARIANTS[0].name { case } else { case.with_baseline(VARIANTS[0].name) }
     });
     let exit_code = run("a step", &cases);
@@ -69,8 +85,7 @@ fn start_server() -> String {
     ModelServer::start().expect("a port to listen on").base_url()
 }
 
-fn langchain_work(base_url: &str) -> Work {
-    let agent = langchain_only::build(base_url).expect("an agent");
+fn langchain_runs(agent: langchain_only::Agent) -> Work {
     asynchronous(async move |rounds| {
         for _ in 0..rounds {
             check(langchain_only::answer(&agent, QUESTION).await.expect("an answer"));
@@ -78,17 +93,7 @@ fn langchain_work(base_url: &str) -> Work {
     })
 }
 
-fn haft_work(base_url: &str) -> Work {
-    let agent = haft_only::build(base_url).expect("an agent");
-    asynchronous(async move |rounds| {
-        for _ in 0..rounds {
-            check(haft_only::answer(&agent, QUESTION).await.expect("an answer"));
-        }
-    })
-}
-
-fn both_work(base_url: &str) -> Work {
-    let agent = both::build(base_url).expect("an agent");
+fn haft_runs(agent: ReactAgent) -> Work {
     asynchronous(async move |rounds| {
         for _ in 0..rounds {
             check(haft_only::answer(&agent, QUESTION).await.expect("an answer"));
@@ -105,7 +110,7 @@ fn check(answer: String) {
 /// included.
 fn print_lines_and_memory() -> Result<(), Box<dyn Error>> {
     let steps = MEMORY_RUNS * REPLIES_PER_RUN;
-    println!("\n{:42}  {:>5}  memory of {steps} steps", "an agent", "lines");
+    println!("\n{:33}  {:>5}  memory of {steps} steps", "an agent", "lines");
     for Variant { name, source, .. } in VARIANTS {
         let base_url = start_server();
         let child = Command::new(env::current_exe()?).args([MEMORY_FLAG, name, &base_url]).output()?;
@@ -113,7 +118,7 @@ fn print_lines_and_memory() -> Result<(), Box<dyn Error>> {
         if !child.status.success() {
             return Err(String::from_utf8(child.stderr)?.into());
         }
-        println!("{name:42}  {:>5}  {} MiB", count_lines(source), memory.trim());
+        println!("{name:33}  {:>5}  {} MiB", count_lines(source), memory.trim());
     }
     Ok(())
 }

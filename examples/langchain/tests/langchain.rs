@@ -4,7 +4,7 @@
 use std::{error::Error, io, process::Command};
 
 use haft_tests::{ModelServer, Reply};
-use langchain::agents::{both, haft_only, langchain_only};
+use langchain::agents::{haft_agent, haft_model, haft_only, langchain_only};
 
 #[test]
 fn both_agents_use_the_tools_of_both_libraries() -> io::Result<()> {
@@ -40,15 +40,16 @@ async fn compared_agents_give_the_same_answer() -> Result<(), Box<dyn Error>> {
             Reply::Text("It is 84."),
         ]
     };
-    let server = ModelServer::start([run(), run(), run()].into_iter().flatten())?;
+    let server = ModelServer::start([run(), run(), run(), run()].into_iter().flatten())?;
     let base_url = server.base_url();
     let answers = [
         langchain_only::answer(&langchain_only::build(&base_url)?, QUESTION).await?,
         haft_only::answer(&haft_only::build(&base_url)?, QUESTION).await?,
-        haft_only::answer(&both::build(&base_url)?, QUESTION).await?,
+        haft_only::answer(&haft_agent::build(&base_url)?, QUESTION).await?,
+        langchain_only::answer(&haft_model::build(&base_url)?, QUESTION).await?,
     ];
-    assert_eq!(answers, ["It is 84."; 3]);
-    for last_request in [2, 5, 8] {
+    assert_eq!(answers, ["It is 84."; 4]);
+    for last_request in [2, 5, 8, 11] {
         assert_eq!(tool_results(&server, last_request), ["42", "84"]);
     }
     Ok(())
