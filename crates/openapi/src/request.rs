@@ -5,7 +5,7 @@ mod form;
 mod style;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use haft_core::ToolError;
+use haft_core::{ToolError, text};
 use reqwest::{
     Request, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue},
@@ -268,13 +268,11 @@ async fn add_body(
     Ok(())
 }
 
-/// Returns the text of `text` without the `secrets` of at least 4 bytes. Shorter ones may occur
-/// inside of other words.
+/// Returns `text` without the `secrets` of at least 4 bytes. Shorter ones may occur inside other
+/// words.
 pub(crate) fn without_secrets(text: &str, secrets: &[SecretString]) -> String {
-    let mut secrets: Vec<_> =
-        secrets.iter().map(ExposeSecret::expose_secret).filter(|it| it.len() >= 4).collect();
-    secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
-    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[redacted]"))
+    let secrets = secrets.iter().map(ExposeSecret::expose_secret).filter(|it| it.len() >= 4);
+    text::without_secrets(text, secrets, "[redacted]").into_owned()
 }
 
 /// Returns the scheme, the host, the port and the path of `url`. The query may contain secrets.

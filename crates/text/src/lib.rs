@@ -4,6 +4,7 @@ mod error_chain;
 mod hidden_chars;
 mod json_strings;
 mod panic_text;
+mod secrets;
 pub mod surrogates;
 mod think_tags;
 mod wildcard;
@@ -14,6 +15,7 @@ pub use error_chain::ErrorChain;
 pub use hidden_chars::{is_hidden, without_hidden_chars};
 pub use json_strings::{JsonStringTracker, StringDecoder};
 pub use panic_text::panic_text;
+pub use secrets::without_secrets;
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
 pub use wildcard::matches_wildcard;
 

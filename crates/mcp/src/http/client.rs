@@ -6,7 +6,7 @@ use std::{
 };
 
 use ::http::{HeaderName, HeaderValue};
-use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream::BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use haft_tls::{RootCertificates, client_config};
 use reqwest::redirect;
 use rmcp::{
@@ -223,10 +223,7 @@ impl HttpClient {
             && !own_headers.is_some_and(RequestHeaders::has_authorization)
         {
             let token = tokens.token().await?;
-            let send = |token: String| {
-                let secrets = Secrets::new(Some(&token), &HashMap::new());
-                send(Some(token)).map_err(move |error| secrets.redact_error(error))
-            };
+            let send = |token: String| send(Some(token));
             return match send(token.clone()).await {
                 Err(HttpError::AuthRequired(_)) => send(tokens.replacement(&token).await?).await,
                 Err(HttpError::InsufficientScope(error)) => {
@@ -247,29 +244,31 @@ impl HttpClient {
         send(token).await
     }
 
-    /// Returns `response`, the response to `request`, without its `secrets`, and with a handler of
-    /// its stream.
-    fn received(
+    /// Posts `message` with `token`. The errors in the response contain neither the URL nor the
+    /// secrets of the request.
+    async fn post(
         &self,
-        response: StreamableHttpPostResponse,
-        request: Option<EventForwarder>,
-        headers: StreamHeaders,
-        secrets: &Secrets,
-    ) -> StreamableHttpPostResponse {
-        match response {
-            StreamableHttpPostResponse::Sse(mut stream, session_id) => {
-                if !headers.is_resumable {
-                    // rmcp resumes each stream that has event ids.
-                    stream = stream.map_ok(|event| Sse { id: None, ..event }).boxed();
-                }
-                StreamableHttpPostResponse::Sse(self.watch(stream, request, headers.own), session_id)
-            }
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let secrets = Secrets::new(token.as_ref(), &headers);
+        let post =
+            self.client.post_message_with_response_limits(uri, message, session_id, token, headers, limits);
+        let response = post.await.map_err(|error| secrets.redact_error(without_url(error)))?;
+        Ok(match response {
             StreamableHttpPostResponse::Json(mut message, session_id) => {
                 secrets.redact_message(&mut message);
                 StreamableHttpPostResponse::Json(message, session_id)
             }
+            StreamableHttpPostResponse::Sse(stream, session_id) => {
+                StreamableHttpPostResponse::Sse(secrets.redact_stream(stream), session_id)
+            }
             other => other,
-        }
+        })
     }
 
     /// Handles the messages in `stream`, the events of the response to `request`, or of a session.
@@ -319,13 +318,6 @@ fn handle(
         }
         _ => {}
     }
-}
-
-/// The headers of a request that are relevant for the stream of its response.
-struct StreamHeaders {
-    /// The headers of the call.
-    own: Option<RequestHeaders>,
-    is_resumable: bool,
 }
 
 /// Returns `true` if the response to a request with `headers` can be resumed. Revision 2026-07-28
@@ -397,42 +389,23 @@ impl StreamableHttpClient for HttpClient {
             self.subscriptions.add(forwarder);
         }
         let is_resumable = is_resumable(&headers);
-        let secrets = Secrets::new(auth_header.as_ref(), &headers);
         let no_response = unanswered_discover(&message, self.probe_timeout);
-        let client = &self.client;
         let post = async {
             // Without client credentials, the message is not cloned.
             if !self.has_tokens() {
-                let post = client.post_message_with_response_limits(
-                    uri,
-                    message,
-                    session_id,
-                    auth_header,
-                    headers,
-                    limits,
-                );
-                return post.await;
+                return self.post(uri, message, session_id, auth_header, headers, limits).await;
             }
             let send = |token| {
                 let (uri, message, session_id) = (uri.clone(), message.clone(), session_id.clone());
-                client.post_message_with_response_limits(
-                    uri,
-                    message,
-                    session_id,
-                    token,
-                    headers.clone(),
-                    limits,
-                )
+                self.post(uri, message, session_id, token, headers.clone(), limits)
             };
             self.authorized(auth_header, own_headers.as_ref(), send).await
         };
-        let post = post.map_err(|error| secrets.redact_error(without_url(error)));
         let response = match no_response {
             Some(error) => {
                 let response = async { post.await?.expect_initialized::<reqwest::Error>().await };
                 return match timeout(self.probe_timeout, response).await {
-                    Ok(Ok((mut message, session_id))) if is_discover_response(&message) => {
-                        secrets.redact_message(&mut message);
+                    Ok(Ok((message, session_id))) if is_discover_response(&message) => {
                         Ok(StreamableHttpPostResponse::Json(message, session_id))
                     }
                     Ok(Err(failed)) => Err(failed),
@@ -445,8 +418,16 @@ impl StreamableHttpClient for HttpClient {
             }
             None => post.await?,
         };
-        let stream_headers = StreamHeaders { own: own_headers, is_resumable };
-        Ok(self.received(response, request, stream_headers, &secrets))
+        Ok(match response {
+            StreamableHttpPostResponse::Sse(mut stream, session_id) => {
+                if !is_resumable {
+                    // rmcp resumes each stream that has event ids.
+                    stream = stream.map_ok(|event| Sse { id: None, ..event }).boxed();
+                }
+                StreamableHttpPostResponse::Sse(self.watch(stream, request, own_headers), session_id)
+            }
+            other => other,
+        })
     }
 
     async fn delete_session(
@@ -487,20 +468,20 @@ impl StreamableHttpClient for HttpClient {
         if let Some(own_headers) = &own_headers {
             own_headers.add_to(&mut headers, &mut auth_header);
         }
-        let secrets = Secrets::new(auth_header.as_ref(), &headers);
-        let send = |token| {
-            let (session_id, last_event_id) = (session_id.clone(), last_event_id.clone());
-            self.client.get_stream_with_max_sse_event_size(
+        let send = async |token: Option<String>| {
+            let secrets = Secrets::new(token.as_ref(), &headers);
+            let stream = self.client.get_stream_with_max_sse_event_size(
                 uri.clone(),
-                session_id,
-                last_event_id,
+                session_id.clone(),
+                last_event_id.clone(),
                 token,
                 headers.clone(),
                 max_bytes,
-            )
+            );
+            let stream = stream.await.map_err(|error| secrets.redact_error(without_url(error)))?;
+            Ok(secrets.redact_stream(stream))
         };
-        let stream = self.authorized(auth_header, own_headers.as_ref(), send).await;
-        let stream = stream.map_err(|error| secrets.redact_error(without_url(error)))?;
+        let stream = self.authorized(auth_header, own_headers.as_ref(), send).await?;
         Ok(self.watch(stream, None, own_headers))
     }
 }

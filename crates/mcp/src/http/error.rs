@@ -63,7 +63,7 @@ impl HandshakeFailure {
     /// Returns the error message: the cause, the origin of the server, and the remedy.
     pub(crate) fn message(self, server: &HttpServer) -> String {
         let remedy = self.remedy.map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
-        // The reason may have a part of a response.
+        // The reason may contain a part of a response.
         format!("{}\nserver: {}{remedy}", without_hidden_chars(&self.reason), server.origin())
     }
 }

@@ -1,13 +1,17 @@
 use std::collections::HashMap;
 
 use ::http::{HeaderName, HeaderValue};
-use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
+use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
+use haft_core::text::without_secrets;
+use rmcp::{
+    model::{JsonRpcMessage, ServerJsonRpcMessage},
+    transport::streamable_http_client::SseError,
+};
 use serde_json::Value;
+use sse_stream::Sse;
 
 use super::HttpError;
 
-/// The text that replaces a secret.
-const REDACTED: &str = "[redacted]";
 /// The minimum length of a secret that is replaced. A shorter text may be part of other words.
 const MIN_SECRET_BYTES: usize = 6;
 
@@ -26,13 +30,11 @@ impl Secrets {
         Self { token: token.cloned(), headers }
     }
 
-    /// Replaces the secrets in the text of `error`, which may have a part of the response.
+    /// Replaces the secrets in the text of `error`, because it may contain a part of the response.
     pub(super) fn redact_error(&self, error: HttpError) -> HttpError {
         match error {
             HttpError::UnexpectedServerResponse(text) => {
-                let mut text = text.into_owned();
-                self.redact(&mut text);
-                HttpError::UnexpectedServerResponse(text.into())
+                HttpError::UnexpectedServerResponse(self.redact(&text).into())
             }
             other => other,
         }
@@ -41,35 +43,56 @@ impl Secrets {
     /// Replaces the secrets in `message` if it is an error.
     pub(super) fn redact_message(&self, message: &mut ServerJsonRpcMessage) {
         let JsonRpcMessage::Error(response) = message else { return };
-        let mut text = std::mem::take(&mut response.error.message).into_owned();
-        self.redact(&mut text);
-        response.error.message = text.into();
+        response.error.message = self.redact(&response.error.message).into();
         response.error.data.iter_mut().for_each(|data| self.redact_value(data));
+    }
+
+    /// Returns `stream`, in which the secrets in the errors are replaced.
+    pub(super) fn redact_stream(
+        self,
+        stream: BoxStream<'static, Result<Sse, SseError>>,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
+        if self.texts().next().is_none() {
+            return stream;
+        }
+        let redacted = stream.map_ok(move |mut event| {
+            self.redact_event(&mut event);
+            event
+        });
+        redacted.boxed()
+    }
+
+    /// Replaces the secrets in the message of `event` if it is an error.
+    fn redact_event(&self, event: &mut Sse) {
+        let data = event.data.as_mut().filter(|data| data.contains("\"error\""));
+        let Some(data) = data.filter(|data| self.texts().any(|secret| data.contains(secret))) else { return };
+        let Ok(mut message) = serde_json::from_str(data) else { return };
+        self.redact_message(&mut message);
+        if let Ok(redacted) = serde_json::to_string(&message) {
+            *data = redacted;
+        }
     }
 
     fn redact_value(&self, value: &mut Value) {
         match value {
-            Value::String(text) => self.redact(text),
+            Value::String(text) => *text = self.redact(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
             Value::Object(members) => members.values_mut().for_each(|member| self.redact_value(member)),
             _ => {}
         }
     }
 
-    fn redact(&self, text: &mut String) {
-        for secret in self.texts().filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
-            if text.contains(secret) {
-                *text = text.replace(secret, REDACTED);
-            }
-        }
+    fn redact(&self, text: &str) -> String {
+        without_secrets(text, self.texts(), "[redacted]").into_owned()
     }
 
     /// Returns the secrets, and the parts of a header after its scheme, such as `Bearer`.
     fn texts(&self) -> impl Iterator<Item = &str> {
         let headers = self.headers.iter().filter_map(|value| value.to_str().ok());
-        headers.chain(self.token.as_deref()).flat_map(|text| {
+        let texts = headers.chain(self.token.as_deref()).flat_map(|text| {
             let credential = text.split_once(' ').map(|(_, credential)| credential.trim());
             [text].into_iter().chain(credential)
-        })
+        });
+        texts.filter(|secret| secret.len() >= MIN_SECRET_BYTES)
     }
 }

@@ -96,8 +96,8 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
             match serde_json::from_str(&data) {
                 Ok(message) => return Some(message),
                 Err(error) => {
-                    let data = truncate(&without_hidden_chars(&data), MAX_EXCERPT_BYTES).to_string();
-                    let data = data.as_str();
+                    let data = without_hidden_chars(&data);
+                    let data = truncate(&data, MAX_EXCERPT_BYTES);
                     tracing::warn!(%error, data, "dropped an invalid message from the server");
                 }
             }

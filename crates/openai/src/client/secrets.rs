@@ -1,12 +1,12 @@
-use haft_core::model::ModelError;
+use haft_core::{model::ModelError, text::without_secrets};
 use reqwest::header::HeaderMap;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 
 /// The minimum length of a redacted value, in bytes. Shorter values, such as test keys of local
 /// servers, are not redacted, because they may occur inside other words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The values to redact from errors, longest first, because a value may contain a shorter value.
+/// The values to redact from errors.
 pub(crate) struct Secrets(Vec<SecretString>);
 
 impl Secrets {
@@ -16,21 +16,18 @@ impl Secrets {
         let values = headers.values().filter_map(|value| value.to_str().ok());
         let values = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
         let query = query.iter().filter(|(name, _)| !name.contains("version")).map(|(_, value)| *value);
-        let mut secrets: Vec<_> = values
+        let secrets = values
             .chain(query)
             .chain(others.iter().map(SecretString::expose_secret))
-            .filter(|secret| secret.len() >= MIN_SECRET_BYTES)
-            .collect();
-        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(secrets.into_iter().map(SecretString::from).collect())
+            .filter(|secret| secret.len() >= MIN_SECRET_BYTES);
+        Self(secrets.map(SecretString::from).collect())
     }
 
     /// Replaces secrets in the text of `error`, because servers may echo them in error messages.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
         if let Some(text) = message_mut(&mut error) {
-            for secret in &self.0 {
-                *text = without_secret(text, secret.expose_secret());
-            }
+            let secrets = self.0.iter().map(ExposeSecret::expose_secret);
+            *text = without_secrets(text, secrets, "[secret]").into_owned();
         }
         error
     }
@@ -51,14 +48,4 @@ fn message_mut(error: &mut ModelError) -> Option<&mut String> {
         | ModelError::Truncated { reason: text, .. } => Some(text),
         _ => None,
     }
-}
-
-/// Replaces `secret` in `text` with `[secret]`. If `text` was truncated and ends with `…`, a
-/// truncated secret before the ellipsis is also replaced.
-fn without_secret(text: &str, secret: &str) -> String {
-    let text = text.replace(secret, "[secret]");
-    let Some(start) = text.strip_suffix('…') else { return text };
-    let parts = (MIN_SECRET_BYTES..secret.len()).rev().filter_map(|end| secret.get(..end));
-    let rest = parts.into_iter().find_map(|part| start.strip_suffix(part));
-    rest.map_or(text.clone(), |rest| format!("{rest}[secret]…"))
 }
