@@ -1,4 +1,4 @@
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use haft_core::{
     Pipeline, ToolCall,
@@ -45,10 +45,11 @@ pub(super) async fn run_batch(
     let (sink, reports) = progress_channel(cx.meta.get_progress_token());
     let run = Arc::make_mut(&mut batch.run_context);
     (run.cancellation, run.progress) = (cx.ct.clone(), sink);
-    run.state = HostState::new().with_value(cx.peer.clone());
-    if let Some(trace) = TraceContext::from_meta(&cx.meta.0) {
-        run.state = mem::take(&mut run.state).with_value(trace);
-    }
+    let state = HostState::new().with_value(cx.peer.clone());
+    run.state = match TraceContext::from_meta(&cx.meta.0) {
+        Some(trace) => state.with_value(trace),
+        None => state,
+    };
     let done = CancellationToken::new();
     let running = async {
         let outcomes = pipeline.call_all(batch).await;

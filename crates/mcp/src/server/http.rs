@@ -9,7 +9,7 @@ mod listener;
 mod message;
 mod rate_limit;
 mod response;
-mod session_limit;
+mod sessions;
 
 use std::{
     convert::Infallible,
@@ -41,13 +41,13 @@ pub use self::config::HttpServiceConfig;
 use self::config::RejectionHook;
 pub use self::listener::serve_http;
 use self::{
-    access::{Access, SESSION_HEADER},
+    access::Access,
     body::read_body,
     client::ClientKey,
     message::MessageKind,
     rate_limit::RequestLimit,
     response::{ResponseBody, metadata_response, retry_response, text_response},
-    session_limit::{OpeningSession, SessionLimit, TooManySessions},
+    sessions::{OpeningSession, SESSION_HEADER, Sessions, TooManySessions},
 };
 use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
 
@@ -94,7 +94,7 @@ struct Shared<H> {
     list_contexts: ListContexts,
     access: Access,
     requests: Option<RequestLimit>,
-    sessions: SessionLimit,
+    sessions: Sessions,
     max_body_bytes: usize,
     body_timeout: Duration,
     max_connections: usize,
@@ -126,9 +126,9 @@ impl<H: ServerHandler> McpService<H> {
             inner,
             server,
             list_contexts: ListContexts::default(),
-            access: Access::new(config.tokens, config.resource, config.max_sessions),
+            access: Access::new(config.tokens, config.resource),
             requests: config.max_requests_per_minute.map(RequestLimit::per_minute),
-            sessions: SessionLimit::new(config.max_sessions, config.max_sessions_per_client, sessions),
+            sessions: Sessions::new(config.max_sessions, config.max_sessions_per_client, sessions),
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,
             max_connections: config.max_connections,
@@ -236,9 +236,6 @@ impl<H: ServerHandler> Shared<H> {
         if let Some(opening) = opening {
             opening.record(response.headers());
         }
-        if let Some(principal) = caller {
-            self.access.record_session(response.headers(), principal);
-        }
         Ok(response)
     }
 
@@ -256,17 +253,18 @@ impl<H: ServerHandler> Shared<H> {
             })?;
         }
         let principal = authenticated.map_err(|rejection| Box::new(rejection.into()))?;
+        let is_allowed = principal.is_none() || self.sessions.may_use(request.headers(), &client);
         let extensions = request.extensions_mut();
         extensions.insert(client);
         extensions.remove::<Principal>();
-        if let Some(principal) = &principal {
-            extensions.insert(principal.clone());
+        if let Some(principal) = principal {
+            extensions.insert(principal);
             request.headers_mut().remove(header::AUTHORIZATION);
-            if !self.access.may_use_session(request.headers(), principal) {
-                return Err(Box::new(text_response(StatusCode::NOT_FOUND, "unknown session\n")));
-            }
         }
-        Ok(())
+        match is_allowed {
+            true => Ok(()),
+            false => Err(Box::new(text_response(StatusCode::NOT_FOUND, "unknown session\n"))),
+        }
     }
 
     /// Checks the maximum number of sessions, and the scopes of a call. Returns the permission to

@@ -1,11 +1,7 @@
-use std::{
-    num::NonZeroUsize,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use ::http::{HeaderMap, HeaderValue, header};
 use haft_core::tool::Principal;
-use lru::LruCache;
 use subtle::ConstantTimeEq as _;
 
 use super::authorization::{ProtectedResource, TokenError, bearer_challenge, insufficient_scope};
@@ -35,12 +31,6 @@ impl BearerTokens {
     }
 }
 
-/// The header with the id of a session.
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
-/// The maximum number of sessions whose principal is known. The session of a request must be one of
-/// them.
-const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-
 /// The reason for the rejection of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
@@ -56,42 +46,15 @@ pub(super) enum Rejection {
 pub(super) struct Access {
     tokens: BearerTokens,
     resource: Option<ProtectedResource>,
-    /// The ids of the principals that opened the sessions.
-    owners: Mutex<LruCache<String, String>>,
 }
 
 impl Access {
-    pub(super) fn new(
-        tokens: BearerTokens,
-        resource: Option<ProtectedResource>,
-        max_sessions: usize,
-    ) -> Self {
-        let owners = NonZeroUsize::new(max_sessions).unwrap_or(MAX_SESSIONS).max(MAX_SESSIONS);
-        Self { tokens, resource, owners: Mutex::new(LruCache::new(owners)) }
+    pub(super) fn new(tokens: BearerTokens, resource: Option<ProtectedResource>) -> Self {
+        Self { tokens, resource }
     }
 
     pub(super) fn resource(&self) -> Option<&ProtectedResource> {
         self.resource.as_ref()
-    }
-
-    /// Returns `true` if a request with `headers` has no session, or one of `principal`.
-    pub(super) fn may_use_session(&self, headers: &HeaderMap, principal: &Principal) -> bool {
-        let Some(session) = headers.get(SESSION_HEADER) else { return true };
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        session
-            .to_str()
-            .ok()
-            .and_then(|session| owners.get(session))
-            .is_some_and(|owner| *owner == principal.id)
-    }
-
-    /// Records that `principal` uses the session in `headers`, the headers of a response.
-    pub(super) fn record_session(&self, headers: &HeaderMap, principal: &Principal) {
-        let session = headers.get(SESSION_HEADER).and_then(|session| session.to_str().ok());
-        if let Some(session) = session {
-            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-            owners.put(session.to_owned(), principal.id.clone());
-        }
     }
 
     /// Returns the principal of a request with `headers`, or `None` if no authentication is

@@ -3,28 +3,13 @@ use haft_core::tool::Principal;
 
 use super::{Access, BearerTokens, Rejection};
 
-#[test]
-fn session_belongs_to_its_principal() {
-    let access = Access::new(BearerTokens::default(), None, 1);
-    let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
-    let headers: HeaderMap = [("mcp-session-id", "1")]
-        .map(|(name, id)| (name.parse().unwrap(), HeaderValue::from_static(id)))
-        .into_iter()
-        .collect();
-    assert!(access.may_use_session(&HeaderMap::new(), &principal("ann")));
-    assert!(!access.may_use_session(&headers, &principal("ann")));
-    access.record_session(&headers, &principal("ann"));
-    assert!(access.may_use_session(&headers, &principal("ann")));
-    assert!(!access.may_use_session(&headers, &principal("ben")));
-}
-
 #[tokio::test]
 async fn only_permitted_tokens_are_accepted() {
     let mut tokens = BearerTokens::default();
     for id in ["ann", "ben"] {
         tokens.add(format!("token-of-{id}"), Principal { id: id.to_owned(), ..Principal::default() });
     }
-    let access = Access::new(tokens, None, 1);
+    let access = Access::new(tokens, None);
     let check = async |value: Option<&'static str>| {
         let headers: HeaderMap =
             value.map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value))).into_iter().collect();
