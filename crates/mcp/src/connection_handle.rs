@@ -27,6 +27,14 @@ pub(crate) enum SourceStatus {
     Failed { reason: String },
 }
 
+impl SourceStatus {
+    /// Returns the status after the end of a source. The tools of another status have receivers of
+    /// the status, which would keep its channel open.
+    pub(crate) fn closed() -> Self {
+        Self::Failed { reason: "the source is closed".to_owned() }
+    }
+}
+
 /// A handle to the current connection of a source. The handle stays valid when the server is
 /// restarted. Clones refer to the same source.
 #[derive(Clone)]

@@ -256,8 +256,7 @@ async fn hold_connection<S: Service<RoleClient>>(
         () = closed.cancelled() => {
             stop.cancel();
             let _ = ended.await;
-            // The tools of a `Ready` status have receivers of the same channel.
-            status.send_replace(SourceStatus::Failed { reason: "the source is closed".to_owned() });
+            status.send_replace(SourceStatus::closed());
         }
     }
 }

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use haft_mcp::{
-    McpConfig,
-    config::{McpConfigProblem, expand_variables},
+    config::expand_variables,
     gateway::{GatewayConfig, OTHER_CLIENTS},
 };
 use haft_openapi::{Credentials, OpenApiOptions};
@@ -45,12 +44,7 @@ impl ApiClients {
             }
             credentials.insert(id.clone(), own);
         }
-        let config = json!({"mcpServers": {}, "gateway": {"prefix": false, "clients": clients}});
-        let config = McpConfig::from_json(&config.to_string()).map_err(|error| error.to_string())?;
-        let rules = config.gateway().map_err(|error| match error.problem {
-            McpConfigProblem::InvalidGateway(fault) => fault,
-            other => other.to_string(),
-        })?;
+        let rules = GatewayConfig::from_value(&json!({"prefix": false, "clients": clients}))?;
         Ok(Self { rules, credentials })
     }
 

@@ -3,7 +3,11 @@
 use haft_core::tool::ToolName;
 use serde_json::{Map, Value};
 
-use super::{entry::EntryReader, type_name, variables::Variables};
+use super::{
+    entry::EntryReader,
+    type_name,
+    variables::{Variables, environment_variable},
+};
 use crate::{
     ToolFilter,
     gateway::{GatewayClient, GatewayConfig},
@@ -13,6 +17,31 @@ use crate::{
 pub(super) const KEY: &str = "gateway";
 const KEYS: [&str; 6] = ["prefix", "includeTools", "excludeTools", "renameTools", "approveTools", "clients"];
 const CLIENT_KEYS: [&str; 4] = ["token", "scopes", "includeTools", "excludeTools"];
+
+impl GatewayConfig {
+    /// Parses `rules`, an object in the form of `gateway` in an `mcp.json` file; see
+    /// [`McpConfig`](crate::McpConfig). Variables are looked up in the environment of this process.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the fault if a key is unknown, if a value is invalid, or if a
+    /// variable is undefined. It contains keys and the names of tools, but no tokens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_mcp::gateway::GatewayConfig;
+    /// use serde_json::json;
+    ///
+    /// let rules = json!({"prefix": false, "clients": {"ann": {"includeTools": ["read_*"]}}});
+    /// let config = GatewayConfig::from_value(&rules)?;
+    /// assert!(config.clients["ann"].tool_filter.selects("read_note"));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn from_value(rules: &Value) -> Result<Self, String> {
+        parse_gateway(rules, &Variables::new(&environment_variable, &Map::new()))
+    }
+}
 
 /// Parses `value`, the object with the rules. A key that is unknown is an error, because a rule
 /// that is not applied would permit too much.

@@ -115,6 +115,21 @@ fn tool_for_an_app_only_is_not_offered() {
     assert!(!is_offered(json!({"visibility": []})));
 }
 
+#[test]
+fn call_timeout_is_the_timeout_of_the_tools() {
+    let (_sender, status) = watch::channel(SourceStatus::Starting);
+    let handle = ConnectionHandle::new("mcp:x".to_owned(), status, CancellationToken::new(), Duration::ZERO);
+    let tools = [json!({"name": "a", "inputSchema": {"type": "object"}})];
+    let timeout = Duration::from_secs(600);
+    let options = ServerOptions::default();
+    for (options, expected) in [(options.clone(), None), (options.with_call_timeout(timeout), Some(timeout))]
+    {
+        let limits = ListLimits::from(&options);
+        let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default());
+        assert_eq!(list.get("a").unwrap().definition().policy().timeout, expected);
+    }
+}
+
 /// Behaviour F55: the pins compare only the first tool of each name, so a later one is not offered,
 /// also if the first is invalid.
 #[test]
@@ -123,13 +138,8 @@ fn repeated_name_is_not_offered() {
     let handle = ConnectionHandle::new("mcp:x".to_owned(), status, CancellationToken::new(), Duration::ZERO);
     let tools =
         [json!({"name": "a", "inputSchema": null}), json!({"name": "a", "inputSchema": {"type": "object"}})];
-    let list = build_tool_list(
-        &tools,
-        &handle,
-        &ListLimits::from(&ServerOptions::default()),
-        &[],
-        FeatureTools::default(),
-    );
+    let limits = ListLimits::from(&ServerOptions::default());
+    let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default());
     assert!(list.is_empty());
     assert!(list.diagnostics()[1].to_string().contains("an earlier tool has the same name"));
 }

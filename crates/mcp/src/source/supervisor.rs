@@ -56,8 +56,7 @@ pub(super) async fn supervise(
             () = sleep(delay) => {}
         }
     }
-    // The tools of a `Ready` status have receivers of the same channel, which would keep it alive.
-    supervisor.status.send_replace(SourceStatus::Failed { reason: "the source is closed".to_owned() });
+    supervisor.status.send_replace(SourceStatus::closed());
 }
 
 struct Supervisor {

@@ -10,6 +10,8 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
+use haft_core::Toolset;
+use haft_mcp::{HttpServiceConfig, authorization::ProtectedResource};
 use reqwest::Url;
 use ring::{
     rand::SystemRandom,
@@ -23,7 +25,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::web::{Request, read_request, write};
+use crate::{
+    http_serving::{Served, serve_at},
+    web::{Request, read_request, write},
+};
 
 /// The id and the secret of the client for the grant `client_credentials`.
 pub(crate) const MACHINE: (&str, &str) = ("machine-1", "m4chine-s3cret");
@@ -70,6 +75,20 @@ impl SigningKey {
         let [x, y] = [x, y].map(|part| URL_SAFE_NO_PAD.encode(part));
         json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "kid": self.id.to_string(), "x": x, "y": y})
     }
+}
+
+/// Serves `tools` with `config` as a protected resource, which requires the scope `tools`. Returns
+/// the authorization server, the URL of the resource, and its server.
+pub(crate) async fn serve_protected(
+    tools: Toolset,
+    config: HttpServiceConfig,
+) -> (AuthorizationServer, String, Served) {
+    let issuer = AuthorizationServer::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let resource = ProtectedResource::new(&url).unwrap().with_issuer(&issuer.issuer).unwrap();
+    let config = config.with_protected_resource(resource.with_required_scopes(["tools"]));
+    (issuer, url, serve_at(listener, tools, config))
 }
 
 impl AuthorizationServer {

@@ -5,17 +5,16 @@ use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 use haft_core::{Toolset, tool::ToolPolicy};
 use haft_mcp::{
     CredentialFile, HttpServer, HttpServiceConfig, LoginError, LoginOptions, McpConfig, McpSource,
-    authorization::ProtectedResource,
     client_credentials::{ClientCredentials, login_client},
     login,
 };
 use reqwest::Url;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
-    authorization_server::{AuthorizationServer, MACHINE, REGISTERED_SECRET},
-    http_serving::{Probe, Served, serve_at},
+    authorization_server::{AuthorizationServer, MACHINE, REGISTERED_SECRET, serve_protected},
+    http_serving::{Probe, Served},
     oauth::{browse, credential_file},
 };
 
@@ -28,14 +27,9 @@ struct Resource {
 
 impl Resource {
     async fn start() -> Self {
-        let issuer = AuthorizationServer::start().await;
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let resource = ProtectedResource::new(&url).unwrap().with_issuer(&issuer.issuer).unwrap();
-        let config =
-            HttpServiceConfig::default().with_protected_resource(resource.with_required_scopes(["tools"]));
         let admin = Probe::with_policy("admin_probe", ToolPolicy::default().with_required_scope("admin"));
-        let server = serve_at(listener, Toolset::new().with_tools([Probe::new().0, admin]), config);
+        let tools = Toolset::new().with_tools([Probe::new().0, admin]);
+        let (issuer, url, server) = serve_protected(tools, HttpServiceConfig::default()).await;
         Self { issuer, _server: server, url }
     }
 

@@ -24,7 +24,6 @@ use haft_core::{
 use haft_mcp::{
     HttpServer, HttpServiceConfig, HttpTransport, McpConfig, McpSource, ServerConfig, ServerOptions,
     StdioServer,
-    authorization::ProtectedResource,
     client_credentials::ClientCredentials,
     elicitation::{Elicitation, ElicitationResponse},
     testing::InProcessServer,
@@ -45,10 +44,10 @@ use tracing::{
 };
 
 use crate::{
-    authorization_server::{AuthorizationServer, MACHINE},
+    authorization_server::{AuthorizationServer, MACHINE, serve_protected},
     child,
     elicitation::suspend,
-    http_serving::{Probe, Served, serve_at},
+    http_serving::{Probe, Served},
     processes::ServerProcesses,
     server,
     source::Reports,
@@ -356,17 +355,13 @@ struct Resource {
 
 impl Resource {
     async fn start() -> Self {
-        let issuer = AuthorizationServer::start().await;
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let resource = ProtectedResource::new(&url).unwrap().with_issuer(&issuer.issuer).unwrap();
         let forbidden = Arc::new(Mutex::new(0));
         let count = Arc::clone(&forbidden);
         let config = HttpServiceConfig::default()
-            .with_protected_resource(resource.with_required_scopes(["tools"]))
             .with_rejection_hook(move |request| *count.lock().unwrap() += u32::from(request.status == 403));
         let tool = |scope| Probe::with_policy(scope, ToolPolicy::default().with_required_scope(scope));
-        let server = serve_at(listener, Toolset::new().with_tools(["read", "write"].map(tool)), config);
+        let tools = Toolset::new().with_tools(["read", "write"].map(tool));
+        let (issuer, url, server) = serve_protected(tools, config).await;
         Self { issuer, url, forbidden, _server: server }
     }
 
@@ -425,7 +420,7 @@ fn task(kind: &str, status: &Value) -> Value {
     task
 }
 
-/// Starts a server whose calls return hidden characters. It rejects a call with the argument
+/// Starts a server with hidden characters in its responses. It rejects a call with the argument
 /// `rejects`, creates a task with the final status `ends`, and otherwise reports progress.
 async fn start_hiding_server() -> ScriptedServer {
     let tools = json!([{"name": "hide", "inputSchema": {"type": "object"}}]);
@@ -851,7 +846,7 @@ async fn repeated_credentials_are_redacted() {
     for status in
         ["200 OK", "400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Internal Server Error"]
     {
-        for content_type in ["text/plain", "application/json"] {
+        for content_type in ["text/plain", "application/json", "text/event-stream"] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}/mcp", listener.local_addr().unwrap());
             let _server = tokio::spawn(async move {
@@ -861,9 +856,11 @@ async fn repeated_credentials_are_redacted() {
                     let text =
                         format!("invalid: {} {}", request.header("authorization"), request.header("x-key"));
                     let fault = json!({"code": -32600, "message": text, "data": [text]});
+                    let message = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": fault});
                     let body = match content_type {
                         "text/plain" => text,
-                        _ => json!({"jsonrpc": "2.0", "id": request.body["id"], "error": fault}).to_string(),
+                        "text/event-stream" => format!("data: {message}\n\n"),
+                        _ => message.to_string(),
                     };
                     let headers = format!("Content-Type: {content_type}\r\nConnection: close\r\n");
                     write(stream.get_mut(), status, &headers, &body).await;
