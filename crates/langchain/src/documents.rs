@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use haft_core::{
-    Schema, ToolDefinition, ToolError, ToolName, ToolOutput,
+    ToolDefinition, ToolError, ToolOutput,
     content::Content,
     export::schemars::JsonSchema,
     tool::{DynamicTool, parse_arguments},
 };
 
-use crate::tool::failed;
+use crate::tool::{definition, failed};
 
 /// The argument of a retriever.
 const QUERY_ARGUMENT: &str = "query";
@@ -140,12 +140,6 @@ async fn load(loader: impl Loader) -> Result<ToolOutput, ToolError> {
         }
     }
     Ok(documents_output(&documents))
-}
-
-fn definition(name: &str, description: &str) -> ToolDefinition {
-    ToolDefinition::new(ToolName::sanitize(name), Schema::object())
-        .with_name(name)
-        .with_description(description)
 }
 
 /// Returns the documents as text for a model, and as structured data.

@@ -147,6 +147,13 @@ fn make_ids_unique(calls: &mut [foreign::ToolCall], messages: &[foreign::Message
     }
 }
 
+/// Converts the tokens of a request. The result is empty if LangChain reports none.
+pub(crate) fn usage(tokens: Option<&TokenUsage>) -> Usage {
+    tokens.map_or_else(Usage::default, |tokens| {
+        Usage::one_request(tokens.prompt_tokens.into(), tokens.completion_tokens.into())
+    })
+}
+
 /// Converts `usage`. `None` if the provider reported no tokens.
 pub(crate) fn token_usage(usage: Usage) -> Option<TokenUsage> {
     let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);

@@ -103,6 +103,13 @@ impl Tool for LangChainTool {
     }
 }
 
+/// Creates the definition of a tool for a LangChain component.
+pub(crate) fn definition(name: &str, description: &str) -> ToolDefinition {
+    ToolDefinition::new(ToolName::sanitize(name), Schema::object())
+        .with_name(name)
+        .with_description(description)
+}
+
 /// Creates the error of a LangChain component from its error text.
 pub(crate) fn failed(text: String) -> ToolError {
     let message = if text.trim().is_empty() { "failed without an error message".to_owned() } else { text };

@@ -27,6 +27,7 @@ use super::{HISTORY, IMAGES, INPUT, check_iterations};
 use crate::{
     HaftMemory,
     channel_stream::channel_stream,
+    llm,
     message::to_langchain,
     model::{MAX_MESSAGE_BYTES, from_langchain},
 };
@@ -210,11 +211,7 @@ fn failed(error: &(dyn Error + 'static)) -> ModelError {
 
 /// Returns the usage of `result`, after adding it to the counter in `context`.
 fn usage(result: &GenerateResult, context: &RunContext) -> Usage {
-    let tokens = result.tokens.as_ref();
-    let usage = tokens.map_or_else(Usage::default, |tokens| {
-        Usage::one_request(tokens.prompt_tokens.into(), tokens.completion_tokens.into())
-    });
-    let usage = usage.counted_as_request();
+    let usage = llm::usage(result.tokens.as_ref()).counted_as_request();
     if let Some(meter) = &context.usage {
         meter.add(usage);
     }

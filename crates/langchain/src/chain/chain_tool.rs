@@ -3,13 +3,13 @@ use std::sync::Arc;
 use langchain_rust::{chain::Chain, prompt::PromptArgs};
 use serde_json::{Map, Value, json};
 
-use haft_core::{
-    Schema, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput, text::ErrorChain,
-    tool::DynamicTool, usage::Usage,
-};
+use haft_core::{ToolContext, ToolError, ToolOutput, text::ErrorChain, tool::DynamicTool};
 
 use super::{INPUT, check_iterations};
-use crate::tool::failed;
+use crate::{
+    llm::usage,
+    tool::{definition, failed},
+};
 
 /// Creates a tool from a chain, for example an `LLMMathChain` or an `AgentExecutor`.
 ///
@@ -52,10 +52,7 @@ use crate::tool::failed;
 /// ```
 pub fn chain_tool(name: &str, description: &str, chain: impl Into<Box<dyn Chain>>) -> DynamicTool {
     let chain: Arc<dyn Chain> = Arc::from(chain.into());
-    let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object())
-        .with_name(name)
-        .with_description(description)
-        .with_input_schema(input_schema(chain.get_input_keys()));
+    let definition = definition(name, description).with_input_schema(input_schema(chain.get_input_keys()));
     DynamicTool::new(definition, move |arguments, cx| {
         let chain = Arc::clone(&chain);
         async move { call(&*chain, arguments, &cx).await }
@@ -76,8 +73,8 @@ async fn call(chain: &dyn Chain, arguments: Value, cx: &ToolContext) -> Result<T
     };
     let result = chain.call(arguments.into_iter().collect::<PromptArgs>()).await;
     let result = result.map_err(|error| failed(ErrorChain(&error).to_string()))?;
-    if let Some(tokens) = &result.tokens {
-        cx.report_usage(Usage::one_request(tokens.prompt_tokens.into(), tokens.completion_tokens.into()));
+    if result.tokens.is_some() {
+        cx.report_usage(usage(result.tokens.as_ref()));
     }
     check_iterations(&result).map_err(failed)?;
     Ok(result.generation.into())

@@ -31,7 +31,8 @@ const CONTEXT_MESSAGES: &[&str] = &[
 /// Converts the error of a request. LangChain's clients keep the status of a response only in the
 /// text of the error.
 ///
-/// The text has at most 1 kB, so the error has no source, whose text would have the whole response.
+/// The text has at most 1 kB. The result has no source, because its text would contain the whole
+/// response.
 pub(crate) fn from_langchain(error: LLMError) -> ModelError {
     let text = truncate_with_ellipsis(&ErrorChain(&error).to_string(), MAX_MESSAGE_BYTES).into_owned();
     match classify(error, text) {

@@ -14,7 +14,10 @@ use haft_core::{
 };
 
 use super::error;
-use crate::message::{from_langchain_calls, unique_id};
+use crate::{
+    llm,
+    message::{from_langchain_calls, unique_id},
+};
 
 /// The reason of [`ModelError::Truncated`] for a reply that ends inside a call.
 const INCOMPLETE_CALL: &str = "the arguments of a call are incomplete";
@@ -50,9 +53,7 @@ pub(super) fn from_result(
     if message.is_empty() {
         return Err(ModelError::EmptyResponse);
     }
-    let usage = tokens.map_or_else(Usage::default, |tokens| {
-        Usage::one_request(tokens.prompt_tokens.into(), tokens.completion_tokens.into())
-    });
+    let usage = llm::usage(tokens.as_ref());
     let response = ChatResponse::new(message);
     let is_at_limit =
         request.settings.max_tokens.is_some_and(|limit| usage.output_tokens >= u64::from(limit.max(1)));

@@ -171,7 +171,7 @@ async fn limits_and_approvals_are_errors_of_a_chain() {
     assert!(error.contains("the run is suspended"), "{error}");
 }
 
-/// Behaviour G57: LangChain's executor drives a haft agent, whose external calls it executes.
+/// Behaviour G57: LangChain's executor drives a haft agent, and executes its external calls.
 #[tokio::test]
 async fn executor_drives_a_haft_agent() {
     let model = ScriptedModel::new()
@@ -503,7 +503,7 @@ async fn retriever_of_a_vector_store_is_a_tool() {
     assert_eq!(tool.invoke(json!({"query": "valves"})).await.model_text(), "[1]\nvalves\n\n[2]\nvalves");
 }
 
-/// Behaviour G58: a document loader is a tool, whose arguments select the documents.
+/// Behaviour G58: a document loader is a tool, and its arguments select the documents.
 #[tokio::test]
 async fn document_loader_is_a_tool() {
     #[derive(serde::Deserialize, haft_core::export::schemars::JsonSchema)]

@@ -35,7 +35,7 @@ pub(crate) fn adder() -> Arc<dyn Tool> {
     }))
 }
 
-/// A LangChain tool with LangChain's default schema and default `parse_input`, whose error is not
+/// A LangChain tool with LangChain's default schema and default `parse_input`. Its error is not
 /// `Send`.
 pub(crate) struct Echo;
 

@@ -255,7 +255,7 @@ async fn named_tools_are_exported() {
         .assert_eq(&error.to_string());
 }
 
-/// Behaviour G59: a tool whose host state is missing is not exported, and the error has the reason.
+/// Behaviour G59: a tool without its host state is not exported, and the error has the reason.
 #[tokio::test]
 async fn tool_without_its_state_is_not_exported() {
     #[tool]

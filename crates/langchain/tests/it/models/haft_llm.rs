@@ -105,8 +105,8 @@ async fn function_with_an_invalid_schema_is_an_error() {
     assert!(error.contains(r#"tool "find" of langchain is quarantined"#), "{error}");
 }
 
-/// Behaviour G58: a call whose id is in the conversation gets another id, since LangChain's agents
-/// merge calls with equal ids and arguments.
+/// Behaviour G58: a repeated id of the conversation is replaced, because LangChain's agents merge
+/// calls with equal ids and arguments.
 #[tokio::test]
 async fn repeated_ids_are_not_merged_by_langchain() {
     let again = [("call_1", "adder", r#"{"x":1,"y":2}"#)];

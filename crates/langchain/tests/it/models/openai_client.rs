@@ -93,7 +93,7 @@ async fn truncated_stream_of_the_openai_client_is_an_error() {
     assert_eq!(partial.text(), "It is 42.");
 }
 
-/// Returns a response whose connection is lost after `events`: the last chunk is missing.
+/// Returns a response without its last chunk: the connection is lost after `events`.
 fn lost_sse(events: &[&str]) -> String {
     let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     format!(
@@ -147,7 +147,7 @@ async fn chunk_without_choices_is_skipped() {
     assert_eq!(reply.message.text(), "It is 42.");
 }
 
-/// Behaviour G58: a call of Claude whose input is missing is never a call without arguments.
+/// Behaviour G58: a call of Claude without its input is never a call without arguments.
 #[tokio::test]
 async fn truncated_stream_of_the_claude_client_is_an_error() {
     let events = [
