@@ -95,7 +95,7 @@ enum Part {
     Tool(Arc<dyn Tool>),
     Source(Arc<BackgroundSource>),
     Set(Toolset),
-    /// A source or an inner toolset, with the prefix of its tools whose name is taken.
+    /// A source or an inner toolset, and the prefix that makes its tool names unique.
     Named(String, Box<Part>),
     /// The toolset before an adaptor was applied, and the adaptation of its tools. The inner and
     /// the outer toolset have the same label.
@@ -194,11 +194,12 @@ impl Toolset {
         self.with_part(Part::from_source(source))
     }
 
-    /// Adds a source with a name. A tool of the source with the name of an earlier tool is renamed:
-    /// its new name begins with `name` and an underscore. Without a name, as in
-    /// [`with_source`](Self::with_source), the tool would be withheld.
+    /// Adds a source with a name. If a tool of the source has the name of an earlier tool, `name`
+    /// and an underscore are put in front of its name. [`with_source`](Self::with_source) withholds
+    /// such a tool.
     ///
-    /// The earlier tools are those of the toolset itself and of the sources that were added before.
+    /// The earlier tools are the direct tools of the toolset, and the tools of the sources that
+    /// were added before.
     ///
     /// # Examples
     ///

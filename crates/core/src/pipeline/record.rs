@@ -177,7 +177,7 @@ pub(super) fn failed_outcome<'a>(
     hooks: impl Iterator<Item = &'a FailureHook>,
 ) -> CallOutcome {
     let source = error.source();
-    // The source may have a text of a server.
+    // The source may contain text from a server.
     let logged = || source.map(|source| without_hidden_chars(&source.to_string()).into_owned());
     tracing::debug!(error.type = ?error.kind(), source = logged(), "the call failed");
     let mut result = ToolResult::failed(&call.id, &call.name, error);

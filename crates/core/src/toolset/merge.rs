@@ -15,7 +15,7 @@ pub(super) type Listing = Result<ToolList, SourceError>;
 pub(super) struct PartListing<'a> {
     pub(super) label: &'a str,
     pub(super) listing: Listing,
-    /// The prefix of tools whose name is that of an earlier tool. Without it, they are withheld.
+    /// The prefix for tools with the name of an earlier tool. Without a prefix, they are withheld.
     pub(super) conflict_prefix: Option<&'a str>,
 }
 
