@@ -63,7 +63,7 @@ fn install_valgrind() {
 /// Prints a note if `pkg-config` does not find the headers of OpenSSL on Linux. `langchain-rust`
 /// needs them at build time, because it depends on native-tls. macOS and Windows have other TLS
 /// libraries.
-fn check_openssl() {
+pub(crate) fn check_openssl() {
     if cfg!(target_os = "linux") && !run_succeeds(command_in_root("pkg-config").args(["--exists", "openssl"]))
     {
         announce(

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::process::{cargo_command, run as run_command};
+use crate::setup::check_openssl;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // Omit `--workspace` if the arguments select packages with `--package`, because cargo ignores
@@ -10,6 +11,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let ours = arguments.iter().take_while(|argument| *argument != "--");
     let narrowed = ours.into_iter().any(|argument| is_package_choice(argument));
     let scope: &[&str] = if narrowed { &[] } else { &["--workspace"] };
+    if !narrowed {
+        check_openssl();
+    }
     run_command(cargo_command(&["test", "--locked"]).args(scope).args(arguments))
 }
 

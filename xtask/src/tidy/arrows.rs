@@ -11,8 +11,8 @@ use crate::workspace::{Dependency, Kind, Package};
 const TEST_DEPENDENCIES: &[&str] = &["haft-testing", "haft-middleware"];
 
 /// Further development dependencies on crates of the workspace, as pairs of a crate and a
-/// dependency. The tests of `haft-langchain` need an agent. They are not in `tests/`, whose
-/// dependencies would then include `langchain-rust`.
+/// dependency. The tests of `haft-langchain` need an agent. They are not in `tests/`,
+/// because that package would then depend on `langchain-rust`.
 const EXTRA_TEST_DEPENDENCIES: &[(&str, &str)] = &[("haft-langchain", "haft-react")];
 
 /// The packages of the workspace that a package may depend on.
