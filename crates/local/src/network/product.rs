@@ -20,7 +20,7 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 
 use self::blocks::{Q4_0, Q4K, Q5_0, Q5K, Q6K, Q8_0};
-use self::rows::RowKernels;
+use self::rows::{RowKernels, RowOrder};
 use super::elementwise::elements;
 
 /// The minimum number of tokens for which a matrix is converted to floats.
@@ -76,8 +76,9 @@ impl CustomOp1 for BlockMatrix {
             bail!("a matrix of {} columns has an input of the shape {:?}", self.columns, layout.shape())
         };
         let bytes = self.tensor.data()?;
+        let multiply = |order| self.kernels.multiply(order, &bytes, columns, input);
         let output = match tokens < MIN_FLOAT_TOKENS {
-            true => self.kernels.multiply(&bytes, columns, input),
+            true => multiply(RowOrder::fastest(bytes.len(), multiply)),
             false => self.kernels.multiply_floats(&bytes, columns, input),
         };
         Ok((CpuStorage::F32(output), Shape::from((tokens, self.rows))))

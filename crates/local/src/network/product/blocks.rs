@@ -6,7 +6,7 @@
 /// The number of weights in a group.
 pub(super) const GROUP: usize = 32;
 /// The number of groups in a block of the K formats.
-const K_GROUPS: usize = 8;
+pub(super) const K_GROUPS: usize = 8;
 
 /// The factors of a group of weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,9 +20,9 @@ pub(super) struct Factors {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BlockScales {
     /// The scale of the block, or of the scales of its groups.
-    scale: f32,
+    pub(super) scale: f32,
     /// The scale of the minimums of the groups. 0 if the format has no minimums.
-    min: f32,
+    pub(super) min: f32,
 }
 
 /// A block format of quantized weights.
@@ -31,10 +31,6 @@ pub(super) trait BlockFormat {
     type Block: Copy + Sync;
     /// The number of groups in a block.
     const GROUPS: usize;
-    /// `true` if the minimum of a group can differ from 0.
-    const HAS_MIN: bool = false;
-    /// `true` if both scales of a group are equal.
-    const HAS_ONE_SCALE: bool = true;
 
     /// Returns the blocks of `bytes`.
     fn blocks(bytes: &[u8]) -> &[Self::Block];
@@ -129,7 +125,6 @@ impl BlockFormat for Q8_0 {
 impl BlockFormat for Q4K {
     type Block = [u8; 144];
     const GROUPS: usize = K_GROUPS;
-    const HAS_MIN: bool = true;
 
     fn blocks(bytes: &[u8]) -> &[Self::Block] {
         bytes.as_chunks().0
@@ -163,7 +158,6 @@ impl Q4K {
 impl BlockFormat for Q5K {
     type Block = [u8; 176];
     const GROUPS: usize = K_GROUPS;
-    const HAS_MIN: bool = true;
 
     fn blocks(bytes: &[u8]) -> &[Self::Block] {
         bytes.as_chunks().0
@@ -202,7 +196,6 @@ impl Q5K {
 impl BlockFormat for Q6K {
     type Block = [u8; 210];
     const GROUPS: usize = K_GROUPS;
-    const HAS_ONE_SCALE: bool = false;
 
     fn blocks(bytes: &[u8]) -> &[Self::Block] {
         bytes.as_chunks().0
@@ -239,6 +232,12 @@ impl Q6K {
         (part(block, half * 64 + group % 2 * GROUP), part(block, 128 + half * GROUP))
     }
 
+    /// Returns the integers of the scales of all half groups.
+    #[inline(always)]
+    pub(super) fn group_integers(block: &[u8; 210]) -> [u8; 2 * K_GROUPS] {
+        part(block, 192)
+    }
+
     /// Returns the positions of the bits of the group `group` in the bytes of
     /// [`nibbles_and_bits`](Self::nibbles_and_bits).
     #[inline(always)]
@@ -248,20 +247,28 @@ impl Q6K {
     }
 }
 
-/// Returns the factors of a group in the formats `Q4_K` and `Q5_K`. Their blocks have 12 bytes of
-/// six-bit integers after the two scales.
+/// Returns the integers of the scales and of the minimums of the groups of a `Q4_K` or `Q5_K`
+/// block, with a byte for each group, the first in the lowest byte. The block has them as 12 bytes
+/// of six-bit integers after its two scales.
+#[inline(always)]
+pub(super) fn k_integers(block: &[u8]) -> (u64, u64) {
+    let [a, b, c] = [4, 8, 12].map(
+        #[inline(always)]
+        |start| u32::from_le_bytes(part(block, start)),
+    );
+    let pair = |low: u32, high: u32| u64::from(low) | (u64::from(high) << 32);
+    let high_bits = |bytes: u32| (bytes >> 2) & 0x3030_3030;
+    let scales = pair(a & 0x3F3F_3F3F, (c & 0x0F0F_0F0F) | high_bits(a));
+    let mins = pair(b & 0x3F3F_3F3F, ((c >> 4) & 0x0F0F_0F0F) | high_bits(b));
+    (scales, mins)
+}
+
+/// Returns the factors of a group in the formats `Q4_K` and `Q5_K`.
 #[inline(always)]
 fn k_factors(block: &[u8], scales: BlockScales, group: usize) -> Factors {
-    let packed: [u8; 12] = part(block, 4);
-    let byte = |index: usize| packed.get(index).copied().unwrap_or_default();
-    let (scale, min) = match group {
-        0..4 => (byte(group) & 0x3F, byte(group + 4) & 0x3F),
-        _ => (
-            (byte(group + 4) & 0x0F) | ((byte(group - 4) >> 6) << 4),
-            (byte(group + 4) >> 4) | ((byte(group) >> 6) << 4),
-        ),
-    };
-    Factors { scales: [scales.scale * f32::from(scale); 2], min: scales.min * f32::from(min) }
+    let (group_scales, mins) = k_integers(block);
+    let of_group = |integers: u64| f32::from((integers >> (8 * group)) as u8);
+    Factors { scales: [scales.scale * of_group(group_scales); 2], min: scales.min * of_group(mins) }
 }
 
 /// Returns the `N` bytes of `block` from `start` on.

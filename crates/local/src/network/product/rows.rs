@@ -1,9 +1,13 @@
 //! Products and conversions of matrix rows, in parallel.
 
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
 use pulp::Arch;
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::V3;
 use rayon::prelude::*;
+use tracing::debug;
 
 use super::activations::Activations;
 #[cfg(target_arch = "x86_64")]
@@ -22,12 +26,52 @@ const TASK_FLOAT_ROWS: usize = 48;
 /// The number of columns that are converted to floats at a time, if a block is not larger.
 const PART_COLUMNS: usize = 128;
 
+/// The minimum size of a matrix with which [`RowOrder::fastest`] measures. It does not fit into the
+/// caches of the processor.
+const MIN_MEASURED_BYTES: usize = 64 << 20;
+/// The number of measurements of each order. The fastest counts.
+const MEASUREMENTS: usize = 3;
+
+/// The order in which the rows of a matrix are read. It changes the products by rounding only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowOrder {
+    /// Reads one row after the other.
+    Sequential,
+    /// Reads several distant rows at a time. Some processors prefetch each of them.
+    Interleaved,
+}
+
+impl RowOrder {
+    /// Returns the fastest order on this processor, which is measured with the first large matrix.
+    /// `bytes` is the size of the matrix, and `multiply` computes its products.
+    pub(super) fn fastest<T>(bytes: usize, multiply: impl Fn(Self) -> T) -> Self {
+        static FASTEST: OnceLock<RowOrder> = OnceLock::new();
+        if let Some(order) = FASTEST.get() {
+            return *order;
+        }
+        if bytes < MIN_MEASURED_BYTES {
+            return Self::Sequential;
+        }
+        let mut fastest = (Duration::MAX, Self::Sequential);
+        for order in [Self::Sequential, Self::Interleaved].repeat(MEASUREMENTS) {
+            let start = Instant::now();
+            multiply(order);
+            let time = start.elapsed();
+            if time < fastest.0 {
+                fastest = (time, order);
+            }
+        }
+        debug!(order = ?fastest.1, "measured the order of rows");
+        *FASTEST.get_or_init(|| fastest.1)
+    }
+}
+
 /// The operations on the rows of a matrix in one block format.
 pub(super) trait RowKernels: Send + Sync {
     /// Multiplies the rows in `bytes`, each with `columns` weights, with the activations in
     /// `input`, which has `columns` numbers for each token. Returns the products of the first token
     /// with each row, then those of the second token.
-    fn multiply(&self, bytes: &[u8], columns: usize, input: &[f32]) -> Vec<f32>;
+    fn multiply(&self, order: RowOrder, bytes: &[u8], columns: usize, input: &[f32]) -> Vec<f32>;
 
     /// Does the same as [`multiply`](Self::multiply) with floats, which is faster for many tokens.
     fn multiply_floats(&self, bytes: &[u8], columns: usize, input: &[f32]) -> Vec<f32>;
@@ -39,14 +83,14 @@ pub(super) trait RowKernels: Send + Sync {
 }
 
 impl<F: Format + Send + Sync> RowKernels for F {
-    fn multiply(&self, bytes: &[u8], columns: usize, input: &[f32]) -> Vec<f32> {
+    fn multiply(&self, order: RowOrder, bytes: &[u8], columns: usize, input: &[f32]) -> Vec<f32> {
         let tokens = quantize(input, columns);
         let (blocks, row_blocks) = (F::blocks(bytes), row_blocks::<F>(columns));
         let mut products = vec![0.0; blocks.len() / row_blocks * tokens.len()];
         products
             .par_chunks_mut(TASK_ROWS * tokens.len().max(1))
             .zip(blocks.par_chunks(TASK_ROWS * row_blocks))
-            .for_each(|(products, rows)| multiply_rows::<F>(rows, row_blocks, &tokens, products));
+            .for_each(|(products, rows)| multiply_rows::<F>(rows, row_blocks, &tokens, order, products));
         transpose(products, tokens.len())
     }
 
@@ -84,18 +128,20 @@ fn row_blocks<F: BlockFormat>(columns: usize) -> usize {
 }
 
 /// Multiplies the rows in `blocks` with each of `tokens`. Writes the products of the first row with
-/// each token to `products`, then those of the second row.
+/// each token to `products`, then those of the second row. Only some instructions support an
+/// `order`.
 fn multiply_rows<F: Format>(
     blocks: &[F::Block],
     row_blocks: usize,
     tokens: &[Activations],
+    order: RowOrder,
     products: &mut [f32],
 ) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = V3::try_new() {
         return simd.vectorize(
             #[inline(always)]
-            || avx2::multiply_rows::<F>(simd, blocks, row_blocks, tokens, products),
+            || avx2::multiply_rows::<F>(simd, blocks, row_blocks, tokens, order, products),
         );
     }
     let rows = blocks.chunks_exact(row_blocks);
@@ -109,16 +155,17 @@ fn multiply_rows<F: Format>(
 /// Multiplies `row`, the blocks of a row, with the activations of `token`.
 fn multiply_row<F: BlockFormat>(row: &[F::Block], token: &Activations) -> f32 {
     let groups = row.iter().flat_map(|block| (0..F::GROUPS).map(move |index| (block, index)));
-    let products = groups.zip(&token.groups).map(|((block, index), group)| {
+    let activations = token.quants.iter().zip(token.scales.iter().zip(&token.sums));
+    let products = groups.zip(activations).map(|((block, index), (activations, (scale, sum)))| {
         let Factors { scales, min } = F::factors(block, F::scales(block), index);
         let quants = F::quants(block, index);
-        let products = quants.iter().zip(&group.quants).map(|(a, b)| i32::from(*a) * i32::from(*b));
+        let products = quants.iter().zip(activations).map(|(a, b)| i32::from(*a) * i32::from(*b));
         let mut halves = [0; 2];
         for (index, product) in products.enumerate() {
             halves[usize::from(index >= GROUP / 2)] += product;
         }
-        let [low, high] = halves.map(|sum| sum as f32 * group.scale);
-        low * scales[0] + high * scales[1] - min * group.sum
+        let [low, high] = halves.map(|half| half as f32 * scale);
+        low * scales[0] + high * scales[1] - min * sum
     });
     products.sum()
 }

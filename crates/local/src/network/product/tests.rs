@@ -44,7 +44,7 @@ fn weights_equal_those_of_the_tensor_library() {
         let bytes = tensor.data().unwrap();
         let (products, floats) = kernels.compute_portably(&bytes, COLUMNS, &input);
         assert_close(&floats, &expected, 1e-6, &format!("{dtype:?}, portable"));
-        let best = kernels.multiply(&bytes, COLUMNS, &input);
+        let best = kernels.multiply(RowOrder::Sequential, &bytes, COLUMNS, &input);
         assert_close(&products, &best, 1e-5, &format!("{dtype:?}, portable products"));
     }
 }
@@ -62,6 +62,11 @@ fn products_equal_those_of_floats_and_of_single_tokens() {
             let products = matrix.forward(&input).unwrap();
             let what = format!("{dtype:?} with {tokens} tokens");
             assert_close(&numbers(&products), &expected, 0.03, &what);
+            if tokens < MIN_FLOAT_TOKENS {
+                let (bytes, input) = (tensor.data().unwrap(), numbers(&input));
+                let interleaved = matrix.kernels.multiply(RowOrder::Interleaved, &bytes, COLUMNS, &input);
+                assert_close(&interleaved, &numbers(&products), 1e-5, &what);
+            }
             let last = input.narrow(0, tokens - 1, 1).unwrap();
             let single = matrix.forward(&last).unwrap();
             let last = products.narrow(0, tokens - 1, 1).unwrap();
