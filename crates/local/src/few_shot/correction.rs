@@ -166,8 +166,9 @@ impl ArgumentCorrector {
         if let Some((from, to)) = units_of_conversion(schema, &corrected, need, &self.question) {
             corrected.extend([from, to]);
         }
-        omitted::add_omitted_duration(schema, &mut corrected, &sources);
+        omitted::add_omitted_duration(schema, &mut corrected, need, &need_values);
         omitted::add_omitted_limit(schema, &mut corrected, need);
+        omitted::add_omitted_bound(schema, &mut corrected, need);
         omitted::add_omitted_number(schema, &mut corrected, &need_values);
         omitted::add_omitted_date(schema, &mut corrected, need);
         split_artist(schema, &mut corrected, &self.question);
@@ -224,7 +225,8 @@ impl ArgumentCorrector {
                 )
             }
             Value::Number(number) => {
-                let number = number.as_f64().and_then(|number| numbers::candidate(property, number, sources));
+                let number =
+                    number.as_f64().and_then(|number| numbers::candidate(property, number, need, sources));
                 number.map(to_json).into_iter().collect()
             }
             Value::Bool(flag) => stated_flag(property, need)

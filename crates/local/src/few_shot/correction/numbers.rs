@@ -17,6 +17,11 @@ const PERCENTAGES: [&str; 8] =
 const PARTS_OF_ONE: [&str; 6] = ["0 and 1", "0 to 1", "0-1", "0.", "decimal", "fraction"];
 /// Names of parameters for a duration or a distance.
 const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius", "seconds"];
+/// Words before a period that ends now.
+const RECENT_WORDS: [&str; 4] = ["last", "past", "previous", "within"];
+/// Directions in the descriptions of negative numbers.
+const DIRECTIONS: [&str; 10] =
+    ["backward", "backwards", "darken", "darker", "decrease", "down", "left", "lower", "reduce", "slower"];
 
 /// Words in the descriptions of a number of times per year.
 const FREQUENCY_WORDS: [&str; 4] = ["compound", "frequency", "period", "times"];
@@ -29,10 +34,15 @@ const MAX_UNIT_RATIO: f64 = 60.0;
 
 /// Returns the number that `property` should have instead of `number`. Returns `None` if `number`
 /// may be right.
-pub(super) fn candidate(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+pub(super) fn candidate(
+    property: &Property<'_>,
+    number: f64,
+    need: &str,
+    sources: &Sources<'_>,
+) -> Option<f64> {
     converted(property, number, sources)
         .or_else(|| percentage(property, number, sources))
-        .or_else(|| negated(property, number, sources))
+        .or_else(|| negated(property, number, need, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
         .or_else(|| multiple(property, number, sources.need))
@@ -127,15 +137,17 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
-/// only the negative number: -4.42 for "4.42 west". Also returns it for "6 weeks before" if
-/// negative values of `property` are offsets into the past, according to its description.
-fn negated(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+/// only the negative number: -4.42 for "4.42 west". Also returns it if `need` has a meaning that
+/// the description of `property` gives to negative numbers: the past and "6 weeks before", or a
+/// direction and "3 semitones down".
+fn negated(property: &Property<'_>, number: f64, need: &str, sources: &Sources<'_>) -> Option<f64> {
     static COUNTS_BACK: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"negative\b[^.;]*\b(?:subtract|past|before|back|earlier)"));
     let description = description(property).to_lowercase();
     let may_count_back = COUNTS_BACK.is_match(&description) && !description.contains("non-negative");
     let is_written = sources.need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
-    if number > 0.0 && may_count_back && sources.need.goes_back && is_written {
+    let counts_back = may_count_back && sources.need.goes_back;
+    if number > 0.0 && is_written && (counts_back || has_negative_direction(&description, need)) {
         return Some(-number);
     }
     let name = spaced_words(property.name);
@@ -146,16 +158,34 @@ fn negated(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Optio
     (is_signed && number > 0.0 && is_negative && !is_positive).then_some(-number)
 }
 
-/// Returns the only quantity of `need` in the unit of `property`, a duration or a distance. Returns
-/// `None` if an argument has it.
+/// Returns `true` if `need` has one of [`DIRECTIONS`] that negative numbers have according to
+/// `description`, which is in lower case: `down` for "negative values transpose down".
+fn has_negative_direction(description: &str, need: &str) -> bool {
+    static NEGATIVE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[^-])\bnegative\b([^.;,]*)"));
+    let Some(meaning) = NEGATIVE.captures(description).and_then(|captures| captures.get(1)) else {
+        return false;
+    };
+    let need = need.to_lowercase();
+    let has = |text: &str, direction: &str| {
+        text.split(|letter: char| !letter.is_alphabetic()).any(|word| word == direction)
+    };
+    DIRECTIONS.iter().any(|direction| has(meaning.as_str(), direction) && has(&need, direction))
+}
+
+/// Returns the only quantity of `need` in the unit of `property`, which is a duration, a distance
+/// or a period such as `posted_within_days`. `text` is the text of the need. Returns `None` if an
+/// argument has the quantity.
 pub(super) fn omitted_quantity(
     property: &Property<'_>,
     arguments: &Map<String, Value>,
+    text: &str,
     need: &TextValues,
 ) -> Option<f64> {
     let name = spaced_words(property.name);
     let kind = property.schema.get("type").and_then(Value::as_str);
-    let is_extent = name.split(' ').any(|word| EXTENTS.contains(&word));
+    let mut words = text.split(|letter: char| !letter.is_alphabetic());
+    let is_recent = words.any(|word| RECENT_WORDS.contains(&word));
+    let is_extent = name.split(' ').any(|word| EXTENTS.contains(&word) || word == "within" && is_recent);
     if !is_extent || !matches!(kind, Some("integer" | "number")) || need.has_unclear_numbers {
         return None;
     }

@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use haft_core::Schema;
+use haft_core::{Schema, schema::Property};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::numbers;
-use super::{Sources, description, is_valid, pattern, spaced_words, to_json};
+use super::{description, is_valid, pattern, spaced_words, to_json};
 use crate::few_shot::values::{TextValues, Unit};
 
 /// Words in the names of parameters for a minimum or a maximum.
@@ -21,6 +21,13 @@ const DATE_BEGINNINGS: [&str; 19] = [
 const MAX_DATE_BYTES: usize = 32;
 /// Words for periods and measures, of which there is no list.
 const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
+/// Words in the names and descriptions of parameters for an amount of money.
+const MONEY_WORDS: [&str; 13] = [
+    "amount", "budget", "cost", "dollars", "eur", "euros", "fare", "fee", "pay", "price", "rent", "salary",
+    "usd",
+];
+/// Currencies after a number.
+const CURRENCIES: [&str; 8] = ["dollar", "dollars", "eur", "euro", "euros", "francs", "gbp", "usd"];
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 
@@ -29,13 +36,14 @@ const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 pub(super) fn add_omitted_duration(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
-    sources: &Sources<'_>,
+    need: &str,
+    values: &TextValues,
 ) {
     for property in schema.properties().filter(|property| !property.is_required) {
         if arguments.contains_key(property.name) {
             continue;
         }
-        let value = numbers::omitted_quantity(&property, arguments, sources.need).map(to_json);
+        let value = numbers::omitted_quantity(&property, arguments, need, values).map(to_json);
         if let Some(value) = value.filter(|value| is_valid(schema, arguments, property.name, value)) {
             arguments.insert(property.name.to_owned(), value);
         }
@@ -66,6 +74,45 @@ pub(super) fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Val
     });
     if let Some(limit) = limit.filter(|_| !is_used) {
         arguments.insert(limit.name.to_owned(), json!(number));
+    }
+}
+
+/// Adds the minimum or the maximum in `need` that the model omitted: 80 for the optional parameter
+/// `max_price` and "under 80 dollars". An amount of money needs a parameter for money. For another
+/// number, the parameter must have the word after the number in its name or its description.
+pub(super) fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+    static BOUND: LazyLock<Regex> = LazyLock::new(|| {
+        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|maximum of";
+        let minimum = "over|above|at least|more than|no less than|not less than|minimum of";
+        let number = r"([$€£]?)(\d+(?:,\d{3})*(?:\.\d+)?)\b(?: ([a-z]+))?";
+        pattern(&format!(r"\b(?:({maximum})|{minimum}) {number}"))
+    });
+    let need = need.to_lowercase();
+    for captures in BOUND.captures_iter(&need) {
+        let text = |group: usize| captures.get(group).map_or("", |found| found.as_str());
+        let Ok(number) = text(3).replace(',', "").parse::<f64>() else { continue };
+        let (value, label) = (to_json(number), text(4));
+        let limits: &[&str] =
+            if captures.get(1).is_some() { &["max", "maximum"] } else { &["min", "minimum"] };
+        let is_money = !text(2).is_empty() || CURRENCIES.contains(&label);
+        let is_bound = |property: &Property<'_>| {
+            let words = format!("{} {}", spaced_words(property.name), description(property)).to_lowercase();
+            let words: Vec<_> = words.split(|letter: char| !letter.is_alphanumeric()).collect();
+            let has_money = MONEY_WORDS.iter().any(|word| words.contains(word));
+            let has_label =
+                || words.iter().any(|word| word.trim_end_matches('s') == label.trim_end_matches('s'));
+            !property.is_required
+                && !arguments.contains_key(property.name)
+                && limits.iter().any(|limit| words.contains(limit))
+                && if is_money { has_money } else { !label.is_empty() && has_label() }
+                && is_valid(schema, arguments, property.name, &value)
+        };
+        let mut bounds = schema.properties().filter(is_bound);
+        let (Some(bound), None) = (bounds.next(), bounds.next()) else { continue };
+        let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
+        if !is_used {
+            arguments.insert(bound.name.to_owned(), value);
+        }
     }
 }
 

@@ -52,6 +52,10 @@ fn schema() -> Schema {
     for limit in ["min_rating", "max_rating"] {
         schema["properties"][limit] = json!({"type": "integer"});
     }
+    let transposition = "Semitones; negative values transpose down";
+    schema["properties"]["semitones"] = json!({"type": "integer", "description": transposition});
+    schema["properties"]["min_seats"] = json!({"type": "integer"});
+    schema["properties"]["published_within_days"] = json!({"type": "integer"});
     schema["properties"]["phone"] = json!({"type": "string"});
     for flag in ["locked", "enabled"] {
         schema["properties"][flag] = json!({"type": "boolean"});
@@ -140,6 +144,14 @@ fn numbers_before_a_date_are_negative() {
     assert_unchanged("What date is 6 days after Christmas?", json!({"shift": 6}));
     let loan = "What would I pay for the loan over 4 years?";
     assert_eq!(corrected(loan, json!({"term_months": 4})), json!({"term_months": 48}));
+}
+
+#[test]
+fn numbers_with_a_negative_direction_are_negative() {
+    let question = "Take the chords down three semitones";
+    assert_eq!(corrected(question, json!({"semitones": 3})), json!({"semitones": -3}));
+    assert_unchanged("Take the chords up three semitones", json!({"semitones": 3}));
+    assert_unchanged(question, json!({"count": 3}));
 }
 
 #[test]
@@ -396,6 +408,10 @@ fn names_have_the_spelling_of_the_user() {
 #[test]
 fn an_omitted_duration_is_added() {
     assert_eq!(corrected("Ride for 20 minutes", json!({"count": 1})), json!({"count": 1, "minutes": 20}));
+    assert_eq!(
+        corrected("jobs from the last two weeks", json!({"title": "jobs"})),
+        json!({"title": "jobs", "published_within_days": 14})
+    );
     assert_unchanged("Ride 20 of them", json!({"count": 20}));
     assert_unchanged("A car for 3 days", json!({"count": 1}));
 }
@@ -432,6 +448,22 @@ fn an_omitted_number_is_added() {
     assert_unchanged("over 5 years", json!({"title": "x"}));
     assert_unchanged("for 1,500 volts", json!({"title": "x"}));
     assert_unchanged("for -18 volts", json!({"title": "x"}));
+}
+
+#[test]
+fn an_omitted_bound_is_added() {
+    assert_eq!(
+        corrected("a car with at least 4 seats for no more than $120 a day", json!({"title": "car"})),
+        json!({"title": "car", "max_price_per_day": 120, "min_seats": 4})
+    );
+    assert_eq!(
+        corrected("a car under 1,200 euros", json!({"title": "car"})),
+        json!({"title": "car", "max_price_per_day": 1200})
+    );
+    assert_unchanged("a car under 90 euros", json!({"title": "car", "count": 90}));
+    assert_unchanged("a car of over 90 dollars", json!({"title": "car"}));
+    assert_unchanged("a car with at least 2 doors", json!({"title": "car"}));
+    assert_unchanged("a car with less than 4 seats", json!({"title": "car"}));
 }
 
 #[test]

@@ -74,6 +74,12 @@ fn values_between_two_named_values_are_kept() {
 }
 
 #[test]
+fn empty_texts_are_kept_only_if_the_user_removes_a_text() {
+    assert_eq!(kept("jobs in Oslo", json!({"contact": ""})), json!({}));
+    assert_eq!(kept("remove the contact of Oslo", json!({"contact": ""})), json!({"contact": ""}));
+}
+
+#[test]
 fn flag_without_a_word_of_its_name_is_unclear() {
     let schema = Schema::new(json!({
         "type": "object",

@@ -194,6 +194,13 @@ impl KnownWords {
         ["back", "return", "round"].iter().any(|word| self.words.contains(*word))
     }
 
+    /// Returns `true` if the conversation has a word for the removal of a text.
+    pub(super) fn mentions_removal(&self) -> bool {
+        ["blank", "clear", "delete", "empty", "erase", "no", "remove", "reset", "without"]
+            .iter()
+            .any(|word| self.words.contains(*word))
+    }
+
     /// Returns `true` if the conversation contains all words of the lower-case `text` next to each
     /// other.
     pub(in crate::few_shot) fn has_words(&self, text: &str) -> bool {
