@@ -11,11 +11,11 @@ use std::{
 use futures::StreamExt as _;
 use haft_core::{
     ChatModel, Message, ToolError, ToolOutput,
-    model::{ChatEvent, ChatRequest, ToolChoice},
+    model::{ChatEvent, ChatRequest},
     tool::DynamicTool,
     toolset::ToolList,
 };
-use haft_local::{KnownModel, LocalModel, ModelStore, PromptProfile};
+use haft_local::{Downloader, KnownModel, LocalModel, ModelProgressBar, ModelStore, PromptProfile};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,8 +25,8 @@ use crate::{
 
 /// The explanation that is printed above the table.
 pub(crate) const ABOUT: &str = "Tokens per second of a prompt with 200 or 1780 words and of the answer after it; the time to a finished call with 16 tools,
-whose list is new or known; the peak memory of the process after the first two calls, divided by the size of the model
-file. A ratio above 1 is better than llama.cpp. Each rate and time is the best of three. haft is built for this processor;
+with a new list and with the same list again; the peak memory of the process after the first two calls, divided by the size of the model
+file. haft may also answer without a call, and llama.cpp must call. A ratio above 1 is better than llama.cpp. Each rate and time is the best of three. haft is built for this processor;
 llama.cpp is the build in the package xllamacpp.";
 
 /// The number of repetitions of each measurement. The best is printed, because other programs on
@@ -69,9 +69,9 @@ pub(crate) async fn run(python: Option<&Path>, names: &[String]) -> Result<(), B
     println!("{}", head());
     for name in names {
         let known = KnownModel::find(name).ok_or_else(|| format!("there is no model {name}"))?;
-        let model = LocalModel::builder().progress_bar().download(name).await?;
-        drop(model);
-        let path = ModelStore::new()?.path(known);
+        let progress = ModelProgressBar::new();
+        let store = ModelStore::new()?;
+        let path = Downloader::new().pull(&store, known, &|event| progress.on_pull_event(&event)).await?;
         let file_bytes = fs::metadata(&path)?.len();
         let own = measure_local(&path, known).await?;
         println!("{}", own.line(&format!("{name}, haft"), file_bytes));
@@ -155,7 +155,6 @@ fn call_requests(repetition: usize) -> Result<[ChatRequest; 2], Box<dyn Error>> 
         let city = CITIES.get(2 * repetition + offset).copied().unwrap_or("Rome");
         let question = format!("What is the weather in {city} right now?");
         let mut request = ChatRequest::new([Message::user(question)]).with_tools(tools.clone());
-        request.tool_choice = ToolChoice::Required;
         request.settings.temperature = Some(0.0);
         request.settings.parallel_tool_calls = Some(false);
         request
