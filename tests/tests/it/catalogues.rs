@@ -23,7 +23,7 @@ use haft_core::{
 use haft_testing::generate_example;
 use serde_json::{Map, Value, json};
 
-use self::mcp_fixture::Catalogue;
+pub(crate) use self::mcp_fixture::{Catalogue, list_over_mcp};
 use self::report::{Report, lines};
 use self::writer::{Texts, Writer};
 
@@ -106,7 +106,7 @@ fn examine_all(catalogues: Vec<Catalogue>) -> Report {
 }
 
 async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Texts) {
-    let (source, list) = mcp_fixture::list_over_mcp(catalogue.tools.clone()).await;
+    let (source, list) = list_over_mcp(catalogue.tools.clone()).await;
     report.servers += 1;
     report.tools += catalogue.tools.len();
     for diagnostic in list.diagnostics() {

@@ -1,8 +1,10 @@
-//! Tests of HTTP models with third-party servers. `cargo xtask setup` installs the servers.
+//! Tests of HTTP models with third-party servers, and of the local model with real weights. `cargo
+//! xtask setup` installs the servers and the weights.
 
 mod aimock;
 mod llama;
 mod llmock;
+mod local;
 
 use std::{path::PathBuf, time::Duration};
 

@@ -16,9 +16,9 @@ use tokio::io::{
 
 /// The recorded tools of one MCP server.
 #[derive(Deserialize)]
-pub(super) struct Catalogue {
+pub(crate) struct Catalogue {
     pub(super) package: String,
-    pub(super) tools: Vec<Value>,
+    pub(crate) tools: Vec<Value>,
 }
 
 impl Catalogue {
@@ -28,8 +28,16 @@ impl Catalogue {
         let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
         paths.sort();
-        let read = |path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        paths.into_iter().map(read).collect()
+        paths.iter().map(|path| Self::read_path(path)).collect()
+    }
+
+    /// Loads the catalogue with the file name `name`.
+    pub(crate) fn read(name: &str) -> Self {
+        Self::read_path(&Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogues").join(name))
+    }
+
+    fn read_path(path: &Path) -> Self {
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
     }
 }
 
@@ -57,7 +65,7 @@ impl Peer {
 
 /// Serves `tools` over MCP without changes, and connects haft to this server. Returns the tool
 /// source, which owns the connection, and its list of tools.
-pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
+pub(crate) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(serve_tools(Peer::new(server), tools));
     let source = McpSource::from_service(().serve(client).await.unwrap()).await.unwrap();

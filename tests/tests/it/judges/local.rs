@@ -1,0 +1,33 @@
+//! Tests of the local model with real weights.
+
+use haft_core::message::MessageBody;
+use haft_local::LocalModel;
+use haft_react::ReactAgent;
+use haft_tests::judge;
+use haft_tools::{BuiltinConfig, builtin};
+
+use crate::catalogues::{Catalogue, list_over_mcp};
+
+/// The model has the tools of `haft run` and of the filesystem server. None of them fits, although
+/// one writes files and another returns the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_without_a_fitting_tool_are_answered() {
+    let Some(path) = judge::llama_cpp_model() else { return };
+    let server = Catalogue::read("npm-modelcontextprotocol-server-filesystem.json");
+    let (files, list) = list_over_mcp(server.tools).await;
+    assert!(list.names().any(|name| name.as_str() == "write_file"));
+    let model = LocalModel::open(path).await.unwrap();
+    let tools = builtin(&BuiltinConfig::default()).with_source(files);
+    let agent = ReactAgent::new(model, tools).unwrap();
+    for (question, expected) in
+        [("Write a haiku about rust.", ""), ("What is the capital of France?", "Paris")]
+    {
+        let output = agent.run(question).await.unwrap();
+        let messages = output.transcript().unwrap().messages();
+        let calls: usize = messages.iter().map(|message| message.tool_calls().len()).sum();
+        let results = messages.iter().filter(|message| matches!(message.body(), MessageBody::Tool(_)));
+        assert_eq!((calls, results.count()), (0, 0), "{messages:?}");
+        let answer = output.text().unwrap();
+        assert!(!answer.trim().is_empty() && answer.contains(expected), "{answer}");
+    }
+}
