@@ -256,6 +256,8 @@ impl ArgumentCorrector {
         }
         let own_name = || names::name_in_need(property, text, need, &self.question, call);
         names::first_listed(property, text, &self.question)
+            .or_else(|| names::name_of_language(property, text, need))
+            .or_else(|| names::place_of_departure(property, text, need, arguments))
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))

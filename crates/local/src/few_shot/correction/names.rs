@@ -1,10 +1,13 @@
 //! Correction of texts that belong to another part of the question.
 
+use std::sync::LazyLock;
+
 use haft_core::schema::Property;
 use jiff::civil::Date;
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{CallInProgress, TextValues, description, spaced_words};
+use super::{CallInProgress, TextValues, description, pattern, spaced_words};
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
 use crate::few_shot::quotes::quotations;
 
@@ -80,6 +83,65 @@ pub(super) fn name_in_need(
     let mut names = names(need, &spaced_words(call.tool)).into_iter().filter(|name| !is_used(name));
     let (Some(only), None) = (names.next(), names.next()) else { return None };
     Some(json!(only))
+}
+
+/// Returns the name after `from` in `need`, if `property` is the beginning of a route, and if
+/// another argument has `text`, its value, too: `Lyon` for "from Lyon to Turin" and Turin.
+pub(super) fn place_of_departure(
+    property: &Property<'_>,
+    text: &str,
+    need: &str,
+    arguments: &Map<String, Value>,
+) -> Option<Value> {
+    const DEPARTURE_WORDS: [&str; 5] = ["departure", "from", "origin", "source", "start"];
+    static FROM: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"\b[Ff]rom (\p{Lu}[\p{L}'-]*(?: \p{Lu}[\p{L}'-]*)*)"));
+    let name = spaced_words(property.name);
+    let others = arguments.iter().filter(|(name, _)| *name != property.name);
+    let mut others = others
+        .flat_map(|(_, value)| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice))
+        .filter_map(Value::as_str);
+    let is_copy = others.clone().any(|other| other == text);
+    let mut places = FROM.captures_iter(need);
+    let (Some(place), None) = (places.next(), places.next()) else { return None };
+    let place = place.get(1)?.as_str();
+    let is_departure = name.split(' ').any(|word| DEPARTURE_WORDS.contains(&word));
+    (is_departure && is_copy && place != text && !others.any(|other| other == place)).then(|| json!(place))
+}
+
+/// Returns the name of the language with the code `text`, if `need` has it, and if the description
+/// of `property` has a language as an example: `Portuguese` for `pt`.
+pub(super) fn name_of_language(property: &Property<'_>, text: &str, need: &str) -> Option<Value> {
+    const LANGUAGES: [(&str, &str); 24] = [
+        ("ar", "Arabic"),
+        ("cs", "Czech"),
+        ("da", "Danish"),
+        ("de", "German"),
+        ("el", "Greek"),
+        ("en", "English"),
+        ("es", "Spanish"),
+        ("fi", "Finnish"),
+        ("fr", "French"),
+        ("he", "Hebrew"),
+        ("hi", "Hindi"),
+        ("hu", "Hungarian"),
+        ("it", "Italian"),
+        ("ja", "Japanese"),
+        ("ko", "Korean"),
+        ("nl", "Dutch"),
+        ("no", "Norwegian"),
+        ("pl", "Polish"),
+        ("pt", "Portuguese"),
+        ("ru", "Russian"),
+        ("sv", "Swedish"),
+        ("tr", "Turkish"),
+        ("uk", "Ukrainian"),
+        ("zh", "Chinese"),
+    ];
+    let (_, language) = LANGUAGES.iter().find(|(code, _)| *code == text)?;
+    let description = description(property);
+    let has_example = LANGUAGES.iter().any(|(_, name)| description.contains(name));
+    (has_example && !description.contains("code") && need.contains(language)).then(|| json!(language))
 }
 
 /// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in

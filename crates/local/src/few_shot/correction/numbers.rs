@@ -45,6 +45,7 @@ pub(super) fn candidate(
         .or_else(|| negated(property, number, need, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
+        .or_else(|| fraction(property, number, need))
         .or_else(|| multiple(property, number, sources.need))
 }
 
@@ -65,6 +66,20 @@ fn multiple(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f
     };
     let mut multiples = need.quantities.iter().filter(is_multiple);
     multiples.next().filter(|_| multiples.next().is_none()).map(|quantity| quantity.number)
+}
+
+/// Returns the only fraction in `need` with the numerator 1, if `number` is a part of it: 0.02 for
+/// "1/50 of a second" and 1 or 50. Returns `None` if `property` is an integer.
+fn fraction(property: &Property<'_>, number: f64, need: &str) -> Option<f64> {
+    static FRACTION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ (])1/(\d{1,5})(?:[ ).,?!]|$)"));
+    if property.schema.get("type").is_none_or(|kind| kind != "number") {
+        return None;
+    }
+    let mut fractions = FRACTION.captures_iter(need);
+    let (Some(captures), None) = (fractions.next(), fractions.next()) else { return None };
+    let denominator = captures.get(1)?.as_str().parse::<f64>().ok().filter(|number| *number > 1.0)?;
+    let is_part = is_equal(number, 1.0) || is_equal(number, denominator);
+    is_part.then(|| (1e9 / denominator).round() / 1e9)
 }
 
 /// Returns the only number of `need` before a word of the name of `property`, if `need` does not

@@ -56,6 +56,13 @@ fn schema() -> Schema {
     schema["properties"]["semitones"] = json!({"type": "integer", "description": transposition});
     schema["properties"]["min_seats"] = json!({"type": "integer"});
     schema["properties"]["published_within_days"] = json!({"type": "integer"});
+    schema["properties"]["exposure"] = json!({"type": "number"});
+    for place in ["start", "destination"] {
+        schema["properties"][place] = json!({"type": "string"});
+    }
+    schema["properties"]["stops"] = json!({"type": "array", "items": {"type": "string"}});
+    let language = "The language, e.g. 'Turkish'";
+    schema["properties"]["language"] = json!({"type": "string", "description": language});
     schema["properties"]["phone"] = json!({"type": "string"});
     for flag in ["locked", "enabled"] {
         schema["properties"][flag] = json!({"type": "boolean"});
@@ -152,6 +159,34 @@ fn numbers_with_a_negative_direction_are_negative() {
     assert_eq!(corrected(question, json!({"semitones": 3})), json!({"semitones": -3}));
     assert_unchanged("Take the chords up three semitones", json!({"semitones": 3}));
     assert_unchanged(question, json!({"count": 3}));
+}
+
+#[test]
+fn fractions_are_computed() {
+    let question = "Without a filter it needs 1/50 of a second. And with 10 stops?";
+    assert_eq!(corrected(question, json!({"exposure": 1.0})), json!({"exposure": 0.02}));
+    assert_eq!(corrected(question, json!({"exposure": 50})), json!({"exposure": 0.02}));
+    assert_unchanged(question, json!({"count": 50}));
+    assert_unchanged("1/50 or 1/100 of a second", json!({"exposure": 1}));
+    assert_unchanged("on 1/5/2025", json!({"exposure": 1}));
+}
+
+#[test]
+fn the_beginning_of_a_route_is_the_place_after_from() {
+    let question = "We drive from Lyon to Turin and want to stop in Grenoble";
+    let route = |start: &str| json!({"start": start, "destination": "Turin", "stops": ["Grenoble"]});
+    assert_eq!(corrected(question, route("Grenoble")), route("Lyon"));
+    assert_eq!(corrected(question, route("Turin")), route("Lyon"));
+    assert_unchanged(question, route("Lyon"));
+    assert_unchanged("a round trip from Turin to Turin", json!({"start": "Turin", "destination": "Turin"}));
+}
+
+#[test]
+fn a_language_has_the_form_of_the_example() {
+    let question = "A doctor who speaks Portuguese";
+    assert_eq!(corrected(question, json!({"language": "pt"})), json!({"language": "Portuguese"}));
+    assert_unchanged(question, json!({"title": "pt"}));
+    assert_unchanged("Um médico, por favor", json!({"language": "pt"}));
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl KnownNumbers {
     /// unit or of the sign gives `number`.
     pub(super) fn contains(&self, number: f64) -> bool {
         let is_neighbour = |known: &f64| (known - number).abs() == 1.0;
-        self.has_number_word
+        // No number word has the value 0.
+        (self.has_number_word && number != 0.0)
             || (self.has_one && number.abs() == 1.0)
             || self.has_digits_of(number)
             || (self.has_neighbour_word && self.numbers.iter().any(is_neighbour))

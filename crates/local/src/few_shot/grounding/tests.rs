@@ -80,6 +80,11 @@ fn empty_texts_are_kept_only_if_the_user_removes_a_text() {
 }
 
 #[test]
+fn number_words_permit_no_zero() {
+    assert_eq!(kept("write the binary number 101", json!({"head": 0, "tail": 16})), json!({"tail": 16}));
+}
+
+#[test]
 fn flag_without_a_word_of_its_name_is_unclear() {
     let schema = Schema::new(json!({
         "type": "object",
