@@ -133,6 +133,7 @@ impl ExampleReply<'_> {
             };
             return self.write_answer(&lead, "");
         }
+        let follows_question = self.stage == Stage::AfterQuestion;
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
             let (start, open_length) = (self.writer.prompt.len(), question.text().len());
@@ -180,9 +181,23 @@ impl ExampleReply<'_> {
             tool_calls.push(call);
             self.stage = Stage::Call;
         }
+        if let [only] = tool_calls.as_mut_slice()
+            && follows_question
+            && self.unmet.deferred.is_none()
+            && let Some(completed) = self.completed_call(only)
+        {
+            *only = completed;
+        }
         let deferred = self.unmet.deferred.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
         self.add_reasoning(deferred);
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
+    }
+
+    /// Returns `call`, the only call for the question, with the arguments in the question that it
+    /// lacks. Returns `None` if it lacks none.
+    fn completed_call(&self, call: &ToolCall) -> Option<ToolCall> {
+        let tool = self.writer.request.tools.get(&call.name)?;
+        self.corrector.completed(call, tool.definition().input_schema())
     }
 
     /// Generates the first step of the reply to `question`. Returns `None` if the token limit was

@@ -166,11 +166,7 @@ impl ArgumentCorrector {
         if let Some((from, to)) = units_of_conversion(schema, &corrected, need, &self.question) {
             corrected.extend([from, to]);
         }
-        omitted::add_omitted_duration(schema, &mut corrected, need, &need_values);
-        omitted::add_omitted_limit(schema, &mut corrected, need);
-        omitted::add_omitted_bound(schema, &mut corrected, need);
-        omitted::add_omitted_number(schema, &mut corrected, &need_values);
-        omitted::add_omitted_date(schema, &mut corrected, need);
+        omitted::add_omitted(schema, &mut corrected, need, &need_values);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
@@ -194,6 +190,19 @@ impl ArgumentCorrector {
             properties.insert(name.to_owned(), permitted);
         }
         Schema::new(narrowed_schema).ok().map(Correction::Schema)
+    }
+
+    /// Returns `call` with the arguments in the question that it lacks. `call` must be the only
+    /// call for the question: no part of the question belongs to another call. `schema` is the
+    /// input schema of the tool. Returns `None` if nothing is added.
+    pub(super) fn completed(&self, call: &ToolCall, schema: &Schema) -> Option<ToolCall> {
+        let arguments = call.arguments.value_or_string();
+        let arguments = arguments.as_object().filter(|_| self.is_complete)?;
+        let mut completed = arguments.clone();
+        omitted::add_omitted(schema, &mut completed, &self.question, &self.question_values);
+        let completed = Value::Object(completed);
+        let is_changed = completed.as_object() != Some(arguments) && schema.is_valid(&completed);
+        is_changed.then(|| ToolCall::new(call.id.clone(), call.name.clone(), spaced_json(&completed)))
     }
 
     /// Returns the values that `property` should have instead of its value in `call`. Returns no
@@ -225,8 +234,9 @@ impl ArgumentCorrector {
                 )
             }
             Value::Number(number) => {
-                let number =
-                    number.as_f64().and_then(|number| numbers::candidate(property, number, need, sources));
+                let number = number
+                    .as_f64()
+                    .and_then(|number| numbers::candidate(property, number, [need, &self.question], sources));
                 number.map(to_json).into_iter().collect()
             }
             Value::Bool(flag) => stated_flag(property, need)
@@ -256,8 +266,8 @@ impl ArgumentCorrector {
         }
         let own_name = || names::name_in_need(property, text, need, &self.question, call);
         names::first_listed(property, text, &self.question)
-            .or_else(|| names::name_of_language(property, text, need))
-            .or_else(|| names::place_of_departure(property, text, need, arguments))
+            .or_else(|| names::name_of_language(property, text, &self.question))
+            .or_else(|| names::place_of_departure(property, text, &self.question, arguments))
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))

@@ -85,12 +85,12 @@ pub(super) fn name_in_need(
     Some(json!(only))
 }
 
-/// Returns the name after `from` in `need`, if `property` is the beginning of a route, and if
+/// Returns the name after `from` in `question`, if `property` is the beginning of a route, and if
 /// another argument has `text`, its value, too: `Lyon` for "from Lyon to Turin" and Turin.
 pub(super) fn place_of_departure(
     property: &Property<'_>,
     text: &str,
-    need: &str,
+    question: &str,
     arguments: &Map<String, Value>,
 ) -> Option<Value> {
     const DEPARTURE_WORDS: [&str; 5] = ["departure", "from", "origin", "source", "start"];
@@ -102,16 +102,16 @@ pub(super) fn place_of_departure(
         .flat_map(|(_, value)| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice))
         .filter_map(Value::as_str);
     let is_copy = others.clone().any(|other| other == text);
-    let mut places = FROM.captures_iter(need);
+    let mut places = FROM.captures_iter(question);
     let (Some(place), None) = (places.next(), places.next()) else { return None };
     let place = place.get(1)?.as_str();
     let is_departure = name.split(' ').any(|word| DEPARTURE_WORDS.contains(&word));
     (is_departure && is_copy && place != text && !others.any(|other| other == place)).then(|| json!(place))
 }
 
-/// Returns the name of the language with the code `text`, if `need` has it, and if the description
-/// of `property` has a language as an example: `Portuguese` for `pt`.
-pub(super) fn name_of_language(property: &Property<'_>, text: &str, need: &str) -> Option<Value> {
+/// Returns the name of the language with the code `text`, if `question` has it, and if the
+/// description of `property` has a language as an example: `Portuguese` for `pt`.
+pub(super) fn name_of_language(property: &Property<'_>, text: &str, question: &str) -> Option<Value> {
     const LANGUAGES: [(&str, &str); 24] = [
         ("ar", "Arabic"),
         ("cs", "Czech"),
@@ -141,7 +141,7 @@ pub(super) fn name_of_language(property: &Property<'_>, text: &str, need: &str) 
     let (_, language) = LANGUAGES.iter().find(|(code, _)| *code == text)?;
     let description = description(property);
     let has_example = LANGUAGES.iter().any(|(_, name)| description.contains(name));
-    (has_example && !description.contains("code") && need.contains(language)).then(|| json!(language))
+    (has_example && !description.contains("code") && question.contains(language)).then(|| json!(language))
 }
 
 /// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in

@@ -32,20 +32,20 @@ const MIN_COMMON_LETTERS: usize = 4;
 /// The maximum ratio between the unit of an omitted quantity and the unit of its parameter.
 const MAX_UNIT_RATIO: f64 = 60.0;
 
-/// Returns the number that `property` should have instead of `number`. Returns `None` if `number`
-/// may be right.
+/// Returns the number that `property` should have instead of `number`. `texts` are the need and the
+/// question. Returns `None` if `number` may be right.
 pub(super) fn candidate(
     property: &Property<'_>,
     number: f64,
-    need: &str,
+    texts: [&str; 2],
     sources: &Sources<'_>,
 ) -> Option<f64> {
     converted(property, number, sources)
         .or_else(|| percentage(property, number, sources))
-        .or_else(|| negated(property, number, need, sources))
+        .or_else(|| negated(property, number, texts, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
-        .or_else(|| fraction(property, number, need))
+        .or_else(|| fraction(property, number, texts))
         .or_else(|| multiple(property, number, sources.need))
 }
 
@@ -68,14 +68,14 @@ fn multiple(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f
     multiples.next().filter(|_| multiples.next().is_none()).map(|quantity| quantity.number)
 }
 
-/// Returns the only fraction in `need` with the numerator 1, if `number` is a part of it: 0.02 for
-/// "1/50 of a second" and 1 or 50. Returns `None` if `property` is an integer.
-fn fraction(property: &Property<'_>, number: f64, need: &str) -> Option<f64> {
+/// Returns the only fraction with the numerator 1 in the need or else in the question, if `number`
+/// is a part of it: 0.02 for "1/50 of a second" and 1 or 50. Returns `None` if `property` is an
+/// integer.
+fn fraction(property: &Property<'_>, number: f64, texts: [&str; 2]) -> Option<f64> {
     static FRACTION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ (])1/(\d{1,5})(?:[ ).,?!]|$)"));
-    if property.schema.get("type").is_none_or(|kind| kind != "number") {
-        return None;
-    }
-    let mut fractions = FRACTION.captures_iter(need);
+    let is_number = property.schema.get("type").is_some_and(|kind| kind == "number");
+    let text = texts.into_iter().find(|text| is_number && FRACTION.is_match(text))?;
+    let mut fractions = FRACTION.captures_iter(text);
     let (Some(captures), None) = (fractions.next(), fractions.next()) else { return None };
     let denominator = captures.get(1)?.as_str().parse::<f64>().ok().filter(|number| *number > 1.0)?;
     let is_part = is_equal(number, 1.0) || is_equal(number, denominator);
@@ -152,17 +152,19 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
-/// only the negative number: -4.42 for "4.42 west". Also returns it if `need` has a meaning that
+/// only the negative number: -4.42 for "4.42 west". Also returns it if the text has a meaning that
 /// the description of `property` gives to negative numbers: the past and "6 weeks before", or a
 /// direction and "3 semitones down".
-fn negated(property: &Property<'_>, number: f64, need: &str, sources: &Sources<'_>) -> Option<f64> {
+fn negated(property: &Property<'_>, number: f64, texts: [&str; 2], sources: &Sources<'_>) -> Option<f64> {
     static COUNTS_BACK: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"negative\b[^.;]*\b(?:subtract|past|before|back|earlier)"));
     let description = description(property).to_lowercase();
     let may_count_back = COUNTS_BACK.is_match(&description) && !description.contains("non-negative");
-    let is_written = sources.need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
-    let counts_back = may_count_back && sources.need.goes_back;
-    if number > 0.0 && is_written && (counts_back || has_negative_direction(&description, need)) {
+    let has = |values: &TextValues| values.quantities.iter().any(|it| is_equal(it.number, number));
+    let mut written = sources.replacing().into_iter().zip(texts).filter(|(values, _)| has(values));
+    let has_direction = written.next().is_some_and(|(_, text)| has_negative_direction(&description, text));
+    let counts_back = may_count_back && sources.need.goes_back && has(sources.need);
+    if number > 0.0 && (counts_back || has_direction) {
         return Some(-number);
     }
     let name = spaced_words(property.name);
@@ -173,18 +175,18 @@ fn negated(property: &Property<'_>, number: f64, need: &str, sources: &Sources<'
     (is_signed && number > 0.0 && is_negative && !is_positive).then_some(-number)
 }
 
-/// Returns `true` if `need` has one of [`DIRECTIONS`] that negative numbers have according to
+/// Returns `true` if `text` has one of [`DIRECTIONS`] that negative numbers have according to
 /// `description`, which is in lower case: `down` for "negative values transpose down".
-fn has_negative_direction(description: &str, need: &str) -> bool {
+fn has_negative_direction(description: &str, text: &str) -> bool {
     static NEGATIVE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[^-])\bnegative\b([^.;,]*)"));
     let Some(meaning) = NEGATIVE.captures(description).and_then(|captures| captures.get(1)) else {
         return false;
     };
-    let need = need.to_lowercase();
+    let text = text.to_lowercase();
     let has = |text: &str, direction: &str| {
         text.split(|letter: char| !letter.is_alphabetic()).any(|word| word == direction)
     };
-    DIRECTIONS.iter().any(|direction| has(meaning.as_str(), direction) && has(&need, direction))
+    DIRECTIONS.iter().any(|direction| has(meaning.as_str(), direction) && has(&text, direction))
 }
 
 /// Returns the only quantity of `need` in the unit of `property`, which is a duration, a distance

@@ -31,9 +31,23 @@ const CURRENCIES: [&str; 8] = ["dollar", "dollars", "eur", "euro", "euros", "fra
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 
+/// Adds the arguments in `need` that the model omitted. `values` are the values in `need`.
+pub(super) fn add_omitted(
+    schema: &Schema,
+    arguments: &mut Map<String, Value>,
+    need: &str,
+    values: &TextValues,
+) {
+    add_omitted_duration(schema, arguments, need, values);
+    add_omitted_limit(schema, arguments, need);
+    add_omitted_bound(schema, arguments, need);
+    add_omitted_number(schema, arguments, values);
+    add_omitted_date(schema, arguments, need);
+}
+
 /// Adds the duration or the distance in the need that the model omitted: the only quantity with a
 /// unit, for an optional parameter such as `radius_m` or `duration_minutes`.
-pub(super) fn add_omitted_duration(
+fn add_omitted_duration(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
     need: &str,
@@ -52,7 +66,7 @@ pub(super) fn add_omitted_duration(
 
 /// Adds the number in `need` that the model omitted: 10 for the optional parameter `limit` and "the
 /// last 10 transactions".
-pub(super) fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static LIMIT: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)"));
     let need = need.to_lowercase();
@@ -80,7 +94,7 @@ pub(super) fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Val
 /// Adds the minimum or the maximum in `need` that the model omitted: 80 for the optional parameter
 /// `max_price` and "under 80 dollars". An amount of money needs a parameter for money. For another
 /// number, the parameter must have the word after the number in its name or its description.
-pub(super) fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static BOUND: LazyLock<Regex> = LazyLock::new(|| {
         let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|maximum of";
         let minimum = "over|above|at least|more than|no less than|not less than|minimum of";
@@ -118,7 +132,7 @@ pub(super) fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Val
 
 /// Adds the number in `need` that the model omitted: 9 for the optional parameter `voltage` with
 /// the description "Voltage in volts", and "a 9 volt battery".
-pub(super) fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &TextValues) {
+fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &TextValues) {
     for property in schema.properties().filter(|property| !property.is_required) {
         let kind = property.schema.get("type").and_then(Value::as_str);
         let is_number = matches!(kind, Some("integer" | "number"));
@@ -147,7 +161,7 @@ pub(super) fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Va
 
 /// Adds the date in `need` that the model omitted: the date after the word `since` for the optional
 /// parameter `since`. The date must have a year.
-pub(super) fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     const WORDS: [&str; 4] = ["after", "before", "since", "until"];
     let need = need.to_lowercase();
     for property in schema.properties().filter(|property| !property.is_required) {

@@ -72,9 +72,13 @@ fn schema() -> Schema {
 
 /// Returns the corrected arguments of a call after the user message `question`.
 fn corrected(question: &str, arguments: Value) -> Value {
+    corrected_for(question, question, arguments)
+}
+
+fn corrected_for(need: &str, question: &str, arguments: Value) -> Value {
     let request = ChatRequest::new([Message::user(question)]);
     let call = ToolCall::new("1", "tool", arguments.to_string());
-    match ArgumentCorrector::new(&request).correct(question, &call, &schema()) {
+    match ArgumentCorrector::new(&request).correct(need, &call, &schema()) {
         Some(Correction::Call(call)) => call.arguments.value_or_string().as_ref().clone(),
         Some(Correction::Schema(schema)) => json!({"choose": schema.as_value()["properties"]}),
         None => arguments,
@@ -157,6 +161,9 @@ fn numbers_before_a_date_are_negative() {
 fn numbers_with_a_negative_direction_are_negative() {
     let question = "Take the chords down three semitones";
     assert_eq!(corrected(question, json!({"semitones": 3})), json!({"semitones": -3}));
+    let need = "write flats";
+    let whole = format!("{question}, and {need}");
+    assert_eq!(corrected_for(need, &whole, json!({"semitones": 3})), json!({"semitones": -3}));
     assert_unchanged("Take the chords up three semitones", json!({"semitones": 3}));
     assert_unchanged(question, json!({"count": 3}));
 }
@@ -499,6 +506,17 @@ fn an_omitted_bound_is_added() {
     assert_unchanged("a car of over 90 dollars", json!({"title": "car"}));
     assert_unchanged("a car with at least 2 doors", json!({"title": "car"}));
     assert_unchanged("a car with less than 4 seats", json!({"title": "car"}));
+}
+
+#[test]
+fn the_only_call_gets_the_arguments_of_the_whole_question() {
+    let question = "Are there jobs in Leeds, posted in the last two weeks, and at most 10 seats?";
+    let corrector = ArgumentCorrector::new(&ChatRequest::new([Message::user(question)]));
+    let call = ToolCall::new("1", "tool", json!({"title": "jobs"}).to_string());
+    assert!(corrector.correct("jobs in Leeds", &call, &schema()).is_none());
+    let completed = corrector.completed(&call, &schema()).unwrap();
+    assert_eq!(*completed.arguments.value_or_string(), json!({"title": "jobs", "published_within_days": 14}));
+    assert!(corrector.completed(&completed, &schema()).is_none());
 }
 
 #[test]
