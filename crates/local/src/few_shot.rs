@@ -181,9 +181,11 @@ impl ExampleReply<'_> {
             tool_calls.push(call);
             self.stage = Stage::Call;
         }
+        let has_other_request = question.next_request().is_some() || question.elliptical_sentence().is_some();
         if let [only] = tool_calls.as_mut_slice()
             && follows_question
-            && self.unmet.deferred.is_none()
+            && !has_other_request
+            && self.unmet == UnmetNeed::default()
             && let Some(completed) = self.completed_call(only)
         {
             *only = completed;

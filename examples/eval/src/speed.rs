@@ -25,9 +25,10 @@ use crate::{
 
 /// The explanation that is printed above the table.
 pub(crate) const ABOUT: &str = "Tokens per second of a prompt with 200 or 1780 words and of the answer after it; the time to a finished call with 16 tools,
-with a new list and with the same list again; the peak memory of the process after the first two calls, divided by the size of the model
-file. haft may also answer without a call, and llama.cpp must call. A ratio above 1 is better than llama.cpp. Each rate and time is the best of three. haft is built for this processor;
-llama.cpp is the build in the package xllamacpp.";
+with a new list and with the same list again; the peak memory of the process after the first two calls, divided by the size
+of the model file. The prompt of haft permits an answer instead of a call, and the schema for llama.cpp does not. A ratio
+above 1 is better than llama.cpp. Each rate and time is the best of three. haft is built for this processor; llama.cpp is the
+build in the package xllamacpp.";
 
 /// The number of repetitions of each measurement. The best is printed, because other programs on
 /// the machine only make a measurement slower.

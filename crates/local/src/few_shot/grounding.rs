@@ -166,7 +166,7 @@ impl KnownFacts {
             let Some(value) = known.get_mut(property.name) else { continue };
             let is_unknown = value.is_boolean() && !self.mentions_flag(&call.name, &property)
                 || self.is_unstated_source(property.name, value)
-                || value.as_str().is_some_and(str::is_empty) && !self.words.mentions_removal();
+                || value.as_str().is_some_and(str::is_empty) && !self.words.may_remove_text();
             match self.known_part(Parameter::new(schema, &property), value) {
                 Some(part) if !is_unknown => *value = part,
                 _ => {

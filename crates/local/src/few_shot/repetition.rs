@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::calls::texts_of;
 use super::dialogue::last_question;
-use super::grounding::spaced_words;
 
 /// Words with which a user asks for another call with the same arguments.
 const REPEAT_WORDS: [&str; 16] = [
@@ -57,9 +56,9 @@ pub(super) fn repeats_known_result(request: &ChatRequest, call: &ToolCall) -> bo
 /// Returns `true` if `call`, the call for `need`, repeats `made`, an earlier call in the same
 /// reply. `schema` is the input schema of the tool of `call`.
 ///
-/// A repetition has the arguments of `made`, and otherwise only defaults and flags that `need` does
-/// not name. It may omit some of the arguments, unless `need` contains one of its own: "unread mail
-/// from Ben and all mail from Ben" needs two calls.
+/// A repetition has the arguments of `made`, and otherwise only defaults. It may omit some of them,
+/// unless `need` contains one of its own arguments: "unread mail from Ben and all mail from Ben"
+/// needs two calls.
 pub(super) fn is_repetition(made: &ToolCall, need: &str, call: &ToolCall, schema: &Schema) -> bool {
     let (known, arguments) = (made.arguments.value_or_string(), call.arguments.value_or_string());
     let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else {
@@ -70,16 +69,10 @@ pub(super) fn is_repetition(made: &ToolCall, need: &str, call: &ToolCall, schema
         let property = optional.find(|property| property.name == name);
         property.is_some_and(|property| property.schema.get("default") == Some(value))
     };
-    let need = need.to_lowercase();
-    let is_unstated_flag = |name: &str, value: &Value| {
-        value.is_boolean()
-            && !known.contains_key(name)
-            && !spaced_words(name).split(' ').any(|word| need.contains(word))
-    };
-    let adds_nothing = arguments.iter().all(|(name, value)| {
-        known.get(name) == Some(value) || is_default(name, value) || is_unstated_flag(name, value)
-    });
+    let adds_nothing =
+        arguments.iter().all(|(name, value)| known.get(name) == Some(value) || is_default(name, value));
     let has_all = known.keys().all(|name| arguments.contains_key(name));
+    let need = need.to_lowercase();
     let is_stated = || texts_of(call).iter().any(|text| need.contains(text.as_str()));
     made.name == call.name && adds_nothing && (has_all || !is_stated())
 }

@@ -81,7 +81,7 @@ static DECIMAL_THOUSANDS: LazyLock<Regex> =
 
 /// Returns `text` in lower case, with digits for number words, and with one form for phrases that
 /// have several.
-fn normalize(text: &str) -> String {
+pub(super) fn normalize(text: &str) -> String {
     /// The texts are replaced in this order.
     const REPLACEMENTS: [(&str, &str); 19] = [
         ("\u{2019}", "'"),

@@ -1,6 +1,5 @@
 //! Tests of the local model with real weights.
 
-use haft_core::message::MessageBody;
 use haft_local::LocalModel;
 use haft_react::ReactAgent;
 use haft_tests::judge;
@@ -19,15 +18,12 @@ async fn requests_without_a_fitting_tool_are_answered() {
     let model = LocalModel::open(path).await.unwrap();
     let tools = builtin(&BuiltinConfig::default()).with_source(files);
     let agent = ReactAgent::new(model, tools).unwrap();
-    for (question, expected) in
-        [("Write a haiku about rust.", ""), ("What is the capital of France?", "Paris")]
-    {
+    for question in ["Write a haiku about rust.", "What is the capital of France?"] {
         let output = agent.run(question).await.unwrap();
         let messages = output.transcript().unwrap().messages();
-        let calls: usize = messages.iter().map(|message| message.tool_calls().len()).sum();
-        let results = messages.iter().filter(|message| matches!(message.body(), MessageBody::Tool(_)));
-        assert_eq!((calls, results.count()), (0, 0), "{messages:?}");
+        assert!(messages.iter().all(|message| message.tool_calls().is_empty()), "{messages:?}");
         let answer = output.text().unwrap();
-        assert!(!answer.trim().is_empty() && answer.contains(expected), "{answer}");
+        assert!(!answer.trim().is_empty());
+        assert!(!question.contains("France") || answer.contains("Paris"), "{answer}");
     }
 }

@@ -85,8 +85,9 @@ pub(super) fn name_in_need(
     Some(json!(only))
 }
 
-/// Returns the name after `from` in `question`, if `property` is the beginning of a route, and if
-/// another argument has `text`, its value, too: `Lyon` for "from Lyon to Turin" and Turin.
+/// Returns the name after `from` in `question`, if `property` is the beginning of a route, if
+/// another argument has the name after `to`, and if another argument has `text`, the value of
+/// `property`, too: `Lyon` for "from Lyon to Turin" and Turin.
 pub(super) fn place_of_departure(
     property: &Property<'_>,
     text: &str,
@@ -94,19 +95,20 @@ pub(super) fn place_of_departure(
     arguments: &Map<String, Value>,
 ) -> Option<Value> {
     const DEPARTURE_WORDS: [&str; 5] = ["departure", "from", "origin", "source", "start"];
-    static FROM: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"\b[Ff]rom (\p{Lu}[\p{L}'-]*(?: \p{Lu}[\p{L}'-]*)*)"));
-    let name = spaced_words(property.name);
+    static ROUTE: LazyLock<Regex> = LazyLock::new(|| {
+        let place = r"(\p{Lu}[\p{L}'-]*(?: \p{Lu}[\p{L}'-]*)*)";
+        pattern(&format!(r"\b[Ff]rom {place} to {place}"))
+    });
     let others = arguments.iter().filter(|(name, _)| *name != property.name);
-    let mut others = others
+    let others = others
         .flat_map(|(_, value)| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice))
         .filter_map(Value::as_str);
-    let is_copy = others.clone().any(|other| other == text);
-    let mut places = FROM.captures_iter(question);
-    let (Some(place), None) = (places.next(), places.next()) else { return None };
-    let place = place.get(1)?.as_str();
-    let is_departure = name.split(' ').any(|word| DEPARTURE_WORDS.contains(&word));
-    (is_departure && is_copy && place != text && !others.any(|other| other == place)).then(|| json!(place))
+    let has = |place: &str| others.clone().any(|other| other == place);
+    let mut routes = ROUTE.captures_iter(question);
+    let (Some(route), None) = (routes.next(), routes.next()) else { return None };
+    let (start, end) = (route.get(1)?.as_str(), route.get(2)?.as_str());
+    let is_departure = spaced_words(property.name).split(' ').any(|word| DEPARTURE_WORDS.contains(&word));
+    (is_departure && has(text) && has(end) && start != text && !has(start)).then(|| json!(start))
 }
 
 /// Returns the name of the language with the code `text`, if `question` has it, and if the
@@ -139,9 +141,11 @@ pub(super) fn name_of_language(property: &Property<'_>, text: &str, question: &s
         ("zh", "Chinese"),
     ];
     let (_, language) = LANGUAGES.iter().find(|(code, _)| *code == text)?;
-    let description = description(property);
-    let has_example = LANGUAGES.iter().any(|(_, name)| description.contains(name));
-    (has_example && !description.contains("code") && question.contains(language)).then(|| json!(language))
+    static CODE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"(?i)\b(?:codes?|iso|639)\b|["'`(][a-z]{2}["'`)]"#));
+    let text = format!("{} {}", spaced_words(property.name), description(property));
+    let has_example = LANGUAGES.iter().any(|(_, name)| text.contains(name));
+    (has_example && !CODE.is_match(&text) && question.contains(language)).then(|| json!(language))
 }
 
 /// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in

@@ -3,12 +3,12 @@
 use std::sync::LazyLock;
 
 use haft_core::{Schema, schema::Property};
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
 use super::{Sources, description};
 use crate::few_shot::grounding::{is_coordinate, spaced_words};
-use crate::few_shot::values::{Quantity, TextValues, Unit, pattern};
+use crate::few_shot::values::{Quantity, TextValues, Unit, normalize, pattern};
 
 /// Names of parameters from 0 to 100.
 const PERCENTAGES: [&str; 8] =
@@ -17,8 +17,9 @@ const PERCENTAGES: [&str; 8] =
 const PARTS_OF_ONE: [&str; 6] = ["0 and 1", "0 to 1", "0-1", "0.", "decimal", "fraction"];
 /// Names of parameters for a duration or a distance.
 const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius", "seconds"];
-/// Words before a period that ends now.
-const RECENT_WORDS: [&str; 4] = ["last", "past", "previous", "within"];
+/// Directions that are opposite to some of [`DIRECTIONS`].
+const OPPOSITES: [&str; 10] =
+    ["brighten", "brighter", "faster", "forward", "forwards", "higher", "increase", "raise", "right", "up"];
 /// Directions in the descriptions of negative numbers.
 const DIRECTIONS: [&str; 10] =
     ["backward", "backwards", "darken", "darker", "decrease", "down", "left", "lower", "reduce", "slower"];
@@ -45,7 +46,6 @@ pub(super) fn candidate(
         .or_else(|| negated(property, number, texts, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
-        .or_else(|| fraction(property, number, texts))
         .or_else(|| multiple(property, number, sources.need))
 }
 
@@ -66,20 +66,6 @@ fn multiple(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f
     };
     let mut multiples = need.quantities.iter().filter(is_multiple);
     multiples.next().filter(|_| multiples.next().is_none()).map(|quantity| quantity.number)
-}
-
-/// Returns the only fraction with the numerator 1 in the need or else in the question, if `number`
-/// is a part of it: 0.02 for "1/50 of a second" and 1 or 50. Returns `None` if `property` is an
-/// integer.
-fn fraction(property: &Property<'_>, number: f64, texts: [&str; 2]) -> Option<f64> {
-    static FRACTION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ (])1/(\d{1,5})(?:[ ).,?!]|$)"));
-    let is_number = property.schema.get("type").is_some_and(|kind| kind == "number");
-    let text = texts.into_iter().find(|text| is_number && FRACTION.is_match(text))?;
-    let mut fractions = FRACTION.captures_iter(text);
-    let (Some(captures), None) = (fractions.next(), fractions.next()) else { return None };
-    let denominator = captures.get(1)?.as_str().parse::<f64>().ok().filter(|number| *number > 1.0)?;
-    let is_part = is_equal(number, 1.0) || is_equal(number, denominator);
-    is_part.then(|| (1e9 / denominator).round() / 1e9)
 }
 
 /// Returns the only number of `need` before a word of the name of `property`, if `need` does not
@@ -162,7 +148,8 @@ fn negated(property: &Property<'_>, number: f64, texts: [&str; 2], sources: &Sou
     let may_count_back = COUNTS_BACK.is_match(&description) && !description.contains("non-negative");
     let has = |values: &TextValues| values.quantities.iter().any(|it| is_equal(it.number, number));
     let mut written = sources.replacing().into_iter().zip(texts).filter(|(values, _)| has(values));
-    let has_direction = written.next().is_some_and(|(_, text)| has_negative_direction(&description, text));
+    let has_direction =
+        written.next().is_some_and(|(_, text)| has_negative_direction(&description, number, text));
     let counts_back = may_count_back && sources.need.goes_back && has(sources.need);
     if number > 0.0 && (counts_back || has_direction) {
         return Some(-number);
@@ -175,18 +162,27 @@ fn negated(property: &Property<'_>, number: f64, texts: [&str; 2], sources: &Sou
     (is_signed && number > 0.0 && is_negative && !is_positive).then_some(-number)
 }
 
-/// Returns `true` if `text` has one of [`DIRECTIONS`] that negative numbers have according to
-/// `description`, which is in lower case: `down` for "negative values transpose down".
-fn has_negative_direction(description: &str, text: &str) -> bool {
+/// Returns `true` if `text` has one of [`DIRECTIONS`] directly before or after `number`, if
+/// negative numbers have this direction according to `description`, which is in lower case, and if
+/// the text has none of [`OPPOSITES`]: `down` for "negative values transpose down".
+fn has_negative_direction(description: &str, number: f64, text: &str) -> bool {
     static NEGATIVE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[^-])\bnegative\b([^.;,]*)"));
     let Some(meaning) = NEGATIVE.captures(description).and_then(|captures| captures.get(1)) else {
         return false;
     };
-    let text = text.to_lowercase();
-    let has = |text: &str, direction: &str| {
-        text.split(|letter: char| !letter.is_alphabetic()).any(|word| word == direction)
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty())
+    }
+    let text = normalize(text);
+    let number = number.to_string();
+    let words_of_text: Vec<_> = words(&text).collect();
+    let is_near = |direction: &str| {
+        let before = words_of_text.windows(2).any(|pair| *pair == [direction, number.as_str()]);
+        let after = words_of_text.windows(3).any(|part| part[0] == number && part[2] == direction);
+        before || after || words_of_text.windows(3).any(|part| *part == [direction, "by", number.as_str()])
     };
-    DIRECTIONS.iter().any(|direction| has(meaning.as_str(), direction) && has(&text, direction))
+    let has_opposite = words_of_text.iter().any(|word| OPPOSITES.contains(word));
+    !has_opposite && words(meaning.as_str()).any(|word| DIRECTIONS.contains(&word) && is_near(word))
 }
 
 /// Returns the only quantity of `need` in the unit of `property`, which is a duration, a distance
@@ -198,11 +194,15 @@ pub(super) fn omitted_quantity(
     text: &str,
     need: &TextValues,
 ) -> Option<f64> {
+    /// A period that ends now.
+    static RECENT: LazyLock<Regex> = LazyLock::new(|| {
+        let number = r"(?:\d+|a|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen|thirty)";
+        pattern(&format!(r"(?i)\b(?:last|past|previous|within) (?:the )?(?:last |past )?{number} "))
+    });
     let name = spaced_words(property.name);
     let kind = property.schema.get("type").and_then(Value::as_str);
-    let mut words = text.split(|letter: char| !letter.is_alphabetic());
-    let is_recent = words.any(|word| RECENT_WORDS.contains(&word));
-    let is_extent = name.split(' ').any(|word| EXTENTS.contains(&word) || word == "within" && is_recent);
+    let is_period = name.split(' ').any(|word| word == "within");
+    let is_extent = name.split(' ').any(|word| EXTENTS.contains(&word)) || is_period && RECENT.is_match(text);
     if !is_extent || !matches!(kind, Some("integer" | "number")) || need.has_unclear_numbers {
         return None;
     }
@@ -289,6 +289,45 @@ pub(super) fn remove_number_of_later_part(
     }
 }
 
+/// A minimum or a maximum in a text: `at least 4 seats`, `under $80`.
+pub(super) struct Bound<'t> {
+    pub(super) number: f64,
+    pub(super) is_maximum: bool,
+    pub(super) is_money: bool,
+    /// The word after the number. Empty if there is none.
+    pub(super) label: &'t str,
+}
+
+/// Currencies after a number.
+const CURRENCIES: [&str; 8] = ["dollar", "dollars", "eur", "euro", "euros", "francs", "gbp", "usd"];
+
+/// Returns the bounds in `text`, which is in lower case. A number with a multiplier, such as `1.5
+/// million`, is omitted, and so is a negated bound: "nothing over 500".
+pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
+    static BOUND: LazyLock<Regex> = LazyLock::new(|| {
+        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|maximum of";
+        let minimum = "over|above|at least|more than|no less than|not less than|minimum of";
+        let number = r"([$€£]?)(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,2})?)([^\s]*)(?: ([a-z]+))?";
+        pattern(&format!(r"\b(?:({maximum})|{minimum}) {number}"))
+    });
+    static NEGATION: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?:\b(?:cannot|never|no|not|nothing)|n't)\b[^.;,]*$"));
+    let bound = |captures: Captures<'_>| {
+        let start = captures.get(0)?.start();
+        let group = |index: usize| captures.get(index).map_or(0..0, |found| found.range());
+        let part = |index: usize| text.get(group(index)).unwrap_or_default();
+        let number = part(3).replace(',', "").parse().ok()?;
+        let (behind, label) = (part(4), part(5));
+        let is_whole = behind.chars().all(|letter| ".,;:!?)".contains(letter));
+        let has_multiplier = ["billion", "bn", "k", "m", "million", "thousand"].contains(&label);
+        let is_negated = text.get(..start).is_some_and(|before| NEGATION.is_match(before));
+        let is_money = !part(2).is_empty() || CURRENCIES.contains(&label);
+        let bound = Bound { number, is_maximum: captures.get(1).is_some(), is_money, label };
+        (is_whole && !has_multiplier && !is_negated).then_some(bound)
+    };
+    BOUND.captures_iter(text).filter_map(bound).collect()
+}
+
 /// Words after which a number is the maximum, and words after which it is the minimum.
 const MAXIMUM_WORDS: [&str; 10] = [
     "under",
@@ -323,6 +362,7 @@ pub(super) fn remove_other_limit(
         (false, false) if SINCE.is_match(question) => &["end", "to", "until"],
         (false, false) => return,
     };
+    let stated = bounds(question);
     for property in schema.properties().filter(|property| !property.is_required) {
         let is_limit = spaced_words(property.name).split(' ').any(|word| other.contains(&word));
         let Some(number) = arguments.get(property.name).and_then(Value::as_f64).filter(|_| is_limit) else {
@@ -332,7 +372,12 @@ pub(super) fn remove_other_limit(
         let is_copy = |(name, value): (&String, &Value)| {
             name != property.name && value.as_f64().is_some_and(|known| is_equal(known, number))
         };
-        if count != 1 {
+        let is_own_limit = |bound: &Bound<'_>| {
+            let own = if bound.is_maximum { ["max", "maximum"] } else { ["min", "minimum"] };
+            is_equal(bound.number, number)
+                && spaced_words(property.name).split(' ').any(|word| own.contains(&word))
+        };
+        if count != 1 || stated.iter().any(is_own_limit) {
             continue;
         }
         if arguments.iter().any(is_copy) {

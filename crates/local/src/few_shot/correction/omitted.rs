@@ -6,7 +6,7 @@ use haft_core::{Schema, schema::Property};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::numbers;
+use super::numbers::{self, Bound};
 use super::{description, is_valid, pattern, spaced_words, to_json};
 use crate::few_shot::values::{TextValues, Unit};
 
@@ -26,8 +26,6 @@ const MONEY_WORDS: [&str; 13] = [
     "amount", "budget", "cost", "dollars", "eur", "euros", "fare", "fee", "pay", "price", "rent", "salary",
     "usd",
 ];
-/// Currencies after a number.
-const CURRENCIES: [&str; 8] = ["dollar", "dollars", "eur", "euro", "euros", "francs", "gbp", "usd"];
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 
@@ -93,39 +91,36 @@ fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: 
 
 /// Adds the minimum or the maximum in `need` that the model omitted: 80 for the optional parameter
 /// `max_price` and "under 80 dollars". An amount of money needs a parameter for money. For another
-/// number, the parameter must have the word after the number in its name or its description.
+/// number, the name of the parameter must have the word after the number, or its description must
+/// have `number of` and this word.
 fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
-    static BOUND: LazyLock<Regex> = LazyLock::new(|| {
-        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|maximum of";
-        let minimum = "over|above|at least|more than|no less than|not less than|minimum of";
-        let number = r"([$€£]?)(\d+(?:,\d{3})*(?:\.\d+)?)\b(?: ([a-z]+))?";
-        pattern(&format!(r"\b(?:({maximum})|{minimum}) {number}"))
-    });
     let need = need.to_lowercase();
-    for captures in BOUND.captures_iter(&need) {
-        let text = |group: usize| captures.get(group).map_or("", |found| found.as_str());
-        let Ok(number) = text(3).replace(',', "").parse::<f64>() else { continue };
-        let (value, label) = (to_json(number), text(4));
-        let limits: &[&str] =
-            if captures.get(1).is_some() { &["max", "maximum"] } else { &["min", "minimum"] };
-        let is_money = !text(2).is_empty() || CURRENCIES.contains(&label);
+    for Bound { number, is_maximum, is_money, label } in numbers::bounds(&need) {
+        let value = to_json(number);
+        let limits = if is_maximum { ["max", "maximum"] } else { ["min", "minimum"] };
+        let is_label = |word: &str| word.trim_end_matches('s') == label.trim_end_matches('s');
         let is_bound = |property: &Property<'_>| {
-            let words = format!("{} {}", spaced_words(property.name), description(property)).to_lowercase();
-            let words: Vec<_> = words.split(|letter: char| !letter.is_alphanumeric()).collect();
-            let has_money = MONEY_WORDS.iter().any(|word| words.contains(word));
-            let has_label =
-                || words.iter().any(|word| word.trim_end_matches('s') == label.trim_end_matches('s'));
+            let name = spaced_words(property.name);
+            let description = description(property).to_lowercase();
+            let has_word = |word: &str| name.split(' ').any(|part| part == word);
+            let text = format!("{name} {description}");
+            let mut words = text.split(|letter: char| !letter.is_alphanumeric());
+            let has_money = words.any(|word| MONEY_WORDS.contains(&word));
+            let mut counted = description.split("number of ").skip(1);
+            let has_label = name.split(' ').any(is_label)
+                || counted.any(|rest| rest.split(' ').next().is_some_and(is_label));
             !property.is_required
                 && !arguments.contains_key(property.name)
-                && limits.iter().any(|limit| words.contains(limit))
-                && if is_money { has_money } else { !label.is_empty() && has_label() }
+                && limits.into_iter().any(has_word)
+                && has_money == is_money
+                && (is_money || !label.is_empty() && !has_word("per") && has_label)
                 && is_valid(schema, arguments, property.name, &value)
         };
-        let mut bounds = schema.properties().filter(is_bound);
-        let (Some(bound), None) = (bounds.next(), bounds.next()) else { continue };
+        let mut properties = schema.properties().filter(is_bound);
+        let (Some(property), None) = (properties.next(), properties.next()) else { continue };
         let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
         if !is_used {
-            arguments.insert(bound.name.to_owned(), value);
+            arguments.insert(property.name.to_owned(), value);
         }
     }
 }

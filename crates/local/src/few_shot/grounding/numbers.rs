@@ -18,6 +18,7 @@ const NUMBER_WORDS: [&str; 11] = [
     "thirds",
     "twice",
 ];
+const ZERO_WORDS: [&str; 4] = ["no", "none", "without", "zero"];
 /// Words for the number before or after a known number.
 const NEIGHBOUR_WORDS: [&str; 7] = ["after", "before", "earlier", "following", "later", "next", "previous"];
 /// Conversions between units: percent, minutes, hours, thousandths.
@@ -28,6 +29,8 @@ pub(super) struct KnownNumbers {
     /// `true` if the conversation has the number one in words, which is usually no quantity.
     has_one: bool,
     has_number_word: bool,
+    /// `true` if the conversation has a word for the number zero, such as `no` or `without`.
+    has_zero_word: bool,
     has_neighbour_word: bool,
 }
 
@@ -40,7 +43,7 @@ impl KnownNumbers {
         numbers.extend(quantities.map(|quantity| quantity.number.abs()));
         numbers.extend(values.times.iter().flat_map(|time| [time.hour(), time.minute()]).map(f64::from));
         numbers.extend(values.times_per_year);
-        for unit in [Unit::MONTH, Unit::MINUTE] {
+        for unit in [Unit::MONTH, Unit::DAY, Unit::MINUTE] {
             numbers.extend(values.quantities.iter().filter_map(|quantity| quantity.in_unit(unit)));
         }
         // "July 20" is the day 20 of the month 7.
@@ -51,6 +54,7 @@ impl KnownNumbers {
             numbers,
             has_one: words.has_word("one") || words.has_word("first"),
             has_number_word: has_any(&NUMBER_WORDS),
+            has_zero_word: has_any(&ZERO_WORDS),
             has_neighbour_word: has_any(&NEIGHBOUR_WORDS),
         }
     }
@@ -59,8 +63,7 @@ impl KnownNumbers {
     /// unit or of the sign gives `number`.
     pub(super) fn contains(&self, number: f64) -> bool {
         let is_neighbour = |known: &f64| (known - number).abs() == 1.0;
-        // No number word has the value 0.
-        (self.has_number_word && number != 0.0)
+        (self.has_number_word && (number != 0.0 || self.has_zero_word))
             || (self.has_one && number.abs() == 1.0)
             || self.has_digits_of(number)
             || (self.has_neighbour_word && self.numbers.iter().any(is_neighbour))

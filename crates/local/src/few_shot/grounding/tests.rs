@@ -75,13 +75,16 @@ fn values_between_two_named_values_are_kept() {
 
 #[test]
 fn empty_texts_are_kept_only_if_the_user_removes_a_text() {
-    assert_eq!(kept("jobs in Oslo", json!({"contact": ""})), json!({}));
+    assert_eq!(kept("which of the jobs are in Oslo", json!({"contact": ""})), json!({}));
+    assert_eq!(kept("Lösche den Kontakt", json!({"contact": ""})), json!({"contact": ""}));
     assert_eq!(kept("remove the contact of Oslo", json!({"contact": ""})), json!({"contact": ""}));
 }
 
 #[test]
 fn number_words_permit_no_zero() {
     assert_eq!(kept("write the binary number 101", json!({"head": 0, "tail": 16})), json!({"tail": 16}));
+    assert_eq!(kept("round it to no decimal places", json!({"head": 0})), json!({"head": 0}));
+    assert_eq!(kept("the last two weeks", json!({"head": 14})), json!({"head": 14}));
 }
 
 #[test]

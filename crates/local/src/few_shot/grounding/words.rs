@@ -194,11 +194,13 @@ impl KnownWords {
         ["back", "return", "round"].iter().any(|word| self.words.contains(*word))
     }
 
-    /// Returns `true` if the conversation has a word for the removal of a text.
-    pub(super) fn mentions_removal(&self) -> bool {
-        ["blank", "clear", "delete", "empty", "erase", "no", "remove", "reset", "without"]
-            .iter()
-            .any(|word| self.words.contains(*word))
+    /// Returns `true` if the conversation has a word for the removal of a text, or is not English.
+    pub(super) fn may_remove_text(&self) -> bool {
+        const WORDS: [&str; 12] = [
+            "blank", "clear", "delete", "empty", "erase", "no", "none", "nothing", "remove", "reset",
+            "unset", "without",
+        ];
+        !self.is_english() || WORDS.iter().any(|word| self.words.contains(*word))
     }
 
     /// Returns `true` if the conversation contains all words of the lower-case `text` next to each

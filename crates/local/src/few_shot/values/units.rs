@@ -24,6 +24,8 @@ impl Unit {
 
     pub(in crate::few_shot) const MINUTE: Self = Self { dimension: Dimension::Time, factor: 60.0 };
 
+    pub(in crate::few_shot) const DAY: Self = Self { dimension: Dimension::Time, factor: 86_400.0 };
+
     pub(in crate::few_shot) const MONTH: Self = Self { dimension: Dimension::Calendar, factor: 1.0 };
 
     /// Returns the unit with the lower-case name `name`: a singular, a plural or a symbol.

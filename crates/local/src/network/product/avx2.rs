@@ -10,7 +10,7 @@ use pulp::x86::V3;
 
 use super::activations::Activations;
 use super::blocks::{
-    BlockFormat, BlockScales, Factors, GROUP, K_GROUPS, Q4_0, Q4K, Q5_0, Q5K, Q6K, Q8_0, k_integers,
+    BlockFormat, BlockScales, Factors, GROUP, K_GROUPS, Q4_0, Q4K, Q5_0, Q5K, Q6K, Q8_0, k_integers, part,
 };
 use super::rows::RowOrder;
 
@@ -391,7 +391,7 @@ impl Avx2Format for Q6K {
     #[inline(always)]
     fn group_scales(simd: V3, block: &Self::Block) -> [[f32; 2]; K_GROUPS] {
         let factor = simd.avx._mm256_set1_ps(Self::scales(block).scale);
-        let integers: __m128i = cast(Self::group_integers(block));
+        let integers: __m128i = cast(part::<16>(block, Self::SCALES));
         let halves = [integers, simd.sse2._mm_srli_si128::<8>(integers)].map(
             #[inline(always)]
             |half| {

@@ -208,7 +208,7 @@ impl BlockFormat for Q6K {
 
     #[inline(always)]
     fn factors(block: &Self::Block, scales: BlockScales, group: usize) -> Factors {
-        let scales = part(block, 192 + 2 * group).map(|byte| scales.scale * f32::from(byte as i8));
+        let scales = part(block, Self::SCALES + 2 * group).map(|byte| scales.scale * f32::from(byte as i8));
         Factors { scales, min: 0.0 }
     }
 
@@ -224,18 +224,15 @@ impl BlockFormat for Q6K {
 }
 
 impl Q6K {
+    /// The position of the scales of the half groups in a block.
+    pub(super) const SCALES: usize = 192;
+
     /// Returns the bytes with the low four bits of the group `group`, and the bytes with the high
     /// two bits. Several groups share the bytes, see [`shifts`](Self::shifts).
     #[inline(always)]
     pub(super) fn nibbles_and_bits(block: &[u8; 210], group: usize) -> ([u8; GROUP], [u8; GROUP]) {
         let half = group / 4;
         (part(block, half * 64 + group % 2 * GROUP), part(block, 128 + half * GROUP))
-    }
-
-    /// Returns the integers of the scales of all half groups.
-    #[inline(always)]
-    pub(super) fn group_integers(block: &[u8; 210]) -> [u8; 2 * K_GROUPS] {
-        part(block, 192)
     }
 
     /// Returns the positions of the bits of the group `group` in the bytes of
@@ -273,7 +270,7 @@ fn k_factors(block: &[u8], scales: BlockScales, group: usize) -> Factors {
 
 /// Returns the `N` bytes of `block` from `start` on.
 #[inline(always)]
-fn part<const N: usize>(block: &[u8], start: usize) -> [u8; N] {
+pub(super) fn part<const N: usize>(block: &[u8], start: usize) -> [u8; N] {
     block.get(start..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 

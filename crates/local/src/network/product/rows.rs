@@ -26,13 +26,14 @@ const TASK_FLOAT_ROWS: usize = 48;
 /// The number of columns that are converted to floats at a time, if a block is not larger.
 const PART_COLUMNS: usize = 128;
 
-/// The minimum size of a matrix with which [`RowOrder::fastest`] measures. It does not fit into the
-/// caches of the processor.
-const MIN_MEASURED_BYTES: usize = 64 << 20;
+/// The minimum size of a matrix with which [`RowOrder::fastest`] measures. A smaller matrix may
+/// stay in the caches of the processor.
+const MIN_MEASURED_BYTES: usize = 32 << 20;
 /// The number of measurements of each order. The fastest counts.
 const MEASUREMENTS: usize = 3;
 
-/// The order in which the rows of a matrix are read. It changes the products by rounding only.
+/// The order in which the rows of a matrix are read by AVX2 instructions. It changes the products
+/// by rounding only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowOrder {
     /// Reads one row after the other.
@@ -42,16 +43,23 @@ pub(super) enum RowOrder {
 }
 
 impl RowOrder {
-    /// Returns the fastest order on this processor, which is measured with the first large matrix.
+    /// Returns the fastest order on this processor, which is measured with the first large matrix
+    /// of the process. Loading a model evaluates a token, so the measurement is a part of it.
     /// `bytes` is the size of the matrix, and `multiply` computes its products.
     pub(super) fn fastest<T>(bytes: usize, multiply: impl Fn(Self) -> T) -> Self {
         static FASTEST: OnceLock<RowOrder> = OnceLock::new();
         if let Some(order) = FASTEST.get() {
             return *order;
         }
-        if bytes < MIN_MEASURED_BYTES {
+        if bytes < MIN_MEASURED_BYTES || !has_avx2() {
             return Self::Sequential;
         }
+        let order = Self::measure(multiply);
+        debug!(?order, "measured the order of rows");
+        *FASTEST.get_or_init(|| order)
+    }
+
+    fn measure<T>(multiply: impl Fn(Self) -> T) -> Self {
         let mut fastest = (Duration::MAX, Self::Sequential);
         for order in [Self::Sequential, Self::Interleaved].repeat(MEASUREMENTS) {
             let start = Instant::now();
@@ -61,9 +69,16 @@ impl RowOrder {
                 fastest = (time, order);
             }
         }
-        debug!(order = ?fastest.1, "measured the order of rows");
-        *FASTEST.get_or_init(|| fastest.1)
+        fastest.1
     }
+}
+
+/// Returns `true` if the kernels in `avx2` are used.
+fn has_avx2() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return V3::try_new().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// The operations on the rows of a matrix in one block format.
@@ -128,8 +143,7 @@ fn row_blocks<F: BlockFormat>(columns: usize) -> usize {
 }
 
 /// Multiplies the rows in `blocks` with each of `tokens`. Writes the products of the first row with
-/// each token to `products`, then those of the second row. Only some instructions support an
-/// `order`.
+/// each token to `products`, then those of the second row. Without AVX2, `order` has no effect.
 fn multiply_rows<F: Format>(
     blocks: &[F::Block],
     row_blocks: usize,
@@ -144,6 +158,8 @@ fn multiply_rows<F: Format>(
             || avx2::multiply_rows::<F>(simd, blocks, row_blocks, tokens, order, products),
         );
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = order;
     let rows = blocks.chunks_exact(row_blocks);
     for (products, row) in products.chunks_exact_mut(tokens.len().max(1)).zip(rows) {
         for (product, token) in products.iter_mut().zip(tokens) {
@@ -249,3 +265,18 @@ fn transpose(matrix: Vec<f32>, columns: usize) -> Vec<f32> {
 /// The number of rows that a task of the thread pool transposes. They fill the cache lines that are
 /// read.
 const TRANSPOSED_ROWS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+
+    #[test]
+    fn the_faster_order_is_chosen() {
+        for slow in [RowOrder::Sequential, RowOrder::Interleaved] {
+            let pause = |order| sleep(Duration::from_millis(if order == slow { 20 } else { 0 }));
+            assert_ne!(RowOrder::measure(pause), slow);
+        }
+    }
+}
