@@ -28,8 +28,8 @@ pub(crate) enum SourceStatus {
 }
 
 impl SourceStatus {
-    /// Returns the status after the end of a source. The tools of another status have receivers of
-    /// the status, which would keep its channel open.
+    /// Returns the status after the end of a source. It replaces [`Ready`](Self::Ready), because
+    /// the tools of that status hold receivers of its channel and would keep it open.
     pub(crate) fn closed() -> Self {
         Self::Failed { reason: "the source is closed".to_owned() }
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use haft_mcp::{
-    config::expand_variables,
+    config::{McpConfigProblem, expand_variables},
     gateway::{GatewayConfig, OTHER_CLIENTS},
 };
 use haft_openapi::{Credentials, OpenApiOptions};
@@ -44,7 +44,11 @@ impl ApiClients {
             }
             credentials.insert(id.clone(), own);
         }
-        let rules = GatewayConfig::from_value(&json!({"prefix": false, "clients": clients}))?;
+        let rules = GatewayConfig::from_value(&json!({"prefix": false, "clients": clients}));
+        let rules = rules.map_err(|problem| match problem {
+            McpConfigProblem::InvalidGateway(fault) => fault,
+            other => other.to_string(),
+        })?;
         Ok(Self { rules, credentials })
     }
 

@@ -4,6 +4,7 @@ use haft_core::tool::ToolName;
 use serde_json::{Map, Value};
 
 use super::{
+    McpConfigProblem,
     entry::EntryReader,
     type_name,
     variables::{Variables, environment_variable},
@@ -24,8 +25,8 @@ impl GatewayConfig {
     ///
     /// # Errors
     ///
-    /// Returns a description of the fault if a key is unknown, if a value is invalid, or if a
-    /// variable is undefined. It contains keys and the names of tools, but no tokens.
+    /// Fails with [`McpConfigProblem::InvalidGateway`] if a key is unknown, if a value is invalid,
+    /// or if a variable is undefined.
     ///
     /// # Examples
     ///
@@ -36,10 +37,11 @@ impl GatewayConfig {
     /// let rules = json!({"prefix": false, "clients": {"ann": {"includeTools": ["read_*"]}}});
     /// let config = GatewayConfig::from_value(&rules)?;
     /// assert!(config.clients["ann"].tool_filter.selects("read_note"));
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), haft_mcp::config::McpConfigProblem>(())
     /// ```
-    pub fn from_value(rules: &Value) -> Result<Self, String> {
+    pub fn from_value(rules: &Value) -> Result<Self, McpConfigProblem> {
         parse_gateway(rules, &Variables::new(&environment_variable, &Map::new()))
+            .map_err(McpConfigProblem::InvalidGateway)
     }
 }
 

@@ -62,14 +62,22 @@ impl Secrets {
         redacted.boxed()
     }
 
-    /// Replaces the secrets in the message of `event` if it is an error.
+    /// Replaces the secrets in the message of `event` if it is an error, or no valid message.
     fn redact_event(&self, event: &mut Sse) {
-        let data = event.data.as_mut().filter(|data| data.contains("\"error\""));
-        let Some(data) = data.filter(|data| self.texts().any(|secret| data.contains(secret))) else { return };
-        let Ok(mut message) = serde_json::from_str(data) else { return };
-        self.redact_message(&mut message);
-        if let Ok(redacted) = serde_json::to_string(&message) {
-            *data = redacted;
+        let Some(data) = event.data.as_mut().filter(|data| data.contains("\"error\"")) else { return };
+        // JSON has several forms of a text, so the secrets are compared with the decoded texts.
+        let Ok(mut message) = serde_json::from_str::<Value>(data) else {
+            *data = self.redact(data);
+            return;
+        };
+        let error = message.get_mut("error");
+        let is_changed = error.is_some_and(|error| {
+            let before = error.clone();
+            self.redact_value(error);
+            *error != before
+        });
+        if is_changed {
+            *data = message.to_string();
         }
     }
 
