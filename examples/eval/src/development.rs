@@ -1,5 +1,5 @@
 //! Measures a model on the development set: four parts with 170 or 200 requests each, in five
-//! groups.
+//! groups, and a part with 60 requests of one group.
 
 mod matching;
 mod set;

@@ -23,11 +23,14 @@ pub(crate) enum Part {
     HeldBackHard,
     /// 200 cases of usual difficulty that are held back.
     HeldBackUsual,
+    /// 60 further cases of the group [`OneCall`](Group::OneCall) that are held back. Another author
+    /// wrote them.
+    HeldBackOneCall,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::TuningHard, Self::TuningUsual, Self::HeldBackHard, Self::HeldBackUsual];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::TuningHard, Self::TuningUsual, Self::HeldBackHard, Self::HeldBackUsual, Self::HeldBackOneCall];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -35,11 +38,12 @@ impl Part {
             Self::TuningUsual => "tuning, usual",
             Self::HeldBackHard => "held back, hard",
             Self::HeldBackUsual => "held back, usual",
+            Self::HeldBackOneCall => "held back, one call",
         }
     }
 }
 
-/// The kinds of requests. Each part of the development set has equally many cases of each group.
+/// The kinds of requests. The parts with several groups have equally many cases of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
@@ -137,6 +141,7 @@ impl CaseFile {
             Part::TuningUsual => include_str!("../../cases/tuning_usual.json"),
             Part::HeldBackHard => include_str!("../../cases/held_back.json"),
             Part::HeldBackUsual => include_str!("../../cases/held_back_usual.json"),
+            Part::HeldBackOneCall => include_str!("../../cases/held_back_one_call.json"),
         })
     }
 
