@@ -90,8 +90,16 @@ impl Secrets {
         }
     }
 
+    /// Replaces the secrets in `text`, which may be JSON: PHP writes `/` as `\/`, and .NET writes
+    /// `+` as `\u002B`.
     fn redact(&self, text: &str) -> String {
-        without_secrets(text, self.texts(), "[redacted]").into_owned()
+        let forms = |secret: &str| {
+            let slashes = secret.replace('/', "\\/");
+            let pluses = [secret, &slashes].map(|form| form.replace('+', "\\u002B"));
+            [secret.to_owned(), slashes].into_iter().chain(pluses)
+        };
+        let secrets: Vec<_> = self.texts().flat_map(forms).collect();
+        without_secrets(text, secrets.iter().map(String::as_str), "[redacted]").into_owned()
     }
 
     /// Returns the secrets, and the parts of a header after its scheme, such as `Bearer`.

@@ -874,8 +874,8 @@ async fn repeated_credentials_are_redacted() {
                     write(stream.get_mut(), status, &headers, &body).await;
                 }
             });
-            let key = format!("{CANARY}/key");
-            let config = HttpServer::new(url).with_bearer_token(CANARY).with_header("X-Key", &key);
+            let [token, key] = ["token", "key"].map(|end| format!("{CANARY}/{end}"));
+            let config = HttpServer::new(url).with_bearer_token(&token).with_header("X-Key", &key);
             let config =
                 config.with_options(ServerOptions::default().with_handshake_timeout(Duration::from_secs(2)));
             let error = McpSource::connect("echo", config).await.unwrap_err();
