@@ -181,6 +181,7 @@ impl ExampleReply<'_> {
             tool_calls.push(call);
             self.stage = Stage::Call;
         }
+        // The quoted need of the only call may lack a part of the question.
         let has_other_request = question.next_request().is_some() || question.elliptical_sentence().is_some();
         if let [only] = tool_calls.as_mut_slice()
             && follows_question

@@ -18,6 +18,7 @@ const NUMBER_WORDS: [&str; 11] = [
     "thirds",
     "twice",
 ];
+/// Words for the number zero.
 const ZERO_WORDS: [&str; 4] = ["no", "none", "without", "zero"];
 /// Words for the number before or after a known number.
 const NEIGHBOUR_WORDS: [&str; 7] = ["after", "before", "earlier", "following", "later", "next", "previous"];
@@ -29,7 +30,7 @@ pub(super) struct KnownNumbers {
     /// `true` if the conversation has the number one in words, which is usually no quantity.
     has_one: bool,
     has_number_word: bool,
-    /// `true` if the conversation has a word for the number zero, such as `no` or `without`.
+    /// `true` if the conversation has one of [`ZERO_WORDS`].
     has_zero_word: bool,
     has_neighbour_word: bool,
 }
