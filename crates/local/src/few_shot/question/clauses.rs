@@ -21,13 +21,24 @@ const TITLES: [&str; 5] = ["Dr", "Mr", "Mrs", "Ms", "Prof"];
 const SENTENCE_STARTS: [&str; 4] = ["also", "and", "please", "then"];
 
 /// Returns the offset of the first of `separators` in `text`. The full stop of an abbreviation and
-/// the comma in `May 22, 2026` are no separators.
+/// the commas in `May 22, 2026` and `(2, -3)` are no separators.
 pub(super) fn first_of<'a>(text: &str, separators: impl IntoIterator<Item = &'a &'a str>) -> Option<usize> {
     let first = |separator: &&str| {
         let mut offsets = text.match_indices(*separator).map(|(at, _)| at);
-        offsets.find(|at| !is_abbreviation(text, *at) && !is_before_year(text, *at))
+        offsets
+            .find(|at| !is_abbreviation(text, *at) && !is_before_year(text, *at) && !is_in_tuple(text, *at))
     };
     separators.into_iter().filter_map(first).min()
+}
+
+/// Returns `true` if the offset `at` of `text` is within numbers in parentheses.
+fn is_in_tuple(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    let inner = before.rsplit_once('(').map(|(_, inner)| inner);
+    inner.is_some_and(|inner| {
+        inner.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-')
+            && inner.chars().all(|letter| letter.is_ascii_digit() || " ,.-".contains(letter))
+    })
 }
 
 /// Returns `true` if the comma at the offset `at` of `text` is between the day of a month and a

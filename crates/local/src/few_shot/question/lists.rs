@@ -208,11 +208,19 @@ pub(super) fn ends_with_conjunction(text: &str) -> bool {
 fn is_planned(item: &str, values: &[String]) -> bool {
     let words = || item.split(' ').filter(|word| !PHRASE_WORDS.contains(word));
     let is_name = |word: &&str| is_name(word);
-    let is_known = |word: &str| {
-        let word = word.to_lowercase();
+    let is_value = |word: &str| {
         values.iter().any(|value| {
             value.split(|letter: char| !letter.is_alphanumeric()).any(|known| known == word) || *value == word
         })
+    };
+    // The numbers of a point are separate arguments: `(7, 9)`.
+    let are_values = |tuple: &str| {
+        let mut numbers = tuple.split(['(', ')', ',']).filter(|number| !number.is_empty()).peekable();
+        numbers.peek().is_some() && numbers.all(is_value)
+    };
+    let is_known = |word: &str| {
+        let word = word.to_lowercase();
+        is_value(&word) || word.contains(['(', ')']) && are_values(&word)
     };
     let mut names = words().filter(is_name).peekable();
     if names.peek().is_some() { names.all(is_known) } else { words().all(is_known) }

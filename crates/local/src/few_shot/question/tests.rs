@@ -19,6 +19,13 @@ fn the_rest_of_a_list_stays_open() {
 }
 
 #[test]
+fn the_numbers_of_a_point_are_no_items() {
+    let points = "the distance between the points (2, -3) and (7, 9)";
+    assert_eq!(rest_after(points, points, &["2", "-3", "7", "9"]), "");
+    assert_eq!(rest_after(points, points, &["(2, -3)"]), " and (7, 9)");
+}
+
+#[test]
 fn an_open_item_requires_a_call() {
     let requires_call = |text: &str, values: &[&str]| {
         let mut question = OpenQuestion::new(text);
