@@ -15,7 +15,9 @@ use serde_json::{Map, Value};
 
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
-pub(super) use self::parameter_names::{is_code, is_composed, is_coordinate, is_identifier, spaced_words};
+pub(super) use self::parameter_names::{
+    is_code, is_composed, is_coordinate, is_identifier, is_time_zone, spaced_words,
+};
 use self::parameter_names::{is_path, is_ticker};
 pub(super) use self::words::{KnownWords, stem};
 use super::values::parse_date;
@@ -38,6 +40,9 @@ const FLAG_WORDS: [&str; 12] = [
     "also", "enable", "false", "include", "only", "return", "set", "should", "show", "true", "whether",
     "with",
 ];
+
+/// Words in the names of parameters for a remark of the user.
+const NOTE_WORDS: [&str; 7] = ["comment", "comments", "memo", "note", "notes", "remark", "remarks"];
 
 /// The maximum number of references and alternatives that lead to an enumeration.
 const MAX_REFERENCES: usize = 4;
@@ -162,10 +167,13 @@ impl KnownFacts {
     pub(super) fn without_invented(&self, call: &ToolCall, schema: &Schema) -> Option<ToolCall> {
         let arguments = call.arguments.value_or_string();
         let mut known = arguments.as_object()?.clone();
+        let has_named_flag = self.has_named_flag(call, schema);
         for property in schema.properties().filter(|property| !property.is_required) {
             let Some(value) = known.get_mut(property.name) else { continue };
-            let is_unknown = value.is_boolean() && !self.mentions_flag(&call.name, &property)
+            let is_unknown = value.is_boolean() && !self.mentions_flag(&call.name, &property, has_named_flag)
                 || self.is_unstated_source(property.name, value)
+                || self.is_unstated_order(&property, value)
+                || self.is_invented_note(&property, value)
                 || value.as_str().is_some_and(str::is_empty) && !self.words.may_remove_text();
             match self.known_part(Parameter::new(schema, &property), value) {
                 Some(part) if !is_unknown => *value = part,
@@ -198,16 +206,40 @@ impl KnownFacts {
             && !value.as_str().is_some_and(is_stated)
     }
 
+    /// Returns `true` if the conversation has a word for the order of results.
+    pub(super) fn has_order(&self) -> bool {
+        self.words.has_order()
+    }
+
+    /// Returns `true` if `value` is the order of the results, and if the English conversation has
+    /// no word for an order: `magnitude` in "of magnitude 5 or above".
+    fn is_unstated_order(&self, property: &Property<'_>, value: &Value) -> bool {
+        value.is_string() && is_order(property) && self.words.is_english() && !self.words.has_order()
+    }
+
+    /// Returns `true` if `value` is a note that the model composed: the English conversation
+    /// contains neither its text nor a word for a note.
+    fn is_invented_note(&self, property: &Property<'_>, value: &Value) -> bool {
+        let name = spaced_words(property.name);
+        let is_note = name.split(' ').any(|word| NOTE_WORDS.contains(&word));
+        let is_stated = |text: &str| self.words.has_text(&text.trim().to_lowercase());
+        is_note
+            && self.words.is_english()
+            && !self.words.announces_text()
+            && value.as_str().is_some_and(|text| !is_stated(text))
+    }
+
     /// Returns `true` if the conversation contains a word of the name or the description of
     /// `property`, an optional boolean. The words of the name of the tool do not count. A flag for
     /// safety and a flag without distinctive words always count as mentioned, and so do all flags
-    /// after a question that is not English or has a negation.
-    fn mentions_flag(&self, tool: &str, property: &Property<'_>) -> bool {
+    /// after a question that is not English or has a negation. If `has_named_flag`, the negation
+    /// belongs to another flag of the call.
+    fn mentions_flag(&self, tool: &str, property: &Property<'_>, has_named_flag: bool) -> bool {
         let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let name = spaced_words(property.name);
         let text = format!("{name} {description}").to_lowercase();
         let tool = spaced_words(tool);
-        if self.is_exempt_flag(&name) {
+        if self.is_exempt_flag(&name) || self.words.has_negation() && !has_named_flag {
             return true;
         }
         let mut distinctive = distinctive_words(&text, &tool).peekable();
@@ -223,22 +255,37 @@ impl KnownFacts {
         let tool = spaced_words(tool);
         let mut distinctive = distinctive_words(&name, &tool).peekable();
         !self.is_exempt_flag(&name)
+            && !self.words.has_negation()
             && distinctive.peek().is_some()
             && !distinctive.any(|word| self.words.share(word) > 0.0)
     }
 
+    /// Returns `true` if the conversation contains a word of the name of an optional boolean in
+    /// `call`.
+    fn has_named_flag(&self, call: &ToolCall, schema: &Schema) -> bool {
+        let arguments = call.arguments.value_or_string();
+        let tool = spaced_words(&call.name);
+        let is_named = |property: &Property<'_>| {
+            let name = spaced_words(property.name);
+            let is_flag = arguments.get(property.name).is_some_and(Value::is_boolean);
+            is_flag && distinctive_words(&name, &tool).any(|word| self.words.share(word) > 0.0)
+        };
+        schema.properties().any(|property| !property.is_required && is_named(&property))
+    }
+
     /// Returns `true` if the flag `name` always counts as mentioned: it is a flag for safety, or
-    /// the conversation is not English or has a negation.
+    /// the conversation is not English.
     fn is_exempt_flag(&self, name: &str) -> bool {
         let is_safety_flag = SAFETY_FLAGS.iter().any(|flag| name.contains(flag));
-        is_safety_flag || !self.words.is_english() || self.words.has_negation()
+        is_safety_flag || !self.words.is_english()
     }
 
     /// Removes all but one of the optional arguments with the same date, or with the same text or
     /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
     /// `tail`. Keeps the argument with the most words of the conversation in its name and
-    /// description. Also removes an optional text that is equal to a required text, unless one of
-    /// them is a value of an enumeration. The ends of a period may be equal.
+    /// description, and a value of an enumeration rather than a free text. Also removes an optional
+    /// text that is equal to a required text, unless one of them is a value of an enumeration. The
+    /// ends of a period may be equal.
     fn remove_copies(&self, arguments: &mut Map<String, Value>, schema: &Schema) {
         let properties: Vec<_> = schema.properties().collect();
         for (index, one) in properties.iter().enumerate() {
@@ -260,9 +307,13 @@ impl KnownFacts {
                 }
                 let is_date = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
                 if value == copy && !is_pair && (is_date || self.words.occurs_once(value)) {
-                    let is_worse = match are_optional {
-                        true => self.relevance(one) < self.relevance(other),
-                        false => other.is_required,
+                    let is_name =
+                        |property: &Property<'_>| !enumeration(schema.as_value(), property.schema).is_empty();
+                    let is_worse = match (are_optional, is_name(one), is_name(other)) {
+                        (true, true, false) => false,
+                        (true, false, true) => true,
+                        (true, ..) => self.relevance(one) < self.relevance(other),
+                        (false, ..) => other.is_required,
                     };
                     arguments.remove(if is_worse { one.name } else { other.name });
                 }
@@ -320,7 +371,7 @@ impl KnownFacts {
                 let is_free = strictness == Strictness::Required
                     && (is_composed(name) || schema.get("pattern").is_some());
                 is_free
-                    || (parameter_names::is_time_zone(name) && self.may_be_time_zone(text, schema))
+                    || (is_time_zone(name, schema) && self.may_be_time_zone(text, schema))
                     || self.contains_text(name, text, strictness)
             }
             Value::Number(number) => {
@@ -335,10 +386,10 @@ impl KnownFacts {
         }
     }
 
-    /// Returns `true` if the conversation contains `text`, the value of an enumeration, or half of
-    /// its words.
+    /// Returns `true` if the conversation contains `text`, the value of an enumeration, half of its
+    /// words, or another name of the same unit: `kilojoules` for `kJ`.
     pub(super) fn mentions_name(&self, text: &str) -> bool {
-        self.contains_share(text, 0.5)
+        self.contains_share(text, 0.5) || self.words.has_unit(text)
     }
 
     /// Returns `true` if the conversation contains `text`, the value of an enumeration, or all of
@@ -393,6 +444,12 @@ impl KnownFacts {
         }
     }
 
+    /// Returns `true` if the conversation has a negation, and a word of `name`.
+    fn negates(&self, name: &str) -> bool {
+        let name = spaced_words(name);
+        self.words.has_negation() && distinctive_words(&name, "").any(|word| self.words.share(word) > 0.0)
+    }
+
     fn contains_number(&self, name: &str, number: f64, strictness: Strictness) -> bool {
         let may_be_free = || {
             let is_place = is_coordinate(name) && self.words.has_name() && !self.lookups.coordinates;
@@ -400,6 +457,8 @@ impl KnownFacts {
                 && (number == 0.0 || number == 1.0 || is_place || parameter_names::is_limit(name))
         };
         match strictness {
+            // "I don't want to change" for `max_changes`
+            Strictness::Optional if number == 0.0 && self.negates(name) => true,
             // An invented limit, such as 1000, is often a multiple of a number in the question.
             Strictness::Optional if parameter_names::is_limit(name) => self.numbers.contains_exactly(number),
             Strictness::Optional => self.numbers.contains(number),
@@ -414,6 +473,13 @@ fn distinctive_words<'a>(text: &'a str, tool: &'a str) -> impl Iterator<Item = &
     text.split(|letter: char| !letter.is_alphanumeric())
         .filter(is_distinctive)
         .filter(|word| !tool.contains(*word))
+}
+
+/// Returns `true` if `property` is the order of the results, such as `sort_by`.
+pub(super) fn is_order(property: &Property<'_>) -> bool {
+    let name = spaced_words(property.name);
+    let is_verb = |word: &str| matches!(word, "sort" | "sorted" | "sorting" | "ordering");
+    name.split(' ').any(is_verb) || name == "order by"
 }
 
 /// Returns `true` if the parameter `name` is an e-mail address.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tracing::debug;
 
 use super::dialogue::{NEED_LABEL, TOOL};
-use super::grounding::{enumeration, spaced_json};
+use super::grounding::{enumeration, is_order, spaced_json};
 use super::tool_choice::{NEUTRAL_NEED, NEUTRAL_QUESTION};
 use super::{ExampleReply, render_prompt};
 use crate::respond::with_question;
@@ -26,6 +26,8 @@ const MIN_CODE_LENGTH: usize = 3;
 /// [`ExampleReply::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
 /// 1.5 for implied flags; the 0.5B model had -0.3 to 2.3 for implied flags.
 const MIN_FLAG_SUPPORT: f32 = -0.5;
+/// The minimum support of an order of the results, if the conversation has a word for an order.
+const MIN_ORDER_SUPPORT: f32 = 0.0;
 
 impl ExampleReply<'_> {
     /// Returns `grounded` with the values of enumerations and the flags that the need implies, also
@@ -62,6 +64,7 @@ impl ExampleReply<'_> {
                 Some(support) => {
                     let minimum = match known {
                         Some(_) => MIN_FLAG_SUPPORT,
+                        None if is_order(&property) && self.facts.has_order() => MIN_ORDER_SUPPORT,
                         None => self.profile.min_implied_support,
                     };
                     Some(value).filter(|_| support >= minimum)

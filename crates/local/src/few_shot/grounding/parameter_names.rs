@@ -1,5 +1,7 @@
 //! The meaning of a parameter, derived from its name.
 
+use serde_json::Value;
+
 /// Names of texts that the model composes. They need not have words of the conversation.
 const COMPOSED: [&str; 22] = [
     "answer",
@@ -81,10 +83,14 @@ pub(super) fn is_limit(name: &str) -> bool {
     spaced_words(name).split_whitespace().next().is_some_and(|word| LIMITS.contains(&word))
 }
 
-/// Returns `true` if `name` is the name of a parameter for a time zone.
-pub(super) fn is_time_zone(name: &str) -> bool {
-    let name = name.to_lowercase().replace('_', "");
-    name.contains("timezone") || name == "tz"
+/// Returns `true` if the parameter `name` with the schema `schema` is a time zone. A `from_zone`
+/// needs a description as a time zone.
+pub(in crate::few_shot) fn is_time_zone(name: &str, schema: &Value) -> bool {
+    let words = spaced_words(name);
+    let has_word = |expected: &str| words.split(' ').any(|word| word == expected);
+    let description = || schema.get("description").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+    let is_described = || ["iana", "time zone", "timezone"].iter().any(|text| description().contains(text));
+    words.replace(' ', "").contains("timezone") || has_word("tz") || has_word("zone") && is_described()
 }
 
 /// Returns `true` if `name` is the name of a parameter for the path of a file, such as `file_path`,

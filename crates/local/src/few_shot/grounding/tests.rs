@@ -29,6 +29,13 @@ fn schema() -> Schema {
             "sender": {"type": "string", "description": "The email address."},
             "time_zone": {"type": "string", "description": "An IANA name, such as America/Lima."},
             "tail": {"type": "integer", "description": "The last lines."},
+            "max_changes": {"type": "integer"},
+            "sort_by": {"enum": ["time", "magnitude"]},
+            "notes": text(),
+            "line": text(),
+            "energy_unit": {"enum": ["J", "kJ"]},
+            "symbols": {"type": "boolean"},
+            "digits": {"type": "boolean"},
         },
         "required": ["city", "date", "event_id", "amount", "latitude", "unit"],
     }))
@@ -78,6 +85,62 @@ fn empty_texts_are_kept_only_if_the_user_removes_a_text() {
     assert_eq!(kept("which of the jobs are in Oslo", json!({"contact": ""})), json!({}));
     assert_eq!(kept("Lösche den Kontakt", json!({"contact": ""})), json!({"contact": ""}));
     assert_eq!(kept("remove the contact of Oslo", json!({"contact": ""})), json!({"contact": ""}));
+}
+
+#[test]
+fn a_negation_is_a_zero() {
+    let changes = json!({"max_changes": 0});
+    assert_eq!(kept("Trains to Oslo, and I don't want to change", changes.clone()), changes);
+    assert_eq!(kept("Trains to Oslo, but not on Monday", changes.clone()), json!({}));
+    assert_eq!(kept("Trains to Oslo with a change", changes), json!({}));
+}
+
+#[test]
+fn an_order_needs_a_word_for_it() {
+    let order = json!({"sort_by": "magnitude"});
+    let question = "Were there any earthquakes of magnitude 5 in the last 30 days";
+    assert_eq!(kept(question, order.clone()), json!({}));
+    assert_eq!(kept(&format!("{question}, the highest magnitude first?"), order.clone()), order);
+    assert_eq!(kept("Erdbeben der Magnitude 5", order.clone()), order);
+}
+
+#[test]
+fn a_note_must_be_announced_or_quoted() {
+    let note = json!({"notes": "I rode a bike for 45 minutes"});
+    assert_eq!(kept("Log a bike ride of 45 minutes for me", note.clone()), json!({}));
+    assert_eq!(kept("Log a bike ride of 45 minutes, with a note about my bike", note.clone()), note);
+    let text = json!({"notes": "Felt great."});
+    assert_eq!(kept("Log a bike ride of 45 minutes for me, felt great", text.clone()), text);
+}
+
+#[test]
+fn of_a_name_and_a_text_with_the_same_value_the_name_is_kept() {
+    let copies = json!({"line": "bicycling", "mode": "bicycling"});
+    assert_eq!(kept("Is there any bicycling in Oslo?", copies), json!({"mode": "bicycling"}));
+}
+
+#[test]
+fn units_may_have_another_name() {
+    let unit = json!({"energy_unit": "kJ"});
+    assert_eq!(kept("How many kilojoules does it take?", unit.clone()), unit);
+    assert_eq!(kept("How much energy does it take?", unit), json!({}));
+}
+
+#[test]
+fn a_word_with_a_negating_prefix_is_another_word() {
+    let facts = KnownFacts::from_text("could you lock the garage");
+    assert!(facts.mentions_name("lock") && facts.mentions_name("locking") && facts.mentions_name("padlock"));
+    assert!(!facts.mentions_name("unlock"));
+}
+
+#[test]
+fn a_negation_belongs_to_the_flag_that_the_user_names() {
+    let flags = json!({"symbols": false, "digits": false});
+    let question = "I need a password without any symbols in it";
+    assert_eq!(kept(question, flags), json!({"symbols": false}));
+    // The user may describe a flag in other words.
+    let flag = json!({"digits": false});
+    assert_eq!(kept("I need a password without any numerals in it", flag.clone()), flag);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::few_shot::values::Unit;
+
 /// Words that say nothing about a value: `file` does not make `file.txt` a known file.
 const EMPTY_WORDS: [&str; 30] = [
     "a",
@@ -37,23 +39,37 @@ const EMPTY_WORDS: [&str; 30] = [
     "with",
     "your",
 ];
-/// Frequent English words that are rare in other languages.
-const ENGLISH_WORDS: [&str; 16] = [
-    "and", "from", "give", "how", "my", "please", "show", "that", "the", "this", "to", "what", "which",
-    "with", "you", "your",
+/// Frequent English words, of which other languages have at most one in a sentence.
+const ENGLISH_WORDS: [&str; 41] = [
+    "a", "about", "an", "and", "any", "are", "could", "days", "does", "find", "for", "from", "get", "give",
+    "how", "many", "much", "my", "need", "now", "of", "please", "right", "should", "show", "than", "that",
+    "the", "there", "this", "to", "what", "when", "where", "which", "who", "with", "within", "would", "you",
+    "your",
 ];
-/// Frequent values of enumerations, with the words that users write for them.
-const SYNONYMS: [(&str, &[&str]); 12] = [
+/// Frequent values of enumerations and symbols of units, with the words that users write for them.
+const SYNONYMS: [(&str, &[&str]); 24] = [
     ("bicycling", &["bicycle", "bike", "cycle"]),
+    ("c", &["°c", "celsius", "centigrade"]),
     ("celsius", &["°c", "centigrade"]),
     ("cycling", &["bicycle", "bike", "cycle"]),
     ("driving", &["car", "drive"]),
+    ("f", &["°f", "fahrenheit"]),
     ("fahrenheit", &["°f"]),
     ("female", &["girl", "she", "woman"]),
+    ("gb", &["gigabyte", "gigabytes"]),
     ("high", &["important", "urgent"]),
     ("imperial", &["°f", "fahrenheit", "miles"]),
+    ("kcal", &["calories", "kilocalories"]),
+    ("kj", &["kilojoule", "kilojoules"]),
+    ("kmh", &["km/h", "kilometers per hour", "kilometres per hour"]),
+    ("kpa", &["kilopascal", "kilopascals"]),
+    ("kw", &["kilowatt", "kilowatts"]),
+    ("kwh", &["kilowatt hours", "kilowatt-hours"]),
     ("male", &["boy", "he", "man"]),
+    ("mb", &["megabyte", "megabytes"]),
     ("metric", &["°c", "celsius"]),
+    ("mph", &["miles per hour"]),
+    ("sms", &["text", "text message"]),
     ("transit", &["bus", "train", "public transport"]),
     ("walking", &["on foot", "walk"]),
 ];
@@ -189,6 +205,52 @@ impl KnownWords {
         NEGATIONS.iter().any(|word| self.words.contains(*word))
     }
 
+    /// Returns `true` if the conversation has a word for the order of results, such as `sorted`,
+    /// `newest` or `first`.
+    pub(in crate::few_shot) fn has_order(&self) -> bool {
+        const WORDS: [&str; 17] = [
+            "alphabetical",
+            "ascending",
+            "best",
+            "by",
+            "descending",
+            "first",
+            "latest",
+            "least",
+            "most",
+            "order",
+            "ordered",
+            "rank",
+            "ranked",
+            "recent",
+            "sort",
+            "sorted",
+            "top",
+        ];
+        const NO_SUPERLATIVES: [&str; 12] = [
+            "contest", "east", "forest", "guest", "harvest", "interest", "invest", "protest", "request",
+            "suggest", "test", "west",
+        ];
+        let is_superlative = |word: &str| word.ends_with("est") && !NO_SUPERLATIVES.contains(&word);
+        self.words.iter().any(|word| WORDS.contains(&word.as_str()) || is_superlative(word))
+    }
+
+    /// Returns `true` if the conversation has a quotation, or a word that announces a text of the
+    /// user, such as `note` or `saying`.
+    pub(super) fn announces_text(&self) -> bool {
+        const WORDS: [&str; 16] = [
+            "because", "comment", "comments", "describe", "memo", "mention", "message", "note", "notes",
+            "remark", "remarks", "reason", "say", "saying", "says", "write",
+        ];
+        self.text.contains(['"', ':', '\u{201c}']) || WORDS.iter().any(|word| self.words.contains(*word))
+    }
+
+    /// Returns `true` if the conversation has a name of the unit `name`: `kilojoules` for `kJ`.
+    pub(super) fn has_unit(&self, name: &str) -> bool {
+        Unit::from_name(&name.to_lowercase())
+            .is_some_and(|unit| self.words.iter().any(|word| Unit::from_name(word) == Some(unit)))
+    }
+
     /// Returns `true` if the conversation is about a journey back.
     pub(super) fn mentions_return(&self) -> bool {
         ["back", "return", "round"].iter().any(|word| self.words.contains(*word))
@@ -241,10 +303,18 @@ impl KnownWords {
         let synonyms = SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, synonyms)| *synonyms);
         self.words.contains(word)
             || synonyms.is_some_and(|synonyms| synonyms.iter().any(|synonym| self.has_synonym(synonym)))
-            || (word.len() >= MIN_STEM_LENGTH && self.stems.iter().any(|stem| word.contains(stem.as_str())))
+            || (word.len() >= MIN_STEM_LENGTH && self.stems.iter().any(|stem| contains_stem(word, stem)))
             // Languages without spaces between words have long words in the conversation.
             || (!word.is_ascii() && self.text.contains(word))
     }
+}
+
+/// Returns `true` if `word` contains `stem`, but not after a negating prefix: `unlock` is not
+/// `lock`.
+fn contains_stem(word: &str, stem: &str) -> bool {
+    const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
+    let is_negated = |prefix: &&str| word.strip_prefix(*prefix).is_some_and(|rest| rest.starts_with(stem));
+    word.contains(stem) && !NEGATING_PREFIXES.iter().any(is_negated)
 }
 
 fn compact(text: &str) -> String {
