@@ -10,6 +10,8 @@ mod moments;
 mod names;
 mod numbers;
 mod omitted;
+mod units;
+mod zones;
 
 use std::sync::LazyLock;
 
@@ -23,7 +25,7 @@ use self::moments::TextArgument;
 use super::dialogue::last_question;
 use super::grounding::{KnownWords, enumeration, is_code, is_composed, spaced_json, spaced_words, text_of};
 use super::quotes::quotations;
-use super::values::{MAX_TEXT_BYTES, TextValues, Unit, parse_date, pattern};
+use super::values::{MAX_TEXT_BYTES, TextValues, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
@@ -163,7 +165,7 @@ impl ArgumentCorrector {
                 _ => {}
             }
         }
-        if let Some((from, to)) = units_of_conversion(schema, &corrected, need, &self.question) {
+        if let Some((from, to)) = units::units_of_conversion(schema, &corrected, need, &self.question) {
             corrected.extend([from, to]);
         }
         omitted::add_omitted(schema, &mut corrected, need, &need_values);
@@ -221,7 +223,13 @@ impl ArgumentCorrector {
                 let names = enumeration(schema.as_value(), property.schema);
                 if !names.is_empty() {
                     let unit = || numbers::stated_unit(property, text, &names, call.arguments, need, sources);
-                    return self.mentioned_name(text, &names, need).or_else(unit).into_iter().collect();
+                    let is_used = |known: &Value| {
+                        call.arguments.iter().any(|(name, used)| name != property.name && used == known)
+                    };
+                    let mentioned = self.mentioned_name(text, &names, need);
+                    let mentioned = mentioned.or_else(|| self.named_code(text, &names, need));
+                    let other = mentioned.filter(|known| !is_used(known)).or_else(unit);
+                    return other.into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
                 let moments = argument
@@ -244,6 +252,10 @@ impl ArgumentCorrector {
                 .map(Value::Bool)
                 .into_iter()
                 .collect(),
+            Value::Array(items) => {
+                let listed = |text: &str| names::labelled_items(property, items, text);
+                listed(need).or_else(|| listed(&self.question)).map(Value::Array).into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -268,6 +280,7 @@ impl ArgumentCorrector {
         names::first_listed(property, text, &self.question)
             .or_else(|| names::name_of_language(property, text, &self.question))
             .or_else(|| names::place_of_departure(property, text, &self.question, arguments))
+            .or_else(|| zones::zone_of_place(property, text, &self.question, arguments))
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))
@@ -382,6 +395,33 @@ impl ArgumentCorrector {
         }
         None
     }
+
+    /// Returns the only code among `names`, the values of an enumeration, that the need or the
+    /// question has in the same case: `AAA` for `AA` and "level AAA". Returns `None` if `text` is
+    /// there.
+    fn named_code(&self, text: &str, names: &[&Value], need: &str) -> Option<Value> {
+        fn words(text: &str) -> impl Iterator<Item = &str> {
+            text.split(|letter: char| !(letter.is_alphanumeric() || "-_+".contains(letter)))
+        }
+        let is_code = |name: &str| {
+            name.len() > 1 && name.contains(|letter: char| letter.is_uppercase() || letter.is_ascii_digit())
+        };
+        for source in [need, self.question.as_str()] {
+            if words(source).any(|word| word.eq_ignore_ascii_case(text))
+                || KnownWords::new(source).has_negation()
+            {
+                return None;
+            }
+            let has = |name: &&str| is_code(name) && words(source).any(|word| word == *name);
+            let mut codes = names.iter().filter_map(|name| name.as_str()).filter(has);
+            match (codes.next(), codes.next()) {
+                (Some(only), None) => return Some(json!(only)),
+                (Some(_), Some(_)) => return None,
+                (None, _) => {}
+            }
+        }
+        None
+    }
 }
 
 /// Returns `false` if `need` has the opposite of the verb in the name of `property`: `unlock` for
@@ -456,62 +496,6 @@ fn is_invented_copy(
     let is_text = value.is_string() && enumeration(schema.as_value(), property.schema).is_empty();
     let mut others = arguments.iter().filter(|(name, _)| *name != property.name);
     !property.is_required && is_text && others.any(|(_, known)| known == value)
-}
-
-/// Returns the units `from` and `to` of a conversion with the names of their parameters, if `from`
-/// is not the unit after the number in `question`: "How many ml are 3 cups?" converts from cups. A
-/// target that is not in `need` is replaced by the unit that the question asks for: "… and how many
-/// are 2 spoons?"
-fn units_of_conversion(
-    schema: &Schema,
-    arguments: &Map<String, Value>,
-    need: &str,
-    question: &str,
-) -> Option<((String, Value), (String, Value))> {
-    let find = |prefix: &str| {
-        let property = schema.properties().find(|property| property.name.starts_with(prefix))?;
-        let names = enumeration(schema.as_value(), property.schema);
-        let names: Vec<&str> = names.into_iter().filter_map(Value::as_str).collect();
-        let value = arguments.get(property.name)?.as_str()?;
-        (!names.is_empty()).then_some((property.name, names, value))
-    };
-    let (from, names, from_unit) = find("from")?;
-    let (to, _, to_unit) = find("to")?;
-    let number = arguments.values().find(|value| value.is_number())?.to_string();
-    let question = question.to_lowercase();
-    let after = question.split(&number).nth(1)?.trim_start();
-    let after = after.trim_start_matches("degrees ").trim_start_matches("degree ");
-    fn words(text: &str) -> impl Iterator<Item = &str> {
-        text.split(|letter: char| letter.is_whitespace() || ",.;?!".contains(letter))
-    }
-    let word = words(after).next()?;
-    let unit = *names.iter().find(|name| is_same_unit(name, word))?;
-    let need = need.to_lowercase();
-    let asked = question.split_once("how many ").and_then(|(_, after)| words(after).next());
-    let asked = asked.and_then(|word| names.iter().find(|name| is_same_unit(name, word)));
-    let is_stated = to_unit != unit && words(&need).any(|word| is_same_unit(to_unit, word));
-    if let Some(asked) = asked.filter(|asked| **asked != unit && !is_stated) {
-        return Some(((from.to_owned(), json!(unit)), (to.to_owned(), json!(asked))));
-    }
-    if is_same_unit(from_unit, word) && from_unit != to_unit {
-        return None;
-    }
-    let is_other = |name: &&&str| **name != unit && words(&question).any(|word| is_same_unit(name, word));
-    let other = names.iter().find(is_other).copied().unwrap_or(from_unit);
-    let target = if to_unit == unit { other } else { to_unit };
-    Some(((from.to_owned(), json!(unit)), (to.to_owned(), json!(target))))
-}
-
-/// Returns `true` if `word` is the singular, the plural or the symbol of `name`, a unit in an
-/// enumeration.
-fn is_same_unit(name: &str, word: &str) -> bool {
-    const SYMBOLS: [(&str, &str); 4] =
-        [("°c", "celsius"), ("c", "celsius"), ("°f", "fahrenheit"), ("f", "fahrenheit")];
-    let name = name.to_lowercase();
-    let singular = |text: &str| text.trim_end_matches('s').to_owned();
-    let is_symbol = || Unit::from_name(&name).is_some_and(|unit| Unit::from_name(word) == Some(unit));
-    !word.is_empty()
-        && (singular(&name) == singular(word) || SYMBOLS.contains(&(word, name.as_str())) || is_symbol())
 }
 
 /// Removes the optional date of the return of a one-way trip.

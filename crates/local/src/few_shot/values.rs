@@ -60,6 +60,17 @@ impl TextValues {
         }
     }
 
+    /// Returns `true` if the text has more than one time. Both readings of `at nine` are one time.
+    pub(super) fn has_several_times(&self) -> bool {
+        match self.times.as_slice() {
+            [] | [_] => false,
+            [first, second] => {
+                (second.hour() - first.hour()).abs() != 12 || first.minute() != second.minute()
+            }
+            _ => true,
+        }
+    }
+
     /// Returns the days in `text` that are given with a month, such as `July 20`. If their year is
     /// unknown, it is any year.
     pub(super) fn days_of_months(text: &str) -> Vec<Date> {

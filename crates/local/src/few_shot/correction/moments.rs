@@ -5,7 +5,11 @@ use jiff::{SignedDuration, Span};
 use serde_json::{Map, Value, json};
 
 use super::Sources;
+use crate::few_shot::grounding::spaced_words;
 use crate::few_shot::values::{DateRange, Unit, parse_date, parse_time};
+
+/// Words in the names of parameters for the end of a period, which the model may compute.
+const END_WORDS: [&str; 4] = ["end", "ends", "to", "until"];
 
 /// A text argument and its parameter.
 pub(super) struct TextArgument<'a> {
@@ -56,16 +60,19 @@ impl TextArgument<'_> {
         if !must_be_iso {
             return Some(Candidates::default());
         }
-        let format = |day: Date| match rest {
+        let is_end = spaced_words(self.name).split(' ').any(|word| END_WORDS.contains(&word));
+        let other_clock = if is_end { None } else { other_clock(rest, sources) };
+        let clock = other_clock.as_deref().unwrap_or(rest);
+        let format = |day: Date| match clock {
             "" => json!(day.to_string()),
-            rest => json!(format!("{day}{}{rest}", self.text.get(10..11).unwrap_or_default())),
+            clock => json!(format!("{day}{}{clock}", self.text.get(10..11).unwrap_or_default())),
         };
         let mut known = sources.all().into_iter().flat_map(|values| &values.dates);
         let mut days = sources.replacing().into_iter().map(|values| days_of(&values.dates));
         let days = days.find(|days| !days.is_empty()).unwrap_or_default().into_iter().map(format);
         let Some(written) = written else { return Some(Candidates::known(days.collect())) };
         if known.any(|range| range.contains(written)) {
-            return Some(if is_iso {
+            return Some(if is_iso && other_clock.is_none() {
                 Candidates::default()
             } else {
                 Candidates::known(vec![format(written)])
@@ -143,6 +150,21 @@ impl TextArgument<'_> {
         let computed = computed_once(times, sources).iter().map(format).collect();
         Some(Candidates { known: times.iter().map(format).collect(), computed })
     }
+}
+
+/// Returns the only time of the question in the form of `clock`, the time of day of an argument, if
+/// the conversation does not contain `clock`: `09:00` for `17:00` and "9:00 am". Returns `None` if
+/// the time may be computed.
+fn other_clock(clock: &str, sources: &Sources<'_>) -> Option<String> {
+    let written = parse_time(clock)?;
+    let is_known = sources.all().into_iter().any(|values| values.times.contains(&written));
+    if is_known || has_duration(sources) || sources.question.has_unclear_numbers {
+        return None;
+    }
+    let source = sources.replacing().into_iter().find(|values| !values.times.is_empty())?;
+    let time = source.times.first().filter(|_| !source.has_several_times())?;
+    let form = if clock.matches(':').count() == 2 { "%H:%M:%S" } else { "%H:%M" };
+    Some(time.strftime(form).to_string())
 }
 
 /// Returns `true` if all times and dates that the question implies can be computed: it has at most

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CallInProgress, TextValues, description, pattern, spaced_words};
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
-use crate::few_shot::quotes::quotations;
+use crate::few_shot::quotes::{MARKS, quotations};
 
 /// Words in the names of parameters for places. A place is often stated once for several calls.
 const PLACE_WORDS: [&str; 12] = [
@@ -148,6 +148,38 @@ pub(super) fn name_of_language(property: &Property<'_>, text: &str, question: &s
     (has_example && !CODE.is_match(&text) && question.contains(language)).then(|| json!(language))
 }
 
+/// Returns the list after the name of `property` in `text`, if it has none of `items`, the value of
+/// `property`: `hiring` and `rust` for "with the hashtags hiring and rust". Returns `None` if
+/// `text` has the name several times.
+pub(super) fn labelled_items(property: &Property<'_>, items: &[Value], text: &str) -> Option<Vec<Value>> {
+    let kind = property.schema.get("items").and_then(|items| items.get("type")).and_then(Value::as_str);
+    let name = spaced_words(property.name);
+    let label = name.rsplit(' ').next().filter(|_| kind == Some("string"))?;
+    let mut lists = text.match_indices(label).filter_map(|(at, _)| {
+        let (before, after) = (text.get(..at)?, text.get(at + label.len()..)?);
+        after.strip_prefix([' ', ':']).filter(|_| !before.ends_with(char::is_alphanumeric))
+    });
+    let (Some(list), None) = (lists.next(), lists.next()) else { return None };
+    let list = list.trim_start().split(['.', ';', '?', '!', '(']).next()?;
+    let items_of = |part: &str| -> Option<Vec<String>> {
+        let trim =
+            |item: &str| item.trim().trim_matches(|mark| MARKS.contains(&mark) || mark == '#').to_owned();
+        let parts = part.split(" and ").map(trim);
+        parts.map(|item| (!item.is_empty() && !item.contains(' ')).then_some(item)).collect()
+    };
+    let mut listed = Vec::new();
+    for part in list.split(',') {
+        let part = part.trim().trim_start_matches("and ");
+        let Some(found) = items_of(part) else { break };
+        listed.extend(found);
+    }
+    let is_known = |item: &Value| {
+        item.as_str().is_some_and(|text| listed.iter().any(|listed| listed.eq_ignore_ascii_case(text)))
+    };
+    let is_list = listed.len() > 1 && !items.iter().any(is_known);
+    is_list.then(|| listed.into_iter().map(Value::from).collect())
+}
+
 /// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in
 /// `question`, if `property` is a single place: its name is one of [`PLACE_WORDS`] and no plural,
 /// and its description has none of [`LIST_WORDS`]. `Planes, Trains and Automobiles` is a film.
@@ -259,6 +291,26 @@ mod tests {
         assert_eq!(corrected("city", question, "find showtimes for Tenet", place), None);
         let question = "Translate Hello to French and then into German";
         assert_eq!(corrected("movie", question, "into German", json!({"movie": "Hello"})), None);
+    }
+
+    #[test]
+    fn the_list_after_the_name_of_a_parameter_replaces_other_items() {
+        let schema = Schema::new(json!({"properties": {
+            "hashtags": {"type": "array", "items": {"type": "string"}},
+            "numbers": {"type": "array", "items": {"type": "number"}}}}));
+        let schema = schema.unwrap();
+        let items = |name: &str, items: Value, need: &str| {
+            let property = schema.properties().find(|property| property.name == name).unwrap();
+            labelled_items(&property, items.as_array().unwrap(), need).map(Value::Array)
+        };
+        let need = "Post it at 9:00 with the hashtags hiring and rust.";
+        assert_eq!(items("hashtags", json!(["engineers"]), need), Some(json!(["hiring", "rust"])));
+        let need = "Post it with hashtags #a, #b, and #c, tomorrow at nine";
+        assert_eq!(items("hashtags", json!(["x"]), need), Some(json!(["a", "b", "c"])));
+        assert_eq!(items("hashtags", json!(["a"]), need), None);
+        assert_eq!(items("hashtags", json!(["x"]), "Post it with the hashtags of last week"), None);
+        assert_eq!(items("hashtags", json!(["x"]), "Post it with the hashtags work and remind me"), None);
+        assert_eq!(items("numbers", json!([5]), "The numbers one and two"), None);
     }
 
     #[test]

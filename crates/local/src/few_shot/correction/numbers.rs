@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use haft_core::{Schema, schema::Property};
+use jiff::civil::Date;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
@@ -43,6 +44,7 @@ pub(super) fn candidate(
 ) -> Option<f64> {
     converted(property, number, sources)
         .or_else(|| percentage(property, number, sources))
+        .or_else(|| fraction(property, number, sources.need))
         .or_else(|| negated(property, number, texts, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
@@ -107,13 +109,26 @@ fn converted(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Opt
         return None;
     }
     let source = sources.replacing().into_iter().find(|values| !in_unit(values).is_empty())?;
-    let quantities = &source.quantities;
     let is_raw = |quantity: &&Quantity| is_equal(quantity.number, number);
-    match (quantities.iter().find(is_raw), quantities.as_slice()) {
-        (Some(raw), _) => raw.in_unit(unit),
-        (None, [only]) if !source.has_unclear_numbers => only.in_unit(unit),
-        _ => None,
+    if let Some(raw) = source.quantities.iter().find(is_raw) {
+        return raw.in_unit(unit);
     }
+    // The numbers of dates and times are not computed with.
+    let mut quantities = source.quantities.iter().filter(|quantity| !is_part_of_moment(quantity, source));
+    let only = quantities.next().filter(|_| quantities.next().is_none())?;
+    only.in_unit(unit).filter(|_| !source.has_unclear_numbers && !source.has_several_times())
+}
+
+/// Returns `true` if `quantity` may be the day or the year of a date in `values`, or a part of a
+/// time.
+fn is_part_of_moment(quantity: &Quantity, values: &TextValues) -> bool {
+    let is_number = |number: i16| is_equal(quantity.number, f64::from(number));
+    let is_of_date = |date: &Date| is_number(date.day().into()) || is_number(date.year());
+    let mut dates = values.dates.iter().flat_map(|range| [range.first, range.last]);
+    let mut times = values.times.iter();
+    quantity.unit.is_none()
+        && (dates.any(|date| is_of_date(&date))
+            || times.any(|time| is_number(time.hour().into()) || is_number(time.minute().into())))
 }
 
 /// Returns the percentage in the text, if `number` is the same percentage as a part of one, or if
@@ -135,6 +150,17 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
     let is_other_scale = is_equal(number, only.number) || is_equal(number, only.number * 100.0);
     let may_be_computed = source.has_change && !is_other_scale;
     (!is_equal(number, expected) && !may_be_computed).then_some(expected)
+}
+
+/// Returns the only percentage in `need` as a part of one, if `property` is a part of one with a
+/// default, and if `need` does not have `number`: 0.01 for `alpha` and "at the 1 percent level".
+fn fraction(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f64> {
+    let default = property.schema.get("default").and_then(Value::as_f64)?;
+    let is_part_of_one = 0.0 < default && default < 1.0;
+    let is_known = need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
+    let mut shares = need.quantities.iter().filter(|quantity| quantity.is_share);
+    let only = shares.next().filter(|_| shares.next().is_none())?;
+    (is_part_of_one && !is_known && !need.has_change).then_some(only.number)
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
@@ -299,14 +325,15 @@ pub(super) struct Bound<'t> {
 }
 
 /// Currencies after a number.
-const CURRENCIES: [&str; 8] = ["dollar", "dollars", "eur", "euro", "euros", "francs", "gbp", "usd"];
+pub(super) const CURRENCIES: [&str; 8] =
+    ["dollar", "dollars", "eur", "euro", "euros", "francs", "gbp", "usd"];
 
-/// Returns the bounds in `text`, which is in lower case. A number with a multiplier, such as `1.5
-/// million`, is omitted, and so is a negated bound: "nothing over 500".
+/// Returns the bounds in `text`, which is in lower case. A negated bound is omitted: "nothing over
+/// 500". So is a number with an unclear form, such as `1.200` or `5m`.
 pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
     static BOUND: LazyLock<Regex> = LazyLock::new(|| {
-        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|maximum of";
-        let minimum = "over|above|at least|more than|no less than|not less than|minimum of";
+        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|max|maximum|maximum of|max of|within";
+        let minimum = "over|above|at least|more than|exceeding|no less than|not less than|min|minimum|minimum of|min of";
         let number = r"([$€£]?)(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,2})?)([^\s]*)(?: ([a-z]+))?";
         pattern(&format!(r"\b(?:({maximum})|{minimum}) {number}"))
     });
@@ -316,32 +343,26 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let start = captures.get(0)?.start();
         let group = |index: usize| captures.get(index).map_or(0..0, |found| found.range());
         let part = |index: usize| text.get(group(index)).unwrap_or_default();
-        let number = part(3).replace(',', "").parse().ok()?;
-        let (behind, label) = (part(4), part(5));
-        let is_whole = behind.chars().all(|letter| ".,;:!?)".contains(letter));
-        let has_multiplier = ["billion", "bn", "k", "m", "million", "thousand"].contains(&label);
+        let number: f64 = part(3).replace(',', "").parse().ok()?;
+        let (currency, behind, label) = (part(2), part(4), part(5));
+        let behind = behind.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
+        let factor = match (behind, label) {
+            ("k", _) => 1e3,
+            ("m", _) if !currency.is_empty() => 1e6,
+            ("", "thousand") => 1e3,
+            ("", "million") => 1e6,
+            ("", "billion") => 1e9,
+            ("", _) => 1.0,
+            _ => return None,
+        };
         let is_negated = text.get(..start).is_some_and(|before| NEGATION.is_match(before));
-        let is_money = !part(2).is_empty() || CURRENCIES.contains(&label);
+        let is_money = !currency.is_empty() || CURRENCIES.contains(&label);
+        let number = (number * factor * 1e6).round() / 1e6;
         let bound = Bound { number, is_maximum: captures.get(1).is_some(), is_money, label };
-        (is_whole && !has_multiplier && !is_negated).then_some(bound)
+        (!is_negated).then_some(bound)
     };
     BOUND.captures_iter(text).filter_map(bound).collect()
 }
-
-/// Words after which a number is the maximum, and words after which it is the minimum.
-const MAXIMUM_WORDS: [&str; 10] = [
-    "under",
-    "below",
-    "at most",
-    "less than",
-    "cheaper than",
-    "maximum",
-    "max",
-    "up to",
-    "no more",
-    "within",
-];
-const MINIMUM_WORDS: [&str; 7] = ["over", "above", "at least", "more than", "minimum", "min", "exceeding"];
 
 /// Removes the optional minimum or maximum with the same number as its counterpart: "under 80
 /// dollars" gives no `min_price`, and "since 2010" no `year_to`. Without its counterpart, the
@@ -353,33 +374,25 @@ pub(super) fn remove_other_limit(
     values: &TextValues,
 ) {
     static SINCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bsince (?:the )?(?:year )?\d"));
-    let has_any =
-        |words: &[&str]| words.iter().any(|word| format!(" {question} ").contains(&format!(" {word} ")));
-    let other: &[&str] = match (has_any(&MAXIMUM_WORDS), has_any(&MINIMUM_WORDS)) {
-        // "No more than" contains "more than".
-        (true, _) => &["min", "minimum"],
-        (false, true) => &["max", "maximum"],
-        (false, false) if SINCE.is_match(question) => &["end", "to", "until"],
-        (false, false) => return,
-    };
     let stated = bounds(question);
+    let is_since = stated.is_empty() && SINCE.is_match(question);
     for property in schema.properties().filter(|property| !property.is_required) {
-        let is_limit = spaced_words(property.name).split(' ').any(|word| other.contains(&word));
-        let Some(number) = arguments.get(property.name).and_then(Value::as_f64).filter(|_| is_limit) else {
-            continue;
+        let Some(number) = arguments.get(property.name).and_then(Value::as_f64) else { continue };
+        let name = spaced_words(property.name);
+        let has_any = |words: &[&str]| name.split(' ').any(|word| words.contains(&word));
+        let is_stated = |is_maximum: bool| {
+            stated.iter().any(|bound| bound.is_maximum == is_maximum && is_equal(bound.number, number))
         };
+        let is_other = has_any(&["min", "minimum"]) && is_stated(true) && !is_stated(false)
+            || has_any(&["max", "maximum"]) && is_stated(false) && !is_stated(true)
+            || is_since && has_any(&["end", "to", "until"]);
         let count = values.quantities.iter().filter(|quantity| is_equal(quantity.number, number)).count();
+        if !is_other || count != 1 {
+            continue;
+        }
         let is_copy = |(name, value): (&String, &Value)| {
             name != property.name && value.as_f64().is_some_and(|known| is_equal(known, number))
         };
-        let is_own_limit = |bound: &Bound<'_>| {
-            let own = if bound.is_maximum { ["max", "maximum"] } else { ["min", "minimum"] };
-            is_equal(bound.number, number)
-                && spaced_words(property.name).split(' ').any(|word| own.contains(&word))
-        };
-        if count != 1 || stated.iter().any(is_own_limit) {
-            continue;
-        }
         if arguments.iter().any(is_copy) {
             arguments.remove(property.name);
         } else if let Some(counterpart) = counterpart(schema, property.name)

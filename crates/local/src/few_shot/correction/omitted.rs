@@ -6,9 +6,9 @@ use haft_core::{Schema, schema::Property};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::numbers::{self, Bound};
+use super::numbers::{self, Bound, CURRENCIES};
 use super::{description, is_valid, pattern, spaced_words, to_json};
-use crate::few_shot::values::{TextValues, Unit};
+use crate::few_shot::values::{TextValues, Unit, normalize};
 
 /// Words in the names of parameters for a minimum or a maximum.
 const LIMITS: [&str; 4] = ["max", "maximum", "min", "minimum"];
@@ -29,6 +29,10 @@ const MONEY_WORDS: [&str; 13] = [
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
 
+/// The first words in the names of parameters for a number of results of a kind, such as
+/// `max_keywords`.
+const ITEM_LIMITS: [&str; 5] = ["max", "maximum", "n", "num", "top"];
+
 /// Adds the arguments in `need` that the model omitted. `values` are the values in `need`.
 pub(super) fn add_omitted(
     schema: &Schema,
@@ -40,6 +44,7 @@ pub(super) fn add_omitted(
     add_omitted_limit(schema, arguments, need);
     add_omitted_bound(schema, arguments, need);
     add_omitted_number(schema, arguments, values);
+    add_named_number(schema, arguments, need);
     add_omitted_date(schema, arguments, need);
 }
 
@@ -63,27 +68,38 @@ fn add_omitted_duration(
 }
 
 /// Adds the number in `need` that the model omitted: 10 for the optional parameter `limit` and "the
-/// last 10 transactions".
+/// last 10 transactions", 3 for `max_keywords` and "the top three keywords".
 fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static LIMIT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"\b(?:first|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)"));
-    let need = need.to_lowercase();
+        LazyLock::new(|| pattern(r"\b(?:first|1st|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)"));
+    let need = normalize(need);
     let Some(captures) = LIMIT.captures(&need) else { return };
     let word = captures.get(2).map(|word| word.as_str()).unwrap_or_default();
+    let label = word.trim_end_matches('s');
     // The last 3 months are a period.
-    if Unit::from_name(word).is_some() || NO_ITEMS.contains(&word.trim_end_matches('s')) {
+    if Unit::from_name(word).is_some() || NO_ITEMS.contains(&label) {
         return;
     }
     let Some(number) = captures.get(1).and_then(|number| number.as_str().parse::<i64>().ok()) else {
         return;
     };
     let is_used = arguments.values().any(|value| *value == json!(number));
-    let mut optional = schema.properties().filter(|property| !property.is_required);
-    let limit = optional.find(|property| {
-        spaced_words(property.name).split(' ').any(|word| LIMIT_WORDS.contains(&word))
-            && !arguments.contains_key(property.name)
-            && is_valid(schema, arguments, property.name, &json!(number))
-    });
+    let is_of_items = |name: &str| {
+        let first = name.split(' ').next().is_some_and(|first| ITEM_LIMITS.contains(&first));
+        first && name.split(' ').any(|word| word.trim_end_matches('s') == label)
+    };
+    let is_limit = |name: &str| {
+        name.split(' ').any(|word| LIMIT_WORDS.contains(&word)) || name == "top n" || name == "top k"
+    };
+    let find = |is_named: &dyn Fn(&str) -> bool| {
+        let mut optional = schema.properties().filter(|property| !property.is_required);
+        optional.find(|property| {
+            is_named(&spaced_words(property.name))
+                && !arguments.contains_key(property.name)
+                && is_valid(schema, arguments, property.name, &json!(number))
+        })
+    };
+    let limit = find(&is_of_items).or_else(|| find(&is_limit));
     if let Some(limit) = limit.filter(|_| !is_used) {
         arguments.insert(limit.name.to_owned(), json!(number));
     }
@@ -152,6 +168,59 @@ fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need:
             arguments.insert(property.name.to_owned(), value);
         }
     }
+}
+
+/// Adds the number in `need` that the model omitted, directly before or after the whole name of an
+/// optional parameter: 24 for `depth` and "to depth 24", 1000 for `deductible` and "a 1000 dollar
+/// deductible".
+fn add_named_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+    let need = normalize(need);
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let kind = property.schema.get("type").and_then(Value::as_str);
+        if !matches!(kind, Some("integer" | "number")) || arguments.contains_key(property.name) {
+            continue;
+        }
+        let name = spaced_words(property.name);
+        let mut numbers = need.match_indices(&name).filter_map(|(at, _)| {
+            let (before, after) = (need.get(..at)?, need.get(at + name.len()..)?);
+            // The name of a unit of time is usually part of a date or a duration.
+            let is_plain = !before.ends_with(char::is_alphanumeric) && Unit::from_name(&name).is_none();
+            number_after(after).or_else(|| number_before(before, after)).filter(|_| is_plain)
+        });
+        let (Some(number), None) = (numbers.next(), numbers.next()) else { continue };
+        let value = json!(number);
+        let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
+        if !is_used && is_valid(schema, arguments, property.name, &value) {
+            arguments.insert(property.name.to_owned(), value);
+        }
+    }
+}
+
+/// Returns the number at the beginning of `after`, the text after a name. `24%`, `24.5`, `24-30`,
+/// `24th` and `24 cm` are no plain numbers.
+fn number_after(after: &str) -> Option<i64> {
+    let after = after.strip_prefix(" of").or_else(|| after.strip_prefix(':')).unwrap_or(after);
+    let after = after.strip_prefix(' ')?;
+    let end = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
+    let (number, rest) = after.split_at_checked(end)?;
+    let rest = rest.strip_prefix([',', '.', ';', ':', '?', '!', ')']).unwrap_or(rest);
+    let word = rest.trim_start().split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+    let is_plain = (rest.is_empty() || rest.starts_with(' ')) && Unit::from_name(word).is_none();
+    number.parse().ok().filter(|_| is_plain)
+}
+
+/// Returns the number at the end of `before`, the text before a name, with a currency at most
+/// between them. `after` is the text after the name, which may begin with a plural `s`.
+fn number_before(before: &str, after: &str) -> Option<i64> {
+    let after = after.strip_prefix('s').unwrap_or(after);
+    let before = before.strip_suffix([' ', '-'])?;
+    let currency =
+        CURRENCIES.iter().find_map(|currency| before.strip_suffix(currency)?.strip_suffix([' ', '-']));
+    let before = currency.unwrap_or(before);
+    let start = before.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+    let (rest, number) = before.split_at_checked(start)?;
+    let is_plain = rest.is_empty() || rest.ends_with([' ', '$', '€', '£']);
+    number.parse().ok().filter(|_| is_plain && !after.starts_with(char::is_alphanumeric))
 }
 
 /// Adds the date in `need` that the model omitted: the date after the word `since` for the optional

@@ -40,6 +40,7 @@ fn schema() -> Schema {
         },
     });
     schema["properties"]["rate"] = json!({"type": "number", "description": "Percentage, as a decimal"});
+    schema["properties"]["alpha"] = json!({"type": "number", "default": 0.05});
     schema["properties"]["voltage"] = json!({"type": "number", "description": "Voltage in volts"});
     for limit in ["received_after", "before"] {
         schema["properties"][limit] = json!({"type": "string", "description": "YYYY-MM-DD"});
@@ -58,6 +59,7 @@ fn schema() -> Schema {
     schema["properties"]["published_within_days"] = json!({"type": "integer"});
     let code = "Target language, ISO 639-1, e.g. 'de' for German";
     schema["properties"]["target"] = json!({"type": "string", "description": code});
+    schema["properties"]["top_n"] = json!({"type": "integer"});
     schema["properties"]["max_seats"] = json!({"type": "integer"});
     for place in ["start", "destination"] {
         schema["properties"][place] = json!({"type": "string"});
@@ -286,6 +288,12 @@ fn signs_and_units_are_corrected() {
 }
 
 #[test]
+fn the_numbers_of_a_date_are_no_duration() {
+    let text = "an hour and a half with Tomas on October 8, 2025, not before 11 am";
+    assert_eq!(corrected(text, json!({"length": 60})), json!({"length": 90}));
+}
+
+#[test]
 fn numbers_that_may_be_right_are_not_changed() {
     assert_unchanged("35 percent", json!({"position": 35}));
     assert_unchanged("What is 17 minus 5?", json!({"count": 5, "latitude": 17}));
@@ -301,6 +309,8 @@ fn numbers_that_may_be_right_are_not_changed() {
     assert_unchanged("Turn it down by 10%", json!({"brightness": 45}));
     assert_unchanged("Not 30 percent but off", json!({"brightness": 0}));
     assert_unchanged("20 minutes, no, 30", json!({"minutes": 30, "length": 20}));
+    assert_unchanged("from 10:00 to 11:30, with a break of 15 minutes", json!({"length": 90, "minutes": 15}));
+    assert_unchanged("3 times 20 minutes on May 8, 2025", json!({"length": 60, "minutes": 20}));
 }
 
 #[test]
@@ -321,12 +331,19 @@ fn dates_and_times_are_corrected() {
         json!({"starts_at": "2025-08-09T10:00"})
     );
     assert_eq!(corrected("at 10:15 am", json!({"time": "10:15:00"})), json!({"time": "10:15"}));
+    for text in ["on 9 August 2025 at 9:00 am", "on 9 August 2025 at nine"] {
+        let fixed = corrected(text, json!({"starts_at": "2025-08-09T17:00:00"}));
+        assert_eq!(fixed, json!({"starts_at": "2025-08-09T09:00:00"}), "{text}");
+    }
 }
 
 #[test]
 fn dates_and_times_that_may_be_right_are_not_changed() {
     assert_unchanged("A party on 9 August 2025", json!({"day": "9 August 2025"}));
     assert_unchanged("Call me soon", json!({"date": "2025-08-09"}));
+    let hour = "on 9 August 2025 at 9:00 am, for an hour";
+    assert_unchanged(hour, json!({"starts_at": "2025-08-09T10:00", "minutes": 60}));
+    assert_unchanged("on 9 August 2025, not at 9:00 but at 11:00", json!({"starts_at": "2025-08-09T10:00"}));
     assert_unchanged("A call at 15:00 for one hour", json!({"time": "15:00", "end": "16:00", "minutes": 60}));
     assert_unchanged("From 5 May 2025 for 3 nights", json!({"date": "2025-05-08"}));
     assert_unchanged("Good night, wake me at 6:30", json!({"time": "06:30"}));
@@ -423,6 +440,8 @@ fn a_limit_has_the_stated_direction() {
     assert_eq!(corrected(text, json!({"min_rating": 80})), json!({"max_rating": 80}));
     assert_unchanged(text, json!({"max_rating": 80}));
     assert_unchanged("headphones for 80 dollars", json!({"min_rating": 80}));
+    assert_unchanged("headphones, nothing over 80 dollars", json!({"max_rating": 80}));
+    assert_eq!(corrected("headphones over 80 dollars", json!({"max_rating": 80})), json!({"min_rating": 80}));
 }
 
 #[test]
@@ -475,6 +494,11 @@ fn parts_of_one_are_percentages() {
     );
     assert_unchanged("20% of it at a level of 40", json!({"brightness": 40}));
     assert_unchanged("a loan of 300,000 at 5%", json!({"rate": 0.05}));
+    let test = "a test at the 1 percent level";
+    assert_eq!(corrected(test, json!({"alpha": 0.05})), json!({"alpha": 0.01}));
+    assert_unchanged(test, json!({"alpha": 0.01}));
+    assert_unchanged("a test at the 1 percent level, with 5%", json!({"alpha": 0.1}));
+    assert_unchanged("a test of 3 samples", json!({"alpha": 0.05}));
 }
 
 #[test]
@@ -491,6 +515,44 @@ fn an_omitted_number_is_added() {
 }
 
 #[test]
+fn an_omitted_number_follows_the_name_of_the_parameter() {
+    let rook = json!({"title": "8/R7"});
+    assert_eq!(corrected("8/R7 with a count of 24", rook.clone()), json!({"title": "8/R7", "count": 24}));
+    assert_eq!(corrected("Count: 24.", json!({"day": "x"})), json!({"day": "x", "count": 24}));
+    assert_unchanged("count 24", json!({"limit": 24}));
+    for other in ["account 24", "counts 24", "count 24 cm", "count 24%", "count 24-30", "count 2.5"] {
+        assert_unchanged(other, rook.clone());
+    }
+    assert_unchanged("count 24 or count 30", rook.clone());
+    for text in ["with a thousand dollar count", "a 1000-dollar count", "1000 counts", "$1000 count"] {
+        assert_eq!(corrected(text, rook.clone()), json!({"title": "8/R7", "count": 1000}), "{text}");
+    }
+    assert_unchanged("the R1000 count", rook);
+}
+
+#[test]
+fn a_code_of_an_enumeration_has_the_case_of_the_question() {
+    let schema = Schema::new(json!({"properties": {
+        "level": {"enum": ["AA", "AAA"]}, "from": {"enum": ["USD", "EUR"]}, "to": {"enum": ["USD", "EUR"]}}}));
+    let schema = schema.unwrap();
+    let correct = |question: &str, arguments: Value| {
+        let request = ChatRequest::new([Message::user(question)]);
+        let call = ToolCall::new("1", "tool", arguments.to_string());
+        match ArgumentCorrector::new(&request).correct(question, &call, &schema) {
+            Some(Correction::Call(call)) => call.arguments.value_or_string().as_ref().clone(),
+            _ => arguments,
+        }
+    };
+    let level = |level: &str| json!({ "level": level });
+    assert_eq!(correct("Is it good enough for level AAA?", level("AA")), level("AAA"));
+    assert_eq!(correct("Level aa, please", level("AAA")), level("AAA"));
+    assert_eq!(correct("Level AA or AAA?", level("AA")), level("AA"));
+    assert_eq!(correct("Level AA, not AAA", level("AA")), level("AA"));
+    let exchange = json!({"from": "EUR", "to": "USD"});
+    assert_eq!(correct("What are 5 EUR worth?", exchange.clone()), exchange);
+}
+
+#[test]
 fn an_omitted_bound_is_added() {
     assert_eq!(
         corrected("a car with at least 4 seats for no more than $120 a day", json!({"title": "car"})),
@@ -501,8 +563,11 @@ fn an_omitted_bound_is_added() {
         json!({"title": "car", "max_price_per_day": 1200})
     );
     assert_unchanged("a car for at most 5 days", json!({"title": "car"}));
-    assert_unchanged("a car under $1.5 million", json!({"title": "car"}));
-    assert_unchanged("a car under $1.5m", json!({"title": "car"}));
+    for text in ["a car under $1.5 million", "a car under $1.5m", "a car for at most $1500k"] {
+        let expected = json!({"title": "car", "max_price_per_day": 1_500_000});
+        assert_eq!(corrected(text, json!({"title": "car"})), expected, "{text}");
+    }
+    assert_unchanged("a car under 5m", json!({"title": "car"}));
     assert_unchanged("a car under 1.200 euros", json!({"title": "car"}));
     assert_unchanged("a car, but it shouldn't cost more than $200", json!({"title": "car"}));
     assert_unchanged("a car under 90 euros", json!({"title": "car", "count": 90}));
@@ -546,6 +611,10 @@ fn an_omitted_limit_is_added() {
         corrected("the last 10 songs", json!({"day": "x", "count": 3})),
         json!({"day": "x", "count": 3, "limit": 10})
     );
+    let known = json!({"count": 1, "limit": 5});
+    for (text, name) in [("the top three seats", "max_seats"), ("the first 3 keywords", "top_n")] {
+        assert_eq!(corrected(text, known.clone())[name], 3, "{text}");
+    }
     assert_unchanged("the last 10 minutes", json!({"minutes": 10}));
     assert_unchanged("10 songs", json!({"day": "x"}));
     assert_unchanged("my spending in the last 3 months", json!({"day": "x"}));
