@@ -18,7 +18,7 @@ use super::next_step::{NextStep, Stage, callable_tools};
 use super::question::{
     OpenQuestion, first_item_need, has_reference, is_name, refers_to_noun, refers_to_result,
 };
-use super::repetition::{is_repetition, repeats_known_result};
+use super::repetition::{is_repetition, repeats_known_result, reverts};
 use super::repository::split_repository;
 use super::tool_choice::ScoredTool;
 use crate::engine::NextAction;
@@ -394,7 +394,7 @@ impl ExampleReply<'_> {
     pub(super) fn repeats_call(&self, made: &[ToolCall], need: &str, call: &ToolCall) -> bool {
         let Some(tool) = self.writer.request.tools.get(&call.name) else { return false };
         let schema = tool.definition().input_schema();
-        made.iter().any(|made| is_repetition(made, need, call, schema))
+        made.iter().any(|made| is_repetition(made, need, call, schema) || reverts(made, call, &self.facts))
     }
 }
 

@@ -23,6 +23,7 @@ use self::requests::{
 };
 pub(super) use self::requests::{has_reference, refers_to_noun, refers_to_result};
 use super::follow_up::is_elliptical;
+use super::quotes::{MARKS, quotations};
 
 /// The part of a question for which no call is planned yet.
 ///
@@ -71,6 +72,11 @@ const MIN_VALUE_LETTERS: usize = 3;
 const MAX_QUESTION_BYTES: usize = 2000;
 /// The maximum length of a question in bytes that is a need as a whole.
 const MAX_SINGLE_NEED_BYTES: usize = 120;
+/// The words of a sentence that only limits the number of results.
+const LIMIT_WORDS: [&str; 21] = [
+    "at", "first", "give", "i", "just", "last", "limit", "list", "me", "more", "most", "need", "no", "only",
+    "please", "results", "show", "than", "the", "to", "up",
+];
 /// Characters between a list and a question about all of its items.
 const LIST_ENDS: [char; 5] = [' ', '-', '\u{2013}', '\u{2014}', ':'];
 /// Punctuation that may follow a word.
@@ -331,18 +337,33 @@ impl OpenQuestion {
         adds.then(|| (clause, format!("{need}{separator}{clause}")))
     }
 
-    /// Returns `true` if `need` is a statement with an argument of a planned call, and with no
-    /// other number: "The order number is FD-90213".
+    /// Returns `true` if `need` has only arguments of a planned call: a statement with no other
+    /// number ("The order number is FD-90213"), a number of results ("Show me up to 20"), or a
+    /// quotation ("the text 'I am late'").
     pub(super) fn is_planned_statement(&self, need: &str) -> bool {
+        if self.is_planned_quotation(need) {
+            return true;
+        }
         let need = need.to_lowercase();
         let mut words = need.split(' ').map(|word| word.trim_matches(PUNCTUATION));
         let has_number = |word: &&str| word.contains(|letter: char| letter.is_ascii_digit());
         let is_planned = |word: &str| self.planned.iter().any(|value| value == word);
         let mut numbers = words.clone().filter(has_number).peekable();
-        !is_request(&need, need.ends_with('?'))
-            && words.any(|word| matches!(word, "is" | "are" | "was"))
-            && numbers.peek().is_some()
-            && numbers.all(is_planned)
+        let is_limit = words.clone().all(|word| has_number(&word) || LIMIT_WORDS.contains(&word));
+        let is_statement =
+            !is_request(&need, need.ends_with('?')) && words.any(|word| matches!(word, "is" | "are" | "was"));
+        (is_limit || is_statement) && numbers.peek().is_some() && numbers.all(is_planned)
+    }
+
+    /// Returns `true` if `need` has the beginning of a quotation that is an argument of a planned
+    /// call, and no name before it.
+    fn is_planned_quotation(&self, need: &str) -> bool {
+        quotations(&self.question).into_iter().any(|quotation| {
+            let is_planned = self.planned.contains(&quotation.to_lowercase());
+            let head = quotation.split(' ').next().unwrap_or_default();
+            let before = MARKS.iter().find_map(|mark| need.split_once(&format!("{mark}{head}")));
+            is_planned && before.is_some_and(|(before, _)| !before.split(' ').any(is_name))
+        })
     }
 
     /// Returns the first request before `need`, a quotation from the question: "Lock my car" in

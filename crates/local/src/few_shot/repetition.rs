@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::calls::texts_of;
 use super::dialogue::last_question;
+use super::grounding::{KnownFacts, is_negation};
 
 /// Words with which a user asks for another call with the same arguments.
 const REPEAT_WORDS: [&str; 16] = [
@@ -75,6 +76,17 @@ pub(super) fn is_repetition(made: &ToolCall, need: &str, call: &ToolCall, schema
     let need = need.to_lowercase();
     let is_stated = || texts_of(call).iter().any(|text| need.contains(text.as_str()));
     made.name == call.name && adds_nothing && (has_all || !is_stated())
+}
+
+/// Returns `true` if `call` does the opposite of `made`, an earlier call in the same reply, and if
+/// the conversation does not ask for it: `unlock` after `lock` and "could you lock it".
+pub(super) fn reverts(made: &ToolCall, call: &ToolCall, facts: &KnownFacts) -> bool {
+    let (known, arguments) = (made.arguments.value_or_string(), call.arguments.value_or_string());
+    let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else { return false };
+    let mut others = arguments.iter().filter(|(name, value)| known.get(*name) != Some(value));
+    let (Some((name, Value::String(value))), None) = (others.next(), others.next()) else { return false };
+    let is_opposite = known.get(name).and_then(Value::as_str).is_some_and(|known| is_negation(value, known));
+    made.name == call.name && is_opposite && !facts.mentions_name(value)
 }
 
 fn asks_for_repetition(question: &str) -> bool {

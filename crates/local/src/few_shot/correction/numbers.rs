@@ -44,7 +44,7 @@ pub(super) fn candidate(
 ) -> Option<f64> {
     converted(property, number, sources)
         .or_else(|| percentage(property, number, sources))
-        .or_else(|| fraction(property, number, sources.need))
+        .or_else(|| fraction(property, number, sources))
         .or_else(|| negated(property, number, texts, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
@@ -152,15 +152,18 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
     (!is_equal(number, expected) && !may_be_computed).then_some(expected)
 }
 
-/// Returns the only percentage in `need` as a part of one, if `property` is a part of one with a
-/// default, and if `need` does not have `number`: 0.01 for `alpha` and "at the 1 percent level".
-fn fraction(property: &Property<'_>, number: f64, need: &TextValues) -> Option<f64> {
+/// Returns the only percentage in the text as a part of one, if `property` is a part of one with a
+/// default, and if the text does not have `number`: 0.01 for `alpha` and "at the 1 percent level".
+fn fraction(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
     let default = property.schema.get("default").and_then(Value::as_f64)?;
     let is_part_of_one = 0.0 < default && default < 1.0;
-    let is_known = need.quantities.iter().any(|quantity| is_equal(quantity.number, number));
-    let mut shares = need.quantities.iter().filter(|quantity| quantity.is_share);
+    let is_known = |quantity: &Quantity| is_equal(quantity.number, number);
+    let source =
+        sources.replacing().into_iter().find(|values| values.quantities.iter().any(|it| it.is_share))?;
+    let mut shares = source.quantities.iter().filter(|quantity| quantity.is_share);
     let only = shares.next().filter(|_| shares.next().is_none())?;
-    (is_part_of_one && !is_known && !need.has_change).then_some(only.number)
+    let may_be_right = source.has_change || source.quantities.iter().any(is_known);
+    (is_part_of_one && !may_be_right).then_some(only.number)
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has

@@ -309,12 +309,19 @@ impl KnownWords {
     }
 }
 
+/// Prefixes that give a verb the opposite meaning.
+const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
+
 /// Returns `true` if `word` contains `stem`, but not after a negating prefix: `unlock` is not
 /// `lock`.
 fn contains_stem(word: &str, stem: &str) -> bool {
-    const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
     let is_negated = |prefix: &&str| word.strip_prefix(*prefix).is_some_and(|rest| rest.starts_with(stem));
     word.contains(stem) && !NEGATING_PREFIXES.iter().any(is_negated)
+}
+
+/// Returns `true` if `word` is the opposite of `verb`: `unlock` of `lock`.
+pub(in crate::few_shot) fn is_negation(word: &str, verb: &str) -> bool {
+    NEGATING_PREFIXES.iter().any(|prefix| word.strip_prefix(prefix) == Some(verb))
 }
 
 fn compact(text: &str) -> String {

@@ -503,4 +503,15 @@ fn statement_about_a_planned_argument_needs_no_call() {
     assert!(question.is_planned_statement("The order number is FD-90213"));
     assert!(!question.is_planned_statement("The order numbers are FD-90213 and FD-4"));
     assert!(!question.is_planned_statement("Cancel order FD-90213"));
+    let mut albums = OpenQuestion::new("Which albums has Radiohead released? Show me up to 20.");
+    albums.advance_past("Which albums has Radiohead released", &["radiohead".to_owned(), "20".to_owned()]);
+    assert!(albums.is_planned_statement("Show me up to 20"));
+    assert!(!albums.is_planned_statement("Show me up to 30"));
+    assert!(!albums.is_planned_statement("Show me up to 20 songs"));
+    let text = "Send an email to Ben with the subject 'Trip' and the text 'I will be late.'";
+    let mut email = OpenQuestion::new(text);
+    email.advance_past("Send an email to Ben", &["ben".to_owned(), "i will be late.".to_owned()]);
+    assert!(email.is_planned_statement("the text 'I will"));
+    assert!(!email.is_planned_statement("text Ann 'I will be late.'"));
+    assert!(!email.is_planned_statement("the subject 'Trip'"));
 }

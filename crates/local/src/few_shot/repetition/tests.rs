@@ -62,3 +62,16 @@ fn a_call_without_new_arguments_is_a_repetition() {
     assert!(repeats("mail", "at most 10", json!({"sender": "Ben"})));
     assert!(!repeats("mail", "all mail from Ben", json!({"sender": "Ben"})));
 }
+
+#[test]
+fn a_call_that_reverts_another_must_be_asked_for() {
+    let call = |arguments: Value| ToolCall::new("1", "operate_door", arguments.to_string());
+    let reverts = |question: &str, door: &str| {
+        let facts = KnownFacts::new(&ChatRequest::new([Message::user(question)]));
+        let lock = call(json!({"door": "garage", "action": "lock"}));
+        reverts(&lock, &call(json!({"door": door, "action": "unlock"})), &facts)
+    };
+    assert!(reverts("The garage is open, could you lock it?", "garage"));
+    assert!(!reverts("The garage is open, could you lock it?", "front"));
+    assert!(!reverts("Lock the garage, and unlock it at ten.", "garage"));
+}
