@@ -23,7 +23,9 @@ use serde_json::{Map, Value, json};
 pub(super) use self::codes::missing_code;
 use self::moments::TextArgument;
 use super::dialogue::last_question;
-use super::grounding::{KnownWords, enumeration, is_code, is_composed, spaced_json, spaced_words, text_of};
+use super::grounding::{
+    KnownWords, enumeration, is_code, is_composed, is_negation, spaced_json, spaced_words, text_of,
+};
 use super::quotes::quotations;
 use super::values::{MAX_TEXT_BYTES, TextValues, parse_date, pattern};
 
@@ -227,9 +229,9 @@ impl ArgumentCorrector {
                         call.arguments.iter().any(|(name, used)| name != property.name && used == known)
                     };
                     let mentioned = self.mentioned_name(text, &names, need);
-                    let mentioned = mentioned.or_else(|| self.named_code(text, &names, need));
-                    let other = mentioned.filter(|known| !is_used(known)).or_else(unit);
-                    return other.into_iter().collect();
+                    let mentioned = mentioned.or_else(|| self.named_code(property, text, &names, need));
+                    let replacement = mentioned.filter(|known| !is_used(known)).or_else(unit);
+                    return replacement.into_iter().collect();
                 }
                 let argument = TextArgument { text, name: property.name, description: description(property) };
                 let moments = argument
@@ -242,9 +244,9 @@ impl ArgumentCorrector {
                 )
             }
             Value::Number(number) => {
-                let number = number
-                    .as_f64()
-                    .and_then(|number| numbers::candidate(property, number, [need, &self.question], sources));
+                let number = number.as_f64().and_then(|number| {
+                    numbers::candidate(property, number, call.arguments, [need, &self.question], sources)
+                });
                 number.map(to_json).into_iter().collect()
             }
             Value::Bool(flag) => stated_flag(property, need)
@@ -253,8 +255,14 @@ impl ArgumentCorrector {
                 .into_iter()
                 .collect(),
             Value::Array(items) => {
-                let listed = |text: &str| names::labelled_items(property, items, text);
-                listed(need).or_else(|| listed(&self.question)).map(Value::Array).into_iter().collect()
+                let listed = |text: &str| names::labelled_items(property, text);
+                let is_known = |item: &Value| {
+                    item.as_str()
+                        .is_none_or(|item| KnownWords::new(&self.text).mentions(&item.to_lowercase()))
+                };
+                let is_invented = !items.iter().any(is_known);
+                let listed = listed(need).or_else(|| listed(&self.question)).filter(|_| is_invented);
+                listed.map(Value::Array).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -280,7 +288,7 @@ impl ArgumentCorrector {
         names::first_listed(property, text, &self.question)
             .or_else(|| names::name_of_language(property, text, &self.question))
             .or_else(|| names::place_of_departure(property, text, &self.question, arguments))
-            .or_else(|| zones::zone_of_place(property, text, &self.question, arguments))
+            .or_else(|| zones::zone_of_place(property, text, &self.text, arguments))
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))
@@ -388,6 +396,8 @@ impl ArgumentCorrector {
             }
             let mut mentioned = names.iter().filter(|name| is_mentioned(name));
             match (mentioned.next(), mentioned.next()) {
+                // `unpaid` may be right for "invoices that still have to be paid".
+                (Some(only), None) if is_negation(text, only) => return None,
                 (Some(only), None) => return Some(json!(only)),
                 (Some(_), Some(_)) => return None,
                 (None, _) => {}
@@ -396,24 +406,28 @@ impl ArgumentCorrector {
         None
     }
 
-    /// Returns the only code among `names`, the values of an enumeration, that the need or the
-    /// question has in the same case: `AAA` for `AA` and "level AAA". Returns `None` if `text` is
-    /// there.
-    fn named_code(&self, text: &str, names: &[&Value], need: &str) -> Option<Value> {
-        fn words(text: &str) -> impl Iterator<Item = &str> {
-            text.split(|letter: char| !(letter.is_alphanumeric() || "-_+".contains(letter)))
-        }
-        let is_code = |name: &str| {
-            name.len() > 1 && name.contains(|letter: char| letter.is_uppercase() || letter.is_ascii_digit())
-        };
+    /// Returns the only code among `names`, the values of the enumeration `property`, that the need
+    /// or the question has next to a word of the name of `property`: `AAA` for "level AAA". Returns
+    /// `None` if `text` is there.
+    fn named_code(&self, property: &Property<'_>, text: &str, names: &[&Value], need: &str) -> Option<Value> {
+        let label = spaced_words(property.name);
+        let is_label = |word: &str| label.split(' ').any(|part| part == word.to_lowercase());
+        let is_code = |name: &&str| name.len() > 1 && !name.contains(|letter: char| letter.is_lowercase());
         for source in [need, self.question.as_str()] {
-            if words(source).any(|word| word.eq_ignore_ascii_case(text))
+            let is_end = |letter: char| !(letter.is_alphanumeric() || "-_+".contains(letter));
+            let words: Vec<_> = source.split(is_end).filter(|word| !word.is_empty()).collect();
+            if words.iter().any(|word| word.eq_ignore_ascii_case(text))
                 || KnownWords::new(source).has_negation()
             {
                 return None;
             }
-            let has = |name: &&str| is_code(name) && words(source).any(|word| word == *name);
-            let mut codes = names.iter().filter_map(|name| name.as_str()).filter(has);
+            let is_labelled = |name: &&str| {
+                words.windows(2).any(|pair| {
+                    pair[1] == *name && is_label(pair[0]) || pair[0] == *name && is_label(pair[1])
+                })
+            };
+            let codes = names.iter().filter_map(|name| name.as_str()).filter(is_code);
+            let mut codes = codes.filter(is_labelled);
             match (codes.next(), codes.next()) {
                 (Some(only), None) => return Some(json!(only)),
                 (Some(_), Some(_)) => return None,

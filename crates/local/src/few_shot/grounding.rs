@@ -20,6 +20,7 @@ pub(super) use self::parameter_names::{
 };
 use self::parameter_names::{is_path, is_ticker};
 pub(super) use self::words::{KnownWords, is_negation, stem};
+use super::calls::argument_text;
 use super::values::parse_date;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.
@@ -169,18 +170,16 @@ impl KnownFacts {
         let mut known = arguments.as_object()?.clone();
         let has_named_flag = self.has_named_flag(call, schema);
         for property in schema.properties().filter(|property| !property.is_required) {
-            let Some(value) = known.get_mut(property.name) else { continue };
+            let Some(value) = known.get(property.name) else { continue };
             let is_unknown = value.is_boolean() && !self.mentions_flag(&call.name, &property, has_named_flag)
                 || self.is_unstated_source(property.name, value)
                 || self.is_unstated_order(&property, value)
-                || self.is_invented_note(&property, value)
+                || self.is_repeating_note(&property, value, &known)
                 || value.as_str().is_some_and(str::is_empty) && !self.words.may_remove_text();
-            match self.known_part(Parameter::new(schema, &property), value) {
-                Some(part) if !is_unknown => *value = part,
-                _ => {
-                    known.remove(property.name);
-                }
-            }
+            match self.known_part(Parameter::new(schema, &property), value).filter(|_| !is_unknown) {
+                Some(part) => known.insert(property.name.to_owned(), part),
+                None => known.remove(property.name),
+            };
         }
         self.remove_copies(&mut known, schema);
         if !self.words.mentions_return() {
@@ -214,26 +213,37 @@ impl KnownFacts {
     /// Returns `true` if `value` is the order of the results, and if the English conversation has
     /// no word for an order: `magnitude` in "of magnitude 5 or above".
     fn is_unstated_order(&self, property: &Property<'_>, value: &Value) -> bool {
-        value.is_string() && is_order(property) && self.words.is_english() && !self.words.has_order()
+        let Some(text) = value.as_str().filter(|_| is_order(property)) else { return false };
+        let first = text.split(['_', '-', ' ']).next().unwrap_or_default().to_lowercase();
+        self.words.is_english() && !self.words.has_order() && !self.words.has_literal(&format!("by {first}"))
     }
 
-    /// Returns `true` if `value` is a note that the model composed: the English conversation
-    /// contains neither its text nor a word for a note.
-    fn is_invented_note(&self, property: &Property<'_>, value: &Value) -> bool {
+    /// Returns `true` if `value` is a note that repeats at least two other `arguments`, and if the
+    /// conversation does not contain its text.
+    fn is_repeating_note(
+        &self,
+        property: &Property<'_>,
+        value: &Value,
+        arguments: &Map<String, Value>,
+    ) -> bool {
         let name = spaced_words(property.name);
         let is_note = name.split(' ').any(|word| NOTE_WORDS.contains(&word));
-        let is_stated = |text: &str| self.words.has_text(&text.trim().to_lowercase());
-        is_note
-            && self.words.is_english()
-            && !self.words.announces_text()
-            && value.as_str().is_some_and(|text| !is_stated(text))
+        let Some(note) = value.as_str().filter(|_| is_note).map(|note| note.trim().to_lowercase()) else {
+            return false;
+        };
+        let words = KnownWords::new(&note.replace(',', ""));
+        let is_repeated = |(name, other): &(&String, &Value)| {
+            let text = argument_text(other).filter(|_| *name != property.name);
+            text.is_some_and(|text| words.has_words(&text.to_lowercase()))
+        };
+        arguments.iter().filter(is_repeated).count() > 1 && !self.words.has_text(&note)
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of
     /// `property`, an optional boolean. The words of the name of the tool do not count. A flag for
     /// safety and a flag without distinctive words always count as mentioned, and so do all flags
-    /// after a question that is not English or has a negation. If `has_named_flag`, the negation
-    /// belongs to another flag of the call.
+    /// after a question that is not English or has a negation. If `has_named_flag` is `true`, the
+    /// negation belongs to a flag that the conversation names.
     fn mentions_flag(&self, tool: &str, property: &Property<'_>, has_named_flag: bool) -> bool {
         let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let name = spaced_words(property.name);
@@ -243,7 +253,7 @@ impl KnownFacts {
             return true;
         }
         let mut distinctive = distinctive_words(&text, &tool).peekable();
-        distinctive.peek().is_none() || distinctive.any(|word| self.words.share(word) > 0.0)
+        distinctive.peek().is_none() || self.has_any(distinctive)
     }
 
     /// Returns `true` if the conversation contains no word of the name of `property`, an optional
@@ -257,18 +267,23 @@ impl KnownFacts {
         !self.is_exempt_flag(&name)
             && !self.words.has_negation()
             && distinctive.peek().is_some()
-            && !distinctive.any(|word| self.words.share(word) > 0.0)
+            && !self.has_any(distinctive)
+    }
+
+    /// Returns `true` if the conversation contains one of `words`.
+    fn has_any<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> bool {
+        words.any(|word| self.words.share(word) > 0.0)
     }
 
     /// Returns `true` if the conversation contains a word of the name of an optional boolean in
-    /// `call`.
+    /// `call` with the value `false`: a negation then belongs to this flag.
     fn has_named_flag(&self, call: &ToolCall, schema: &Schema) -> bool {
         let arguments = call.arguments.value_or_string();
         let tool = spaced_words(&call.name);
         let is_named = |property: &Property<'_>| {
             let name = spaced_words(property.name);
-            let is_flag = arguments.get(property.name).is_some_and(Value::is_boolean);
-            is_flag && distinctive_words(&name, &tool).any(|word| self.words.share(word) > 0.0)
+            let is_off = arguments.get(property.name) == Some(&Value::Bool(false));
+            is_off && self.has_any(distinctive_words(&name, &tool))
         };
         schema.properties().any(|property| !property.is_required && is_named(&property))
     }
@@ -307,9 +322,9 @@ impl KnownFacts {
                 }
                 let is_date = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
                 if value == copy && !is_pair && (is_date || self.words.occurs_once(value)) {
-                    let is_name =
+                    let is_enumeration =
                         |property: &Property<'_>| !enumeration(schema.as_value(), property.schema).is_empty();
-                    let is_worse = match (are_optional, is_name(one), is_name(other)) {
+                    let is_worse = match (are_optional, is_enumeration(one), is_enumeration(other)) {
                         (true, true, false) => false,
                         (true, false, true) => true,
                         (true, ..) => self.relevance(one) < self.relevance(other),
@@ -444,10 +459,9 @@ impl KnownFacts {
         }
     }
 
-    /// Returns `true` if the conversation has a negation, and a word of `name`.
+    /// Returns `true` if the conversation has a word of `name` after a negation.
     fn negates(&self, name: &str) -> bool {
-        let name = spaced_words(name);
-        self.words.has_negation() && distinctive_words(&name, "").any(|word| self.words.share(word) > 0.0)
+        self.words.negates(distinctive_words(&spaced_words(name), ""))
     }
 
     fn contains_number(&self, name: &str, number: f64, strictness: Strictness) -> bool {

@@ -27,7 +27,7 @@ const MIN_CODE_LENGTH: usize = 3;
 /// 1.5 for implied flags; the 0.5B model had -0.3 to 2.3 for implied flags.
 const MIN_FLAG_SUPPORT: f32 = -0.5;
 /// The minimum support of an order of the results, if the conversation has a word for an order.
-const MIN_ORDER_SUPPORT: f32 = 0.0;
+const MIN_ORDER_SUPPORT: f32 = 1.0;
 
 impl ExampleReply<'_> {
     /// Returns `grounded` with the values of enumerations and the flags that the need implies, also

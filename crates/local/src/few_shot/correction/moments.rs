@@ -8,8 +8,12 @@ use super::Sources;
 use crate::few_shot::grounding::spaced_words;
 use crate::few_shot::values::{DateRange, Unit, parse_date, parse_time};
 
-/// Words in the names of parameters for the end of a period, which the model may compute.
-const END_WORDS: [&str; 4] = ["end", "ends", "to", "until"];
+/// Words in the names of parameters for the end of a period or for a new time, which the model may
+/// compute.
+const END_WORDS: [&str; 14] = [
+    "before", "checkout", "deadline", "due", "end", "ends", "finish", "max", "new", "return", "till", "to",
+    "until", "updated",
+];
 
 /// A text argument and its parameter.
 pub(super) struct TextArgument<'a> {
@@ -154,11 +158,12 @@ impl TextArgument<'_> {
 
 /// Returns the only time of the question in the form of `clock`, the time of day of an argument, if
 /// the conversation does not contain `clock`: `09:00` for `17:00` and "9:00 am". Returns `None` if
-/// the time may be computed.
+/// the time may be computed, or if it is the beginning or the end of a day.
 fn other_clock(clock: &str, sources: &Sources<'_>) -> Option<String> {
     let written = parse_time(clock)?;
     let is_known = sources.all().into_iter().any(|values| values.times.contains(&written));
-    if is_known || has_duration(sources) || sources.question.has_unclear_numbers {
+    let is_end_of_day = ["00:00", "23:59"].iter().any(|end| clock.starts_with(end));
+    if is_known || is_end_of_day || has_duration(sources) || sources.question.has_unclear_numbers {
         return None;
     }
     let source = sources.replacing().into_iter().find(|values| !values.times.is_empty())?;

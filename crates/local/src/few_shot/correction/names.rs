@@ -32,6 +32,8 @@ const PRONOUNS: [&str; 7] = ["he", "same", "she", "these", "they", "this", "thos
 const LIST_WORDS: [&str; 6] = ["comma", "list", "multiple", "one or more", "separated", "several"];
 /// The minimum number of items of a list in an argument. "Simon and Garfunkel" is a single name.
 const MIN_LIST_ITEMS: usize = 3;
+/// The minimum number of letters of the name of a list.
+const MIN_LABEL_LETTERS: usize = 4;
 /// The minimum number of words of a need that is a clause.
 const MIN_CLAUSE_WORDS: usize = 3;
 
@@ -148,36 +150,34 @@ pub(super) fn name_of_language(property: &Property<'_>, text: &str, question: &s
     (has_example && !CODE.is_match(&text) && question.contains(language)).then(|| json!(language))
 }
 
-/// Returns the list after the name of `property` in `text`, if it has none of `items`, the value of
-/// `property`: `hiring` and `rust` for "with the hashtags hiring and rust". Returns `None` if
-/// `text` has the name several times.
-pub(super) fn labelled_items(property: &Property<'_>, items: &[Value], text: &str) -> Option<Vec<Value>> {
+/// Returns the list of words after the name of `property` in `text`: `hiring` and `rust` for "with
+/// the hashtags hiring and rust". Returns `None` if `text` has the name several times, or if
+/// `property` is a list of codes or addresses.
+pub(super) fn labelled_items(property: &Property<'_>, text: &str) -> Option<Vec<Value>> {
+    const CODES: [&str; 8] = ["address", "code", "email", "e-mail", "hex", "iso", "symbol", "ticker"];
     let kind = property.schema.get("items").and_then(|items| items.get("type")).and_then(Value::as_str);
+    let description = description(property).to_lowercase();
     let name = spaced_words(property.name);
-    let label = name.rsplit(' ').next().filter(|_| kind == Some("string"))?;
+    let label = name.rsplit(' ').next().filter(|label| label.len() >= MIN_LABEL_LETTERS)?;
+    if kind != Some("string") || CODES.iter().any(|code| description.contains(code)) {
+        return None;
+    }
     let mut lists = text.match_indices(label).filter_map(|(at, _)| {
         let (before, after) = (text.get(..at)?, text.get(at + label.len()..)?);
         after.strip_prefix([' ', ':']).filter(|_| !before.ends_with(char::is_alphanumeric))
     });
     let (Some(list), None) = (lists.next(), lists.next()) else { return None };
-    let list = list.trim_start().split(['.', ';', '?', '!', '(']).next()?;
-    let items_of = |part: &str| -> Option<Vec<String>> {
-        let trim =
-            |item: &str| item.trim().trim_matches(|mark| MARKS.contains(&mark) || mark == '#').to_owned();
-        let parts = part.split(" and ").map(trim);
-        parts.map(|item| (!item.is_empty() && !item.contains(' ')).then_some(item)).collect()
-    };
-    let mut listed = Vec::new();
-    for part in list.split(',') {
-        let part = part.trim().trim_start_matches("and ");
-        let Some(found) = items_of(part) else { break };
-        listed.extend(found);
-    }
-    let is_known = |item: &Value| {
-        item.as_str().is_some_and(|text| listed.iter().any(|listed| listed.eq_ignore_ascii_case(text)))
-    };
-    let is_list = listed.len() > 1 && !items.iter().any(is_known);
-    is_list.then(|| listed.into_iter().map(Value::from).collect())
+    let (list, rest) = list.trim_start().split_once(" and ")?;
+    let last = rest.split([' ', ',', '.', ';', '?', '!', ')']).next()?;
+    let continues = rest.get(last.len()..)?.starts_with(' ');
+    let items = list
+        .split(", ")
+        .chain([last])
+        .map(|item| item.trim_matches(|mark| MARKS.contains(&mark) || mark == '#' || mark == ','));
+    let items: Vec<_> = items.collect();
+    // "Hiring and rust now" may go on with another request.
+    let are_words = items.iter().all(|item| !item.is_empty() && !item.contains(' ')) && !continues;
+    are_words.then(|| items.into_iter().map(Value::from).collect())
 }
 
 /// Returns the first item of `text`, a list of names such as `Oslo, Lisbon and Athens` in
@@ -294,23 +294,32 @@ mod tests {
     }
 
     #[test]
-    fn the_list_after_the_name_of_a_parameter_replaces_other_items() {
+    fn a_list_follows_the_name_of_its_parameter() {
         let schema = Schema::new(json!({"properties": {
             "hashtags": {"type": "array", "items": {"type": "string"}},
+            "languages": {"type": "array", "items": {"type": "string"}, "description": "ISO 639-1 codes"},
+            "to": {"type": "array", "items": {"type": "string"}},
             "numbers": {"type": "array", "items": {"type": "number"}}}}));
         let schema = schema.unwrap();
-        let items = |name: &str, items: Value, need: &str| {
+        let items = |name: &str, need: &str| {
             let property = schema.properties().find(|property| property.name == name).unwrap();
-            labelled_items(&property, items.as_array().unwrap(), need).map(Value::Array)
+            labelled_items(&property, need).map(Value::Array)
         };
         let need = "Post it at 9:00 with the hashtags hiring and rust.";
-        assert_eq!(items("hashtags", json!(["engineers"]), need), Some(json!(["hiring", "rust"])));
+        assert_eq!(items("hashtags", need), Some(json!(["hiring", "rust"])));
         let need = "Post it with hashtags #a, #b, and #c, tomorrow at nine";
-        assert_eq!(items("hashtags", json!(["x"]), need), Some(json!(["a", "b", "c"])));
-        assert_eq!(items("hashtags", json!(["a"]), need), None);
-        assert_eq!(items("hashtags", json!(["x"]), "Post it with the hashtags of last week"), None);
-        assert_eq!(items("hashtags", json!(["x"]), "Post it with the hashtags work and remind me"), None);
-        assert_eq!(items("numbers", json!([5]), "The numbers one and two"), None);
+        assert_eq!(items("hashtags", need), Some(json!(["a", "b", "c"])));
+        for other in [
+            "Post it with the hashtags of last week",
+            "Post it with the hashtags work and remind me",
+            "Post it with the hashtag work and rust",
+            "The hashtags of today: hashtags a and b",
+        ] {
+            assert_eq!(items("hashtags", other), None, "{other}");
+        }
+        assert_eq!(items("numbers", "The numbers one and two"), None);
+        assert_eq!(items("languages", "into the languages German and French"), None);
+        assert_eq!(items("to", "Send it to Ana and Bob"), None);
     }
 
     #[test]

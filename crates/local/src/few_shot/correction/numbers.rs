@@ -34,17 +34,24 @@ const MIN_COMMON_LETTERS: usize = 4;
 /// The maximum ratio between the unit of an omitted quantity and the unit of its parameter.
 const MAX_UNIT_RATIO: f64 = 60.0;
 
-/// Returns the number that `property` should have instead of `number`. `texts` are the need and the
-/// question. Returns `None` if `number` may be right.
+/// Returns the number that `property` should have instead of `number`. `arguments` are the
+/// arguments of the call. `texts` are the need and the question. Returns `None` if `number` may be
+/// right.
 pub(super) fn candidate(
     property: &Property<'_>,
     number: f64,
+    arguments: &Map<String, Value>,
     texts: [&str; 2],
     sources: &Sources<'_>,
 ) -> Option<f64> {
-    converted(property, number, sources)
+    let others: Vec<_> = arguments
+        .iter()
+        .filter(|(name, _)| *name != property.name)
+        .filter_map(|(_, value)| value.as_f64())
+        .collect();
+    converted(property, number, &others, sources)
         .or_else(|| percentage(property, number, sources))
-        .or_else(|| fraction(property, number, sources))
+        .or_else(|| fraction(property, number, &others, sources))
         .or_else(|| negated(property, number, texts, sources))
         .or_else(|| frequency(property, number, sources))
         .or_else(|| labelled(property, number, sources.need))
@@ -99,7 +106,7 @@ fn frequency(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Opt
 /// Returns the quantity in the unit of `property`, if `number` is the same quantity in another
 /// unit: 168 for `height_cm` and "1.68 m". A number that is not in the text is replaced if the text
 /// has a single number: 90 for `minutes` and "an hour and a half".
-fn converted(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
+fn converted(property: &Property<'_>, number: f64, others: &[f64], sources: &Sources<'_>) -> Option<f64> {
     let unit = unit_of(property)?;
     let in_unit = |values: &TextValues| -> Vec<f64> {
         values.quantities.iter().filter_map(|quantity| quantity.in_unit(unit)).collect()
@@ -113,14 +120,16 @@ fn converted(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Opt
     if let Some(raw) = source.quantities.iter().find(is_raw) {
         return raw.in_unit(unit);
     }
-    // The numbers of dates and times are not computed with.
+    // Numbers in dates and times are ignored.
     let mut quantities = source.quantities.iter().filter(|quantity| !is_part_of_moment(quantity, source));
     let only = quantities.next().filter(|_| quantities.next().is_none())?;
-    only.in_unit(unit).filter(|_| !source.has_unclear_numbers && !source.has_several_times())
+    let expected = only.in_unit(unit)?;
+    let is_used = others.iter().any(|other| is_equal(*other, expected) || is_equal(*other, only.number));
+    (!is_used && !source.has_unclear_numbers && source.times.len() < 2).then_some(expected)
 }
 
-/// Returns `true` if `quantity` may be the day or the year of a date in `values`, or a part of a
-/// time.
+/// Returns `true` if `quantity` may be the day or the year of a date in `values`, or the hour or
+/// the minute of a time.
 fn is_part_of_moment(quantity: &Quantity, values: &TextValues) -> bool {
     let is_number = |number: i16| is_equal(quantity.number, f64::from(number));
     let is_of_date = |date: &Date| is_number(date.day().into()) || is_number(date.year());
@@ -128,7 +137,10 @@ fn is_part_of_moment(quantity: &Quantity, values: &TextValues) -> bool {
     let mut times = values.times.iter();
     quantity.unit.is_none()
         && (dates.any(|date| is_of_date(&date))
-            || times.any(|time| is_number(time.hour().into()) || is_number(time.minute().into())))
+            || times.any(|time| {
+                let hour = i16::from(time.hour());
+                is_number(hour) || is_number(hour % 12) || is_number(time.minute().into())
+            }))
 }
 
 /// Returns the percentage in the text, if `number` is the same percentage as a part of one, or if
@@ -152,18 +164,21 @@ fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Op
     (!is_equal(number, expected) && !may_be_computed).then_some(expected)
 }
 
-/// Returns the only percentage in the text as a part of one, if `property` is a part of one with a
-/// default, and if the text does not have `number`: 0.01 for `alpha` and "at the 1 percent level".
-fn fraction(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
-    let default = property.schema.get("default").and_then(Value::as_f64)?;
-    let is_part_of_one = 0.0 < default && default < 1.0;
+/// Returns the only percentage in the text as a fraction, if the default of `property` and the
+/// percentage are below one half, and if the text does not have `number`: 0.01 for `alpha` and "at
+/// the 1 percent level". Returns `None` if one of `others`, the other arguments, has the
+/// percentage.
+fn fraction(property: &Property<'_>, number: f64, others: &[f64], sources: &Sources<'_>) -> Option<f64> {
+    let is_small = |number: f64| 0.0 < number && number < 0.5;
+    let has_small_default = property.schema.get("default").and_then(Value::as_f64).is_some_and(is_small);
     let is_known = |quantity: &Quantity| is_equal(quantity.number, number);
     let source =
         sources.replacing().into_iter().find(|values| values.quantities.iter().any(|it| it.is_share))?;
     let mut shares = source.quantities.iter().filter(|quantity| quantity.is_share);
-    let only = shares.next().filter(|_| shares.next().is_none())?;
-    let may_be_right = source.has_change || source.quantities.iter().any(is_known);
-    (is_part_of_one && !may_be_right).then_some(only.number)
+    let only = shares.next().filter(|_| shares.next().is_none())?.number;
+    let is_used = others.iter().any(|other| is_equal(*other, only) || is_equal(*other, only * 100.0));
+    let may_be_right = is_used || source.has_change || source.quantities.iter().any(is_known);
+    (has_small_default && is_small(only) && !may_be_right).then_some(only)
 }
 
 /// Returns the negative number, if `property` is a coordinate or a temperature, and the text has
@@ -335,7 +350,7 @@ pub(super) const CURRENCIES: [&str; 8] =
 /// 500". So is a number with an unclear form, such as `1.200` or `5m`.
 pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
     static BOUND: LazyLock<Regex> = LazyLock::new(|| {
-        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|max|maximum|maximum of|max of|within";
+        let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|max|maximum|maximum of|max of";
         let minimum = "over|above|at least|more than|exceeding|no less than|not less than|min|minimum|minimum of|min of";
         let number = r"([$€£]?)(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,2})?)([^\s]*)(?: ([a-z]+))?";
         pattern(&format!(r"\b(?:({maximum})|{minimum}) {number}"))
@@ -350,7 +365,7 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let (currency, behind, label) = (part(2), part(4), part(5));
         let behind = behind.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
         let factor = match (behind, label) {
-            ("k", _) => 1e3,
+            ("k", _) if !currency.is_empty() || label.is_empty() => 1e3,
             ("m", _) if !currency.is_empty() => 1e6,
             ("", "thousand") => 1e3,
             ("", "million") => 1e6,
@@ -358,7 +373,12 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
             ("", _) => 1.0,
             _ => return None,
         };
-        let is_negated = text.get(..start).is_some_and(|before| NEGATION.is_match(before));
+        let before = text.get(..start)?;
+        // `30 min 400 calories`
+        if before.trim_end().ends_with(|letter: char| letter.is_ascii_digit()) {
+            return None;
+        }
+        let is_negated = NEGATION.is_match(before);
         let is_money = !currency.is_empty() || CURRENCIES.contains(&label);
         let number = (number * factor * 1e6).round() / 1e6;
         let bound = Bound { number, is_maximum: captures.get(1).is_some(), is_money, label };

@@ -20,7 +20,10 @@ const DATE_BEGINNINGS: [&str; 19] = [
 /// The maximum length of a date in words, in bytes.
 const MAX_DATE_BYTES: usize = 32;
 /// Words for periods and measures, of which there is no list.
-const NO_ITEMS: [&str; 7] = ["chapter", "decade", "month", "page", "percent", "weekend", "year"];
+const NO_ITEMS: [&str; 11] = [
+    "chapter", "decade", "month", "page", "percent", "quarter", "season", "semester", "sprint", "weekend",
+    "year",
+];
 /// Words in the names and descriptions of parameters for an amount of money.
 const MONEY_WORDS: [&str; 13] = [
     "amount", "budget", "cost", "dollars", "eur", "euros", "fare", "fee", "pay", "price", "rent", "salary",
@@ -71,18 +74,22 @@ fn add_omitted_duration(
 /// last 10 transactions", 3 for `max_keywords` and "the top three keywords".
 fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static LIMIT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"\b(?:first|1st|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)"));
+        // The normalized text has `1st` for `first`.
+        LazyLock::new(|| {
+            pattern(r"\b(?:1st|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)(?: ([a-z]+))?")
+        });
     let need = normalize(need);
     let Some(captures) = LIMIT.captures(&need) else { return };
     let word = captures.get(2).map(|word| word.as_str()).unwrap_or_default();
     let label = word.trim_end_matches('s');
-    // The last 3 months are a period.
-    if Unit::from_name(word).is_some() || NO_ITEMS.contains(&label) {
+    let next = captures.get(3).and_then(|next| Unit::from_name(next.as_str()));
+    // The last 3 months and the next 5 business days are periods.
+    if Unit::from_name(word).is_some() || next.is_some() || NO_ITEMS.contains(&label) {
         return;
     }
-    let Some(number) = captures.get(1).and_then(|number| number.as_str().parse::<i64>().ok()) else {
-        return;
-    };
+    let number = captures.get(1).and_then(|number| number.as_str().parse::<i64>().ok());
+    // "The latest ones" have the number 1 in the normalized text.
+    let Some(number) = number.filter(|number| *number > 1) else { return };
     let is_used = arguments.values().any(|value| *value == json!(number));
     let is_of_items = |name: &str| {
         let first = name.split(' ').next().is_some_and(|first| ITEM_LIMITS.contains(&first));
@@ -170,6 +177,14 @@ fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need:
     }
 }
 
+/// Words before the name of a parameter.
+const LEADING_WORDS: [&str; 15] =
+    ["a", "an", "and", "at", "by", "for", "from", "in", "is", "on", "or", "the", "to", "using", "with"];
+/// Punctuation at the end of a clause.
+const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
+/// Names of parameters for a part of the results.
+const RESULT_CONTROLS: [&str; 6] = ["count", "limit", "offset", "page", "size", "top"];
+
 /// Adds the number in `need` that the model omitted, directly before or after the whole name of an
 /// optional parameter: 24 for `depth` and "to depth 24", 1000 for `deductible` and "a 1000 dollar
 /// deductible".
@@ -185,7 +200,15 @@ fn add_named_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &
             let (before, after) = (need.get(..at)?, need.get(at + name.len()..)?);
             // The name of a unit of time is usually part of a date or a duration.
             let is_plain = !before.ends_with(char::is_alphanumeric) && Unit::from_name(&name).is_none();
-            number_after(after).or_else(|| number_before(before, after)).filter(|_| is_plain)
+            // "A speed limit of 30", "a book with 200 pages"
+            let is_phrase = before.is_empty() || before.ends_with(|end: char| ",;:(".contains(end)) || {
+                let word = before.trim_end().rsplit(' ').next().unwrap_or_default();
+                word.is_empty() || word.ends_with(PUNCTUATION) || LEADING_WORDS.contains(&word)
+            };
+            let number = number_after(after).filter(|_| is_phrase);
+            let before =
+                || number_before(before, after).filter(|_| !RESULT_CONTROLS.contains(&name.as_str()));
+            number.or_else(before).filter(|_| is_plain)
         });
         let (Some(number), None) = (numbers.next(), numbers.next()) else { continue };
         let value = json!(number);
@@ -197,7 +220,7 @@ fn add_named_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &
 }
 
 /// Returns the number at the beginning of `after`, the text after a name. `24%`, `24.5`, `24-30`,
-/// `24th` and `24 cm` are no plain numbers.
+/// `24 to 30`, `24th` and `24 cm` are not plain numbers.
 fn number_after(after: &str) -> Option<i64> {
     let after = after.strip_prefix(" of").or_else(|| after.strip_prefix(':')).unwrap_or(after);
     let after = after.strip_prefix(' ')?;
@@ -205,20 +228,23 @@ fn number_after(after: &str) -> Option<i64> {
     let (number, rest) = after.split_at_checked(end)?;
     let rest = rest.strip_prefix([',', '.', ';', ':', '?', '!', ')']).unwrap_or(rest);
     let word = rest.trim_start().split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
-    let is_plain = (rest.is_empty() || rest.starts_with(' ')) && Unit::from_name(word).is_none();
+    let next = rest.trim_start().get(word.len()..).unwrap_or_default().trim_start();
+    let is_range =
+        ["and", "or", "to"].contains(&word) && next.starts_with(|letter: char| letter.is_ascii_digit());
+    let is_plain = (rest.is_empty() || rest.starts_with(' ')) && Unit::from_name(word).is_none() && !is_range;
     number.parse().ok().filter(|_| is_plain)
 }
 
-/// Returns the number at the end of `before`, the text before a name, with a currency at most
-/// between them. `after` is the text after the name, which may begin with a plural `s`.
+/// Returns the number at the end of `before`, the text before a name, optionally separated by a
+/// currency. `after` is the text after the name, which may begin with a plural `s`.
 fn number_before(before: &str, after: &str) -> Option<i64> {
     let after = after.strip_prefix('s').unwrap_or(after);
     let before = before.strip_suffix([' ', '-'])?;
     let currency =
         CURRENCIES.iter().find_map(|currency| before.strip_suffix(currency)?.strip_suffix([' ', '-']));
     let before = currency.unwrap_or(before);
-    let start = before.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
-    let (rest, number) = before.split_at_checked(start)?;
+    let rest = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = before.get(rest.len()..)?;
     let is_plain = rest.is_empty() || rest.ends_with([' ', '$', '€', '£']);
     number.parse().ok().filter(|_| is_plain && !after.starts_with(char::is_alphanumeric))
 }

@@ -40,6 +40,7 @@ fn schema() -> Schema {
         },
     });
     schema["properties"]["rate"] = json!({"type": "number", "description": "Percentage, as a decimal"});
+    schema["properties"]["new_start"] = json!({"type": "string", "description": "ISO 8601"});
     schema["properties"]["alpha"] = json!({"type": "number", "default": 0.05});
     schema["properties"]["voltage"] = json!({"type": "number", "description": "Voltage in volts"});
     for limit in ["received_after", "before"] {
@@ -59,6 +60,7 @@ fn schema() -> Schema {
     schema["properties"]["published_within_days"] = json!({"type": "integer"});
     let code = "Target language, ISO 639-1, e.g. 'de' for German";
     schema["properties"]["target"] = json!({"type": "string", "description": code});
+    schema["properties"]["deductible"] = json!({"type": "integer"});
     schema["properties"]["top_n"] = json!({"type": "integer"});
     schema["properties"]["max_seats"] = json!({"type": "integer"});
     for place in ["start", "destination"] {
@@ -291,6 +293,10 @@ fn signs_and_units_are_corrected() {
 fn the_numbers_of_a_date_are_no_duration() {
     let text = "an hour and a half with Tomas on October 8, 2025, not before 11 am";
     assert_eq!(corrected(text, json!({"length": 60})), json!({"length": 90}));
+    let text = "an hour and a half on October 8, 2025 at 3 pm";
+    assert_eq!(corrected(text, json!({"length": 60})), json!({"length": 90}));
+    let text = "a call on October 8, 2025 at 10 am, remind me 15 minutes before";
+    assert_unchanged(text, json!({"length": 60, "minutes": 15}));
 }
 
 #[test]
@@ -344,6 +350,9 @@ fn dates_and_times_that_may_be_right_are_not_changed() {
     let hour = "on 9 August 2025 at 9:00 am, for an hour";
     assert_unchanged(hour, json!({"starts_at": "2025-08-09T10:00", "minutes": 60}));
     assert_unchanged("on 9 August 2025, not at 9:00 but at 11:00", json!({"starts_at": "2025-08-09T10:00"}));
+    assert_unchanged("on 9 August 2025 from 2 to 4 pm", json!({"starts_at": "2025-08-09T14:00:00"}));
+    assert_unchanged("on 9 August 2025 before 3 pm", json!({"starts_at": "2025-08-09T00:00:00"}));
+    assert_unchanged("the call of 9:00 on 9 August 2025", json!({"new_start": "2025-08-09T14:00:00"}));
     assert_unchanged("A call at 15:00 for one hour", json!({"time": "15:00", "end": "16:00", "minutes": 60}));
     assert_unchanged("From 5 May 2025 for 3 nights", json!({"date": "2025-05-08"}));
     assert_unchanged("Good night, wake me at 6:30", json!({"time": "06:30"}));
@@ -499,6 +508,8 @@ fn parts_of_one_are_percentages() {
     assert_unchanged(test, json!({"alpha": 0.01}));
     assert_unchanged("a test at the 1 percent level, with 5%", json!({"alpha": 0.1}));
     assert_unchanged("a test of 3 samples", json!({"alpha": 0.05}));
+    assert_unchanged("a test at the 95 percent level", json!({"alpha": 0.05}));
+    assert_unchanged("a tip of 20%", json!({"brightness": 20, "alpha": 0.05}));
 }
 
 #[test]
@@ -524,16 +535,20 @@ fn an_omitted_number_follows_the_name_of_the_parameter() {
         assert_unchanged(other, rook.clone());
     }
     assert_unchanged("count 24 or count 30", rook.clone());
-    for text in ["with a thousand dollar count", "a 1000-dollar count", "1000 counts", "$1000 count"] {
-        assert_eq!(corrected(text, rook.clone()), json!({"title": "8/R7", "count": 1000}), "{text}");
+    for other in ["count 24 to 30", "a thread count of 24", "24 counts"] {
+        assert_unchanged(other, rook.clone());
     }
-    assert_unchanged("the R1000 count", rook);
+    for text in ["a thousand dollar deductible", "a 1000-dollar deductible", "\u{a3}1000 deductibles"] {
+        assert_eq!(corrected(text, rook.clone()), json!({"title": "8/R7", "deductible": 1000}), "{text}");
+    }
+    assert_unchanged("the R1000 deductible", rook);
 }
 
 #[test]
 fn a_code_of_an_enumeration_has_the_case_of_the_question() {
     let schema = Schema::new(json!({"properties": {
-        "level": {"enum": ["AA", "AAA"]}, "from": {"enum": ["USD", "EUR"]}, "to": {"enum": ["USD", "EUR"]}}}));
+        "level": {"enum": ["AA", "AAA"]}, "from": {"enum": ["USD", "EUR"]}, "to": {"enum": ["USD", "EUR"]},
+        "status": {"enum": ["unpaid", "paid"]}}}));
     let schema = schema.unwrap();
     let correct = |question: &str, arguments: Value| {
         let request = ChatRequest::new([Message::user(question)]);
@@ -546,10 +561,13 @@ fn a_code_of_an_enumeration_has_the_case_of_the_question() {
     let level = |level: &str| json!({ "level": level });
     assert_eq!(correct("Is it good enough for level AAA?", level("AA")), level("AAA"));
     assert_eq!(correct("Level aa, please", level("AAA")), level("AAA"));
+    assert_eq!(correct("My AAA battery is good enough", level("AA")), level("AA"));
     assert_eq!(correct("Level AA or AAA?", level("AA")), level("AA"));
     assert_eq!(correct("Level AA, not AAA", level("AA")), level("AA"));
     let exchange = json!({"from": "EUR", "to": "USD"});
     assert_eq!(correct("What are 5 EUR worth?", exchange.clone()), exchange);
+    let status = json!({"status": "unpaid"});
+    assert_eq!(correct("Invoices that still have to be paid", status.clone()), status);
 }
 
 #[test]
@@ -568,6 +586,7 @@ fn an_omitted_bound_is_added() {
         assert_eq!(corrected(text, json!({"title": "car"})), expected, "{text}");
     }
     assert_unchanged("a car under 5m", json!({"title": "car"}));
+    assert_unchanged("a car with at least 4k seats", json!({"title": "car"}));
     assert_unchanged("a car under 1.200 euros", json!({"title": "car"}));
     assert_unchanged("a car, but it shouldn't cost more than $200", json!({"title": "car"}));
     assert_unchanged("a car under 90 euros", json!({"title": "car", "count": 90}));
@@ -619,6 +638,9 @@ fn an_omitted_limit_is_added() {
     assert_unchanged("10 songs", json!({"day": "x"}));
     assert_unchanged("my spending in the last 3 months", json!({"day": "x"}));
     assert_unchanged("the next 7 days", json!({"day": "x"}));
+    assert_unchanged("the next five business days", json!({"day": "x"}));
+    assert_unchanged("The last one was too long. The latest ones, please", json!({"day": "x"}));
+    assert_unchanged("the last two seasons", json!({"day": "x"}));
 }
 
 #[test]

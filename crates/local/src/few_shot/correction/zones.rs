@@ -7,36 +7,40 @@ use serde_json::{Map, Value, json};
 use super::description;
 use crate::few_shot::grounding::is_time_zone;
 
-/// Returns the time zone of the only place in `question` with a time zone of its name that no other
-/// argument has, if `text`, the value of `property`, is only the example in its description:
-/// `Asia/Tokyo` for Tokyo.
+/// Returns the only time zone of a place in `text` that none of `arguments` has. Returns `None` if
+/// `zone`, the value of `property`, is not the example in its description, or if it is in `text`:
+/// `Asia/Tokyo` for "in Tokyo" and the example `Europe/Paris`.
 pub(super) fn zone_of_place(
     property: &Property<'_>,
+    zone: &str,
     text: &str,
-    question: &str,
     arguments: &Map<String, Value>,
 ) -> Option<Value> {
-    let is_example = description(property).contains(text) && !is_place_in(text, question);
+    let is_example = description(property).contains(zone) && !text.contains(zone) && !is_place_in(zone, text);
     if !is_example || !is_time_zone(property.name, property.schema) {
         return None;
     }
     let is_used = |zone: &str| arguments.values().any(|used| *used == *zone);
     let zones = tz::db().available().map(|zone| zone.to_string());
-    let mut zones = zones.filter(|zone| is_place_in(zone, question) && !is_used(zone));
+    let mut zones = zones.filter(|zone| is_place_in(zone, text) && !is_used(zone));
     let (Some(only), None) = (zones.next(), zones.next()) else { return None };
     Some(json!(only))
 }
 
 /// Returns `true` if `text` contains the place of `zone`, such as `New York` for
-/// `America/New_York`.
+/// `America/New_York`, after a preposition. The next word must not be capitalized: North Carolina
+/// is not `Australia/North`.
 fn is_place_in(zone: &str, text: &str) -> bool {
+    const PREPOSITIONS: [&str; 5] = ["at", "for", "from", "in", "to"];
     let Some((_, place)) = zone.rsplit_once('/') else { return false };
     let place = place.replace('_', " ");
-    let is_inside = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     text.match_indices(&place).any(|(at, _)| {
         let (before, after) = (text.get(..at), text.get(at + place.len()..));
-        let last = before.and_then(|before| before.chars().next_back());
-        !is_inside(last) && !is_inside(after.and_then(|after| after.chars().next()))
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let is_word = before.ends_with(' ') && !after.starts_with(char::is_alphanumeric);
+        let preposition = before.trim_end().rsplit(' ').next().unwrap_or_default().to_lowercase();
+        let is_longer = after.strip_prefix(' ').is_some_and(|next| next.starts_with(char::is_uppercase));
+        is_word && !is_longer && PREPOSITIONS.contains(&preposition.as_str())
     })
 }
 
@@ -63,6 +67,14 @@ mod tests {
         assert_eq!(corrected("From Paris to Tokyo", "from_zone", "Europe/Paris"), None);
         assert_eq!(corrected("From Tokyo to Berlin", "from_zone", "Europe/Paris"), None);
         assert_eq!(corrected("From Munich to New York", "from_zone", "Europe/Paris"), None);
-        assert_eq!(corrected("The Tokyoites", "from_zone", "Europe/Paris"), None);
+        for question in [
+            "The time in Tokyoland",
+            "What time is it in North Carolina?",
+            "What time is it in New Jersey?",
+            "Wake me up at 7",
+            "My time zone is Europe/Paris. Call the office in Tokyo",
+        ] {
+            assert_eq!(corrected(question, "from_zone", "Europe/Paris"), None, "{question}");
+        }
     }
 }

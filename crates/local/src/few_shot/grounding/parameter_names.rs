@@ -63,7 +63,7 @@ pub(in crate::few_shot) fn spaced_words(name: &str) -> String {
         _ if letter.is_uppercase() => vec![' ', letter],
         _ => vec![letter],
     });
-    letters.collect::<String>().to_lowercase()
+    letters.collect::<String>().to_lowercase().trim_start().to_owned()
 }
 
 /// Returns `true` if `name` is the name of a parameter for a text that the model composes.
@@ -83,14 +83,17 @@ pub(super) fn is_limit(name: &str) -> bool {
     spaced_words(name).split_whitespace().next().is_some_and(|word| LIMITS.contains(&word))
 }
 
-/// Returns `true` if the parameter `name` with the schema `schema` is a time zone. A `from_zone`
-/// needs a description as a time zone.
+/// Returns `true` if the parameter `name` with the schema `schema` is a time zone. A name with only
+/// `zone`, such as `from_zone`, also needs a description of a time zone.
 pub(in crate::few_shot) fn is_time_zone(name: &str, schema: &Value) -> bool {
     let words = spaced_words(name);
     let has_word = |expected: &str| words.split(' ').any(|word| word == expected);
     let description = || schema.get("description").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-    let is_described = || ["iana", "time zone", "timezone"].iter().any(|text| description().contains(text));
-    words.replace(' ', "").contains("timezone") || has_word("tz") || has_word("zone") && is_described()
+    let is_described = || ["iana ", "time zone", "timezone"].iter().any(|text| description().contains(text));
+    words.replace(' ', "").contains("timezone")
+        || has_word("tz")
+        || name.eq_ignore_ascii_case("tz")
+        || has_word("zone") && is_described()
 }
 
 /// Returns `true` if `name` is the name of a parameter for the path of a file, such as `file_path`,

@@ -92,7 +92,24 @@ fn a_negation_is_a_zero() {
     let changes = json!({"max_changes": 0});
     assert_eq!(kept("Trains to Oslo, and I don't want to change", changes.clone()), changes);
     assert_eq!(kept("Trains to Oslo, but not on Monday", changes.clone()), json!({}));
+    assert_eq!(kept("Trains to Oslo, the number of changes is not important", changes.clone()), json!({}));
     assert_eq!(kept("Trains to Oslo with a change", changes), json!({}));
+}
+
+#[test]
+fn only_a_word_that_other_languages_lack_makes_a_text_english() {
+    for english in ["Show me the log", "How much is it", "Which trains are there"] {
+        assert!(KnownWords::new(english).is_english(), "{english}");
+    }
+    for other in [
+        "Bestil et bord for to personer og find en menu",
+        "Mach die Show an",
+        "ingresso para o show a partir de amanh\u{e3}",
+        "a-t-elle gagn\u{e9} en un an",
+        "een show of een film",
+    ] {
+        assert!(!KnownWords::new(other).is_english(), "{other}");
+    }
 }
 
 #[test]
@@ -101,16 +118,20 @@ fn an_order_needs_a_word_for_it() {
     let question = "Were there any earthquakes of magnitude 5 in the last 30 days";
     assert_eq!(kept(question, order.clone()), json!({}));
     assert_eq!(kept(&format!("{question}, the highest magnitude first?"), order.clone()), order);
+    assert_eq!(kept("Which ones had at least the magnitude 5?", order.clone()), json!({}));
+    assert_eq!(kept("Show me the earthquakes that are listed by magnitude", order.clone()), order);
     assert_eq!(kept("Erdbeben der Magnitude 5", order.clone()), order);
 }
 
 #[test]
-fn a_note_must_be_announced_or_quoted() {
-    let note = json!({"notes": "I rode a bike for 45 minutes"});
-    assert_eq!(kept("Log a bike ride of 45 minutes for me", note.clone()), json!({}));
-    assert_eq!(kept("Log a bike ride of 45 minutes, with a note about my bike", note.clone()), note);
-    let text = json!({"notes": "Felt great."});
-    assert_eq!(kept("Log a bike ride of 45 minutes for me, felt great", text.clone()), text);
+fn a_note_that_repeats_other_arguments_is_removed() {
+    let log = |note: &str| json!({"max_minutes": 45, "head": 1850, "notes": note});
+    let question = "Log a bike ride of 45 minutes and 1,850 metres, my knee hurt after 45 minutes";
+    let bike = log("I rode a bike for 45 minutes and 1,850 metres.");
+    assert_eq!(kept(question, bike), json!({"max_minutes": 45, "head": 1850}));
+    for note in ["Knee pain after 45 minutes", "Hurt knee", "A bike ride of 45 minutes and 1,850 metres"] {
+        assert_eq!(kept(question, log(note)), log(note), "{note}");
+    }
 }
 
 #[test]
@@ -131,6 +152,7 @@ fn a_word_with_a_negating_prefix_is_another_word() {
     let facts = KnownFacts::from_text("could you lock the garage");
     assert!(facts.mentions_name("lock") && facts.mentions_name("locking") && facts.mentions_name("padlock"));
     assert!(!facts.mentions_name("unlock"));
+    assert!(KnownFacts::from_text("invoices that have not been paid").mentions_name("unpaid"));
 }
 
 #[test]
@@ -138,6 +160,8 @@ fn a_negation_belongs_to_the_flag_that_the_user_names() {
     let flags = json!({"symbols": false, "digits": false});
     let question = "I need a password without any symbols in it";
     assert_eq!(kept(question, flags), json!({"symbols": false}));
+    let flags = json!({"symbols": true, "digits": false});
+    assert_eq!(kept("I need a password with symbols, but without numbers", flags.clone()), flags);
     // The user may describe a flag in other words.
     let flag = json!({"digits": false});
     assert_eq!(kept("I need a password without any numerals in it", flag.clone()), flag);

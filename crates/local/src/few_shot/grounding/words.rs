@@ -39,13 +39,15 @@ const EMPTY_WORDS: [&str; 30] = [
     "with",
     "your",
 ];
-/// Frequent English words, of which other languages have at most one in a sentence.
-const ENGLISH_WORDS: [&str; 41] = [
-    "a", "about", "an", "and", "any", "are", "could", "days", "does", "find", "for", "from", "get", "give",
-    "how", "many", "much", "my", "need", "now", "of", "please", "right", "should", "show", "than", "that",
-    "the", "there", "this", "to", "what", "when", "where", "which", "who", "with", "within", "would", "you",
-    "your",
+/// Frequent English words that are rare in other languages.
+const ENGLISH_WORDS: [&str; 26] = [
+    "about", "could", "does", "from", "get", "how", "many", "much", "need", "please", "should", "than",
+    "that", "the", "there", "this", "what", "when", "where", "which", "who", "with", "within", "would",
+    "you", "your",
 ];
+/// Frequent English words that are also words of other languages.
+const SHARED_WORDS: [&str; 15] =
+    ["a", "an", "and", "any", "are", "days", "find", "for", "give", "my", "now", "of", "right", "show", "to"];
 /// Frequent values of enumerations and symbols of units, with the words that users write for them.
 const SYNONYMS: [(&str, &[&str]); 24] = [
     ("bicycling", &["bicycle", "bike", "cycle"]),
@@ -69,7 +71,7 @@ const SYNONYMS: [(&str, &[&str]); 24] = [
     ("mb", &["megabyte", "megabytes"]),
     ("metric", &["°c", "celsius"]),
     ("mph", &["miles per hour"]),
-    ("sms", &["text", "text message"]),
+    ("sms", &["text message", "text her", "text him", "text me", "text them", "text us"]),
     ("transit", &["bus", "train", "public transport"]),
     ("walking", &["on foot", "walk"]),
 ];
@@ -88,6 +90,11 @@ const FILE_WORDS: [&str; 12] = [
     "path",
     "save",
 ];
+/// Negations in English and German. `don't` is the words `don` and `t`.
+const NEGATIONS: [&str; 11] =
+    ["cannot", "don", "except", "kein", "keine", "never", "nicht", "no", "not", "t", "without"];
+/// The maximum number of words between a negation and the word that it negates.
+const MAX_NEGATED_WORDS: usize = 5;
 /// The minimum length of the common beginning of two forms of a word, such as `week` and `weekly`.
 const MIN_STEM_LENGTH: usize = 4;
 
@@ -192,63 +199,82 @@ impl KnownWords {
         numbers.all(|number| self.words.contains(number))
     }
 
-    /// Returns `true` if the conversation contains two different words that only English has.
+    /// Returns `true` if the conversation is probably English: it contains a word that only English
+    /// has, and another frequent English word.
     pub(in crate::few_shot) fn is_english(&self) -> bool {
-        ENGLISH_WORDS.iter().filter(|word| self.words.contains(**word)).count() > 1
+        let count = |words: &[&str]| words.iter().filter(|word| self.words.contains(**word)).count();
+        let (english, shared) = (count(&ENGLISH_WORDS), count(&SHARED_WORDS));
+        english > 0 && english + shared > 1
     }
 
-    /// Returns `true` if the conversation contains a negation in English or German. `don't` is the
-    /// words `don` and `t`.
+    /// Returns `true` if the conversation contains a negation in English or German.
     pub(in crate::few_shot) fn has_negation(&self) -> bool {
-        const NEGATIONS: [&str; 11] =
-            ["cannot", "don", "except", "kein", "keine", "never", "nicht", "no", "not", "t", "without"];
         NEGATIONS.iter().any(|word| self.words.contains(*word))
     }
 
     /// Returns `true` if the conversation has a word for the order of results, such as `sorted`,
     /// `newest` or `first`.
     pub(in crate::few_shot) fn has_order(&self) -> bool {
-        const WORDS: [&str; 17] = [
+        const WORDS: [&str; 27] = [
             "alphabetical",
+            "alphabetically",
             "ascending",
             "best",
-            "by",
+            "chronological",
             "descending",
             "first",
+            "high",
             "latest",
             "least",
+            "low",
             "most",
             "order",
             "ordered",
+            "popular",
+            "popularity",
             "rank",
             "ranked",
             "recent",
             "sort",
             "sorted",
+            "sorting",
             "top",
+            "trending",
+            "worst",
+            "highly",
+            "newly",
         ];
-        const NO_SUPERLATIVES: [&str; 12] = [
-            "contest", "east", "forest", "guest", "harvest", "interest", "invest", "protest", "request",
-            "suggest", "test", "west",
+        const NO_SUPERLATIVES: [&str; 14] = [
+            "arrest", "budapest", "contest", "east", "forest", "guest", "harvest", "interest", "invest",
+            "protest", "request", "suggest", "test", "west",
         ];
-        let is_superlative = |word: &str| word.ends_with("est") && !NO_SUPERLATIVES.contains(&word);
-        self.words.iter().any(|word| WORDS.contains(&word.as_str()) || is_superlative(word))
-    }
-
-    /// Returns `true` if the conversation has a quotation, or a word that announces a text of the
-    /// user, such as `note` or `saying`.
-    pub(super) fn announces_text(&self) -> bool {
-        const WORDS: [&str; 16] = [
-            "because", "comment", "comments", "describe", "memo", "mention", "message", "note", "notes",
-            "remark", "remarks", "reason", "say", "saying", "says", "write",
-        ];
-        self.text.contains(['"', ':', '\u{201c}']) || WORDS.iter().any(|word| self.words.contains(*word))
+        // "At least 4" is no order.
+        let text = self.text.replace("at least", "").replace("at most", "");
+        let is_superlative =
+            |word: &str| word.len() > 4 && word.ends_with("est") && !NO_SUPERLATIVES.contains(&word);
+        split_words(&text).any(|word| WORDS.contains(&word) || is_superlative(word))
     }
 
     /// Returns `true` if the conversation has a name of the unit `name`: `kilojoules` for `kJ`.
     pub(super) fn has_unit(&self, name: &str) -> bool {
+        // "I'm" has the word `m`.
+        let is_unit = |word: &str, unit: Unit| word.len() > 1 && Unit::from_name(word) == Some(unit);
         Unit::from_name(&name.to_lowercase())
-            .is_some_and(|unit| self.words.iter().any(|word| Unit::from_name(word) == Some(unit)))
+            .is_some_and(|unit| self.words.iter().any(|word| is_unit(word, unit)))
+    }
+
+    /// Returns `true` if the conversation has a word with the beginning of one of `words` at most
+    /// [`MAX_NEGATED_WORDS`] words after a negation: "I don't want to change trains".
+    pub(super) fn negates<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> bool {
+        let conversation: Vec<_> = split_words(&self.text).collect();
+        let is_negation = |word: &&str| NEGATIONS.contains(word);
+        let negated = |stem: &str| {
+            conversation.iter().enumerate().filter(|(_, word)| word.starts_with(stem)).any(|(index, _)| {
+                let start = index.saturating_sub(MAX_NEGATED_WORDS);
+                conversation.get(start..index).unwrap_or_default().iter().any(is_negation)
+            })
+        };
+        words.any(|word| stem(word).is_some_and(|stem| negated(&stem)))
     }
 
     /// Returns `true` if the conversation is about a journey back.
@@ -299,11 +325,23 @@ impl KnownWords {
         }
     }
 
+    /// Returns `true` if `word` contains the beginning of a word of the conversation. After a
+    /// negating prefix, the conversation must have a negation: `unpaid` is not `paid`, but "have
+    /// not been paid".
+    fn contains_stem_of(&self, word: &str) -> bool {
+        let follows_prefix = |stem: &str| {
+            let mut prefixes = NEGATING_PREFIXES.iter();
+            prefixes.any(|prefix| word.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(stem)))
+        };
+        let mut stems = self.stems.iter().filter(|stem| word.contains(stem.as_str()));
+        stems.any(|stem| !follows_prefix(stem) || self.has_negation())
+    }
+
     fn knows(&self, word: &str) -> bool {
         let synonyms = SYNONYMS.iter().find(|(known, _)| *known == word).map(|(_, synonyms)| *synonyms);
         self.words.contains(word)
             || synonyms.is_some_and(|synonyms| synonyms.iter().any(|synonym| self.has_synonym(synonym)))
-            || (word.len() >= MIN_STEM_LENGTH && self.stems.iter().any(|stem| contains_stem(word, stem)))
+            || (word.len() >= MIN_STEM_LENGTH && self.contains_stem_of(word))
             // Languages without spaces between words have long words in the conversation.
             || (!word.is_ascii() && self.text.contains(word))
     }
@@ -311,13 +349,6 @@ impl KnownWords {
 
 /// Prefixes that give a verb the opposite meaning.
 const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
-
-/// Returns `true` if `word` contains `stem`, but not after a negating prefix: `unlock` is not
-/// `lock`.
-fn contains_stem(word: &str, stem: &str) -> bool {
-    let is_negated = |prefix: &&str| word.strip_prefix(*prefix).is_some_and(|rest| rest.starts_with(stem));
-    word.contains(stem) && !NEGATING_PREFIXES.iter().any(is_negated)
-}
 
 /// Returns `true` if `word` is the opposite of `verb`: `unlock` of `lock`.
 pub(in crate::few_shot) fn is_negation(word: &str, verb: &str) -> bool {

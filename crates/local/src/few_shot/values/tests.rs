@@ -75,6 +75,11 @@ fn times_have_all_usual_forms() {
     assert_eq!(times("18:00, 6 p.m. and noon"), ["18:00", "12:00"]);
     assert_eq!(times("this evening at seven"), ["19:00"]);
     assert_eq!(times("at 7"), ["07:00", "19:00"]);
+    assert_eq!(times("from 2 to 4 pm"), ["14:00", "16:00"]);
+    assert_eq!(times("between 11 and 2 pm"), ["11:00", "14:00"]);
+    assert_eq!(times("from 9:15 to 10:30 am"), ["09:15", "21:15", "10:30"]);
+    assert_eq!(times("10 minutes after 9 am"), ["09:10"]);
+    assert_eq!(times("on May 5 after 4 pm"), ["16:00"]);
     assert_eq!(times("at 2 at night, ten o'clock at night"), ["22:00", "02:00"]);
     assert_eq!(times("at 08:00 tonight"), ["08:00"]);
     assert_eq!(times("at midnight"), ["00:00"]);

@@ -25,6 +25,10 @@ static BARE: LazyLock<Regex> = LazyLock::new(|| {
         r"\b(?:at|by|until|till|before|after|from) (?<bare>\d{1,2})(?:$|[,?!]|\.(?:$| )| (?:on|tomorrow|today|tonight|in the|at night|and|for|with|sharp)\b)",
     )
 });
+/// `2 to 4 pm`. The first time has the mark of the second.
+static RANGE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"\b(\d{1,2})(?: to | until | till | and | ?[-\u{2013}] ?)(\d{1,2})(?::\d{2})? ?(am|pm)\b")
+});
 static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(noon|midday|midnight)\b"));
 
 /// The maximum distance in bytes between a time and the part of the day that belongs to it.
@@ -59,7 +63,7 @@ pub(super) fn find(text: &str) -> Vec<Time> {
         }
     };
     let number = |captures: &Captures<'_>, index: usize| captures.get(index)?.as_str().parse::<i8>().ok();
-    for captures in RELATIVE.captures_iter(text) {
+    for captures in RELATIVE.captures_iter(text).filter(|captures| is_relative(text, captures)) {
         let hour = match captures.get(3).map(|hour| hour.as_str()) {
             Some("noon") => Some(12),
             Some("midnight") => Some(24),
@@ -81,11 +85,23 @@ pub(super) fn find(text: &str) -> Vec<Time> {
     }
     // The hour of `half past nine` and the minutes of `9:15 pm` are no times of their own.
     let blank = |captures: &Captures<'_>| " ".repeat(captures.get(0).map_or(0, |whole| whole.as_str().len()));
-    let rest = RELATIVE.replace_all(text, blank);
+    let rest = RELATIVE.replace_all(text, |captures: &Captures<'_>| match is_relative(text, captures) {
+        true => blank(captures),
+        false => captures.get(0).map_or_else(String::new, |whole| whole.as_str().to_owned()),
+    });
     for captures in CLOCK.captures_iter(&rest) {
         let (hour, minute) =
             (number(&captures, 1).or(number(&captures, 4)), number(&captures, 2).or(number(&captures, 5)));
         add(&captures, hour, minute, captures.get(3).or(captures.get(6)).map(|mark| mark.as_str()));
+    }
+    for captures in RANGE.captures_iter(&rest) {
+        // From 11 to 2 pm
+        let crosses_noon = number(&captures, 1) > number(&captures, 2);
+        let mark = captures.get(3).map(|mark| if crosses_noon { "am" } else { mark.as_str() });
+        let start = captures.get(0).and_then(|whole| rest.get(..whole.start())).unwrap_or_default();
+        if !start.ends_with([':', '.']) {
+            add(&captures, number(&captures, 1), Some(0), mark);
+        }
     }
     let rest = CLOCK.replace_all(&rest, blank);
     for captures in HOUR.captures_iter(&rest) {
@@ -99,6 +115,24 @@ pub(super) fn find(text: &str) -> Vec<Time> {
         add(&captures, Some(hour), Some(0), Some(if hour == 0 { "am" } else { "pm" }));
     }
     found
+}
+
+/// Returns `true` if `captures` of [`RELATIVE`] are a time: `10 to 9`. A range (`from 10 to 4`,
+/// `9:10 to 10`) and a day of a month (`May 5 after 4 pm`) are not.
+fn is_relative(text: &str, captures: &Captures<'_>) -> bool {
+    const MINUTES_TO: [&str; 4] = ["5", "10", "20", "25"];
+    let part = |index: usize| captures.get(index).map_or("", |part| part.as_str());
+    let (minutes, word) = (part(1), part(2));
+    let is_explicit = !minutes.starts_with(|letter: char| letter.is_ascii_digit())
+        || captures.get(0).is_some_and(|whole| whole.as_str().contains("minute"));
+    let before = captures.get(0).and_then(|whole| text.get(..whole.start())).unwrap_or_default();
+    let is_range = ["from ", "between ", ":", "."].iter().any(|end| before.ends_with(end));
+    is_explicit
+        || match word {
+            "to" => MINUTES_TO.contains(&minutes) && !is_range,
+            "past" => true,
+            _ => false,
+        }
 }
 
 /// Parses `text` as a single time: `09:15`, `9:15 pm`, or `9 pm`.
