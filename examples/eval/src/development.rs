@@ -1,4 +1,4 @@
-//! Measures a model on the development set: four parts with 170 or 200 requests each, in five
+//! Measures a model on the development set: five parts with 170 or 200 requests each, in five
 //! groups, and a part with 60 requests of one group.
 
 mod matching;
@@ -86,6 +86,7 @@ async fn run_file(
     let started = Instant::now();
     let mut counts: HashMap<Group, Counts> = HashMap::new();
     for case in file.cases.iter().filter(|case| selection.contains(case)) {
+        eprintln!("CASE {}", case.id);
         let outcome = ask(model, dialect, file, case).await?;
         if !outcome.calls_are_right || outcome.answer_is_right == Some(false) {
             eprintln!("    {name}, {}: {}\n        {}", case.id, case.question, outcome.summary);

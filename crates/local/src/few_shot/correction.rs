@@ -256,13 +256,14 @@ impl ArgumentCorrector {
                 .collect(),
             Value::Array(items) => {
                 let listed = |text: &str| names::labelled_items(property, text);
-                let is_known = |item: &Value| {
-                    item.as_str()
-                        .is_none_or(|item| KnownWords::new(&self.text).mentions(&item.to_lowercase()))
-                };
-                let is_invented = !items.iter().any(is_known);
-                let listed = listed(need).or_else(|| listed(&self.question)).filter(|_| is_invented);
-                listed.map(Value::Array).into_iter().collect()
+                let listed = listed(need).or_else(|| listed(&self.question)).unwrap_or_default();
+                let words = KnownWords::new(&self.question);
+                let is_of_question =
+                    |item: &Value| item.as_str().is_some_and(|item| words.has_words(&item.to_lowercase()));
+                // Other texts may be resolved names, or codes.
+                let is_elsewhere = |item: &Value| is_of_question(item) && !listed.contains(item);
+                let is_wrong = !listed.is_empty() && items.iter().all(is_elsewhere);
+                is_wrong.then_some(Value::Array(listed)).into_iter().collect()
             }
             _ => Vec::new(),
         }

@@ -301,7 +301,8 @@ impl OpenQuestion {
         let is_question = rest.split_once(part)?.1.starts_with('?') && is_sentence;
         let is_phrase = !is_sentence && part.contains(" of ");
         let is_quoted = self.question.split_once(part).is_some_and(|(before, _)| is_open_quote(before));
-        (is_request(part, is_question || is_phrase) && !is_quoted).then_some(part)
+        let is_planned = is_quoted || self.is_planned_quotation(part);
+        (is_request(part, is_question || is_phrase) && !is_planned).then_some(part)
     }
 
     /// Returns the sentence at the beginning of the open text that continues the sentence before

@@ -19,18 +19,26 @@ pub(crate) enum Part {
     TuningHard,
     /// 200 cases of usual difficulty for tuning.
     TuningUsual,
+    /// 60 further cases of the group [`OneCall`](Group::OneCall) for tuning.
+    TuningOneCall,
     /// 170 difficult cases that are held back.
     HeldBackHard,
     /// 200 cases of usual difficulty that are held back.
     HeldBackUsual,
-    /// 60 further cases of the group [`OneCall`](Group::OneCall) that are held back. Another author
-    /// wrote them.
-    HeldBackOneCall,
+    /// 80 cases of the group [`OneCall`](Group::OneCall) and 30 of each other group that are held
+    /// back. Their authors had seen neither the other cases nor the model.
+    HeldBackOtherAuthors,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::TuningHard, Self::TuningUsual, Self::HeldBackHard, Self::HeldBackUsual, Self::HeldBackOneCall];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::TuningHard,
+        Self::TuningUsual,
+        Self::TuningOneCall,
+        Self::HeldBackHard,
+        Self::HeldBackUsual,
+        Self::HeldBackOtherAuthors,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -38,12 +46,13 @@ impl Part {
             Self::TuningUsual => "tuning, usual",
             Self::HeldBackHard => "held back, hard",
             Self::HeldBackUsual => "held back, usual",
-            Self::HeldBackOneCall => "held back, one call",
+            Self::TuningOneCall => "tuning, one call",
+            Self::HeldBackOtherAuthors => "held back, other authors",
         }
     }
 }
 
-/// The kinds of requests. The parts with several groups have equally many cases of each.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
@@ -141,7 +150,8 @@ impl CaseFile {
             Part::TuningUsual => include_str!("../../cases/tuning_usual.json"),
             Part::HeldBackHard => include_str!("../../cases/held_back.json"),
             Part::HeldBackUsual => include_str!("../../cases/held_back_usual.json"),
-            Part::HeldBackOneCall => include_str!("../../cases/held_back_one_call.json"),
+            Part::TuningOneCall => include_str!("../../cases/tuning_one_call.json"),
+            Part::HeldBackOtherAuthors => include_str!("../../cases/held_back_other_authors.json"),
         })
     }
 

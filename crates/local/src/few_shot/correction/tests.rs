@@ -655,6 +655,16 @@ fn a_one_way_trip_has_no_return_date() {
 }
 
 #[test]
+fn a_list_is_not_taken_from_another_part_of_the_question() {
+    let question = "Post \"two backend engineers\" with the stops hiring and rust.";
+    let stops = |items: &[&str]| json!({ "stops": items });
+    assert_eq!(corrected(question, stops(&["backend", "engineers"])), stops(&["hiring", "rust"]));
+    assert_unchanged(question, stops(&["hiring"]));
+    assert_unchanged(question, stops(&["Hiring", "RU"]));
+    assert_unchanged("Post it with the stops hiring", stops(&["post"]));
+}
+
+#[test]
 fn the_artist_is_split_from_a_title() {
     let question = "Find the track Bohemian Rhapsody by Queen";
     let fixed = corrected(question, json!({"title": "Bohemian Rhapsody by Queen"}));
