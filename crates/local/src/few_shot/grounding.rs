@@ -5,14 +5,17 @@
 //! arguments of a call with the words and numbers of the conversation. An invented optional
 //! argument is removed. A call with an invented required argument is not made.
 
+mod codes;
 mod dates;
 mod numbers;
 mod parameter_names;
+mod texts;
 mod words;
 
 use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest, schema::Property};
 use serde_json::{Map, Value};
 
+pub(super) use self::codes::LANGUAGES;
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
 pub(super) use self::parameter_names::{
@@ -20,7 +23,6 @@ pub(super) use self::parameter_names::{
 };
 use self::parameter_names::{is_path, is_ticker};
 pub(super) use self::words::{KnownWords, is_negation, stem};
-use super::calls::argument_text;
 use super::values::parse_date;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.
@@ -41,9 +43,6 @@ const FLAG_WORDS: [&str; 12] = [
     "also", "enable", "false", "include", "only", "return", "set", "should", "show", "true", "whether",
     "with",
 ];
-
-/// Words in the names of parameters for a remark of the user.
-const NOTE_WORDS: [&str; 7] = ["comment", "comments", "memo", "note", "notes", "remark", "remarks"];
 
 /// The maximum number of references and alternatives that lead to an enumeration.
 const MAX_REFERENCES: usize = 4;
@@ -218,27 +217,6 @@ impl KnownFacts {
         self.words.is_english() && !self.words.has_order() && !self.words.has_literal(&format!("by {first}"))
     }
 
-    /// Returns `true` if `value` is a note that repeats at least two other `arguments`, and if the
-    /// conversation does not contain its text.
-    fn is_repeating_note(
-        &self,
-        property: &Property<'_>,
-        value: &Value,
-        arguments: &Map<String, Value>,
-    ) -> bool {
-        let name = spaced_words(property.name);
-        let is_note = name.split(' ').any(|word| NOTE_WORDS.contains(&word));
-        let Some(note) = value.as_str().filter(|_| is_note).map(|note| note.trim().to_lowercase()) else {
-            return false;
-        };
-        let words = KnownWords::new(&note.replace(',', ""));
-        let is_repeated = |(name, other): &(&String, &Value)| {
-            let text = argument_text(other).filter(|_| *name != property.name);
-            text.is_some_and(|text| words.has_words(&text.to_lowercase()))
-        };
-        arguments.iter().filter(is_repeated).count() > 1 && !self.words.has_text(&note)
-    }
-
     /// Returns `true` if the conversation contains a word of the name or the description of
     /// `property`, an optional boolean. The words of the name of the tool do not count. A flag for
     /// safety and a flag without distinctive words always count as mentioned, and so do all flags
@@ -383,9 +361,9 @@ impl KnownFacts {
             Value::String(text) if is_enumeration => self.mentions_name(text),
             Value::String(text) if is_address(name, schema) && !text.contains('@') => false,
             Value::String(text) => {
-                let is_free = strictness == Strictness::Required
-                    && (is_composed(name) || schema.get("pattern").is_some());
-                is_free
+                let is_free = is_composed(name) && !self.is_invented_text(parameter, text)
+                    || schema.get("pattern").is_some();
+                strictness == Strictness::Required && is_free
                     || (is_time_zone(name, schema) && self.may_be_time_zone(text, schema))
                     || self.contains_text(name, text, strictness)
             }
@@ -451,7 +429,7 @@ impl KnownFacts {
         let may_be_code = (strictness == Strictness::Required || is_code(name)) && !can_be_found;
         let max_length = if is_ticker(name) { MAX_TICKER_LENGTH } else { MAX_CODE_LENGTH };
         if may_be_code && text.len() <= max_length && text.chars().all(char::is_alphabetic) {
-            return true;
+            return codes::may_be_stated(name, &text, &self.words);
         }
         match strictness {
             Strictness::Required => self.words.share(&text) > 0.0,

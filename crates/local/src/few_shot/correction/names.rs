@@ -8,6 +8,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::{CallInProgress, TextValues, description, pattern, spaced_words};
+use crate::few_shot::grounding::LANGUAGES;
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
 use crate::few_shot::quotes::{MARKS, quotations};
 
@@ -116,32 +117,6 @@ pub(super) fn place_of_departure(
 /// Returns the name of the language with the code `text`, if `question` has it, and if the
 /// description of `property` has a language as an example: `Portuguese` for `pt`.
 pub(super) fn name_of_language(property: &Property<'_>, text: &str, question: &str) -> Option<Value> {
-    const LANGUAGES: [(&str, &str); 24] = [
-        ("ar", "Arabic"),
-        ("cs", "Czech"),
-        ("da", "Danish"),
-        ("de", "German"),
-        ("el", "Greek"),
-        ("en", "English"),
-        ("es", "Spanish"),
-        ("fi", "Finnish"),
-        ("fr", "French"),
-        ("he", "Hebrew"),
-        ("hi", "Hindi"),
-        ("hu", "Hungarian"),
-        ("it", "Italian"),
-        ("ja", "Japanese"),
-        ("ko", "Korean"),
-        ("nl", "Dutch"),
-        ("no", "Norwegian"),
-        ("pl", "Polish"),
-        ("pt", "Portuguese"),
-        ("ru", "Russian"),
-        ("sv", "Swedish"),
-        ("tr", "Turkish"),
-        ("uk", "Ukrainian"),
-        ("zh", "Chinese"),
-    ];
     let (_, language) = LANGUAGES.iter().find(|(code, _)| *code == text)?;
     static CODE: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"(?i)\b(?:codes?|iso|639)\b|["'`(][a-z]{2}["'`)]"#));

@@ -65,8 +65,8 @@ pub(super) fn is_known_date(
 }
 
 /// Returns `true` if the conversation contains the hour of the time `text` in the form `09:15`. A
-/// number without a mark of a time is sufficient for a required argument. Returns `None` if `text`
-/// is not a time.
+/// number without a mark of a time is sufficient for a required argument, unless it is the day of a
+/// month. Returns `None` if `text` is not a time.
 pub(super) fn is_known_time(
     text: &str,
     words: &KnownWords,
@@ -81,7 +81,10 @@ pub(super) fn is_known_time(
     let hours = [hour, (hour + 12.0) % 24.0, if hour == 12.0 || hour == 0.0 { 12.0 } else { hour }];
     let is_marked = |hour: &f64| TIME_MARKS.iter().any(|mark| words.has_literal(&format!("{hour}{mark}")));
     let has_hour = match strictness {
-        Strictness::Required => hours.iter().any(|hour| numbers.has_value(*hour)),
+        Strictness::Required => {
+            let is_number = |hour: &f64| numbers.has_value(*hour) && !numbers.is_day(*hour);
+            hours.iter().any(|hour| is_number(hour) || is_marked(hour))
+        }
         Strictness::Optional => hours.iter().any(is_marked),
     };
     Some(has_hour || numbers.has_number_word() || TIME_WORDS.iter().any(|word| words.has_word(word)))

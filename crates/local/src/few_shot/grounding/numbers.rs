@@ -27,6 +27,8 @@ const FACTORS: [f64; 5] = [1.0, 60.0, 100.0, 1000.0, 3600.0];
 
 pub(super) struct KnownNumbers {
     numbers: Vec<f64>,
+    /// The days of the dates with a month.
+    days: Vec<f64>,
     /// `true` if the conversation has the number one in words, which is usually no quantity.
     has_one: bool,
     has_number_word: bool,
@@ -53,6 +55,7 @@ impl KnownNumbers {
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
         Self {
             numbers,
+            days: days.iter().map(|day| f64::from(day.day())).collect(),
             has_one: words.has_word("one") || words.has_word("first"),
             has_number_word: has_any(&NUMBER_WORDS),
             has_zero_word: has_any(&ZERO_WORDS),
@@ -87,6 +90,11 @@ impl KnownNumbers {
 
     pub(super) fn has_value(&self, number: f64) -> bool {
         self.numbers.contains(&number)
+    }
+
+    /// Returns `true` if `number` is the day of a date with a month.
+    pub(super) fn is_day(&self, number: f64) -> bool {
+        self.days.contains(&number)
     }
 
     pub(super) fn has_number_word(&self) -> bool {

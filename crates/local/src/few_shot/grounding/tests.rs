@@ -218,6 +218,66 @@ fn a_name_is_no_email_address() {
 }
 
 #[test]
+fn a_language_a_currency_and_a_unit_must_be_stated() {
+    let schema = Schema::new(json!({
+        "type": "object",
+        "properties": {
+            "to_currency": {"type": "string"},
+            "language": {"type": "string"},
+            "from_unit": {"type": "string"},
+        },
+        "required": ["to_currency", "language", "from_unit"],
+    }));
+    let schema = schema.unwrap();
+    for (question, arguments, is_stated) in [
+        ("Convert 100 dollars.", json!({"to_currency": "USD"}), true),
+        ("Convert $100.", json!({"to_currency": "USD"}), true),
+        ("Convert 100 dollars.", json!({"to_currency": "EUR"}), false),
+        ("What are 100 dollars in Germany?", json!({"to_currency": "EUR"}), true),
+        ("Translate it to spanish", json!({"language": "es"}), true),
+        ("Translate it", json!({"language": "es"}), false),
+        ("Translate it", json!({"language": "xx"}), true),
+        ("Convert 15 to miles", json!({"from_unit": "km"}), false),
+        ("Convert 15 km to miles", json!({"from_unit": "km"}), true),
+        ("Convert 15 kilometers to miles", json!({"from_unit": "km"}), true),
+    ] {
+        let invented = KnownFacts::from_text(question).first_invented(&call(arguments.clone()), &schema);
+        assert_eq!(invented.is_none(), is_stated, "{question} {arguments}");
+    }
+}
+
+#[test]
+fn a_title_and_a_text_to_translate_are_not_composed() {
+    let text = json!({"type": "string"});
+    let is_known = |question: &str, name: &str, value: &str, other: &str| {
+        let schema = json!({"type": "object", "properties": {name: text, other: text}, "required": [name]});
+        let call = call(json!({name: value}));
+        let facts = KnownFacts::from_text(question);
+        facts.first_invented(&call, &Schema::new(schema).unwrap()).is_none()
+    };
+    assert!(!is_known("Translate this into French", "text", "Hello", "target_language"));
+    assert!(is_known("Translate the word hello", "text", "Hello", "target_language"));
+    assert!(is_known("Send Tom a joke", "text", "Knock, knock.", "recipient"));
+    assert!(!is_known("Play a nice song", "title", "Happy Birthday", "artist"));
+    assert!(is_known("Play Happy Birthday", "title", "Happy Birthday", "artist"));
+    // The model may have translated the words of the user.
+    assert!(is_known("Spiel das Geburtstagslied für Anna", "title", "Happy Birthday", "artist"));
+}
+
+#[test]
+fn the_day_of_a_month_is_no_time() {
+    let schema = json!({"properties": {"time": {"type": "string"}}, "required": ["time"]});
+    let schema = Schema::new(schema).unwrap();
+    let is_known = |question: &str| {
+        let call = call(json!({"time": "12:00"}));
+        KnownFacts::from_text(question).first_invented(&call, &schema).is_none()
+    };
+    assert!(!is_known("A table for four on 12 May 2025"));
+    assert!(is_known("A table for four on 12 May 2025 at 12 o'clock"));
+    assert!(is_known("A table for four, 12 if possible"));
+}
+
+#[test]
 fn a_path_must_be_in_a_conversation_about_files() {
     let schema = Schema::new(json!({
         "type": "object",
@@ -238,6 +298,8 @@ fn a_path_must_be_in_a_conversation_about_files() {
         ("What is in the folder photos?", "photos", true),
         ("Which files are in this directory?", ".", true),
         ("Delete that file.", "report.pdf", false),
+        ("Delete that file.", "path/to/file", false),
+        ("Delete path/to/file", "path/to/file", true),
     ];
     for (question, path, is_known) in cases {
         let facts = KnownFacts::from_text(question);

@@ -145,6 +145,14 @@ impl KnownWords {
         self.words.contains(word)
     }
 
+    /// Returns `true` if the conversation contains `text`, a word or the symbol of a currency.
+    pub(super) fn has_symbol_or_word(&self, text: &str) -> bool {
+        match text.chars().all(char::is_alphabetic) {
+            true => self.has_word(text),
+            false => self.has_literal(text),
+        }
+    }
+
     /// Returns `true` if the conversation contains a word that may be the name of a place: a
     /// capitalized word that does not begin a sentence.
     pub(super) fn has_name(&self) -> bool {
@@ -158,7 +166,9 @@ impl KnownWords {
     pub(super) fn has_path(&self, text: &str) -> bool {
         const SEPARATORS: [char; 2] = ['/', '\\'];
         let name = text.trim_end_matches(SEPARATORS).rsplit(SEPARATORS).next().unwrap_or_default();
-        let is_text = name.chars().any(char::is_alphanumeric) && self.text.contains(name);
+        // "That file" is not `path/to/file`.
+        let is_placeholder = EMPTY_WORDS.contains(&name) && !self.text.contains(text);
+        let is_text = name.chars().any(char::is_alphanumeric) && self.text.contains(name) && !is_placeholder;
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         is_text || (self.is_about_files() && self.share(stem) >= 0.5)
     }
@@ -202,9 +212,21 @@ impl KnownWords {
     /// Returns `true` if the conversation is probably English: it contains a word that only English
     /// has, and another frequent English word.
     pub(in crate::few_shot) fn is_english(&self) -> bool {
-        let count = |words: &[&str]| words.iter().filter(|word| self.words.contains(**word)).count();
-        let (english, shared) = (count(&ENGLISH_WORDS), count(&SHARED_WORDS));
+        let (english, shared) = self.count_english_words();
         english > 0 && english + shared > 1
+    }
+
+    /// Returns `true` if the conversation may be English: it has only ASCII letters, and a frequent
+    /// English word.
+    pub(super) fn may_be_english(&self) -> bool {
+        let (english, shared) = self.count_english_words();
+        english + shared > 0 && !self.text.chars().any(|letter| letter.is_alphabetic() && !letter.is_ascii())
+    }
+
+    /// Returns the number of [`ENGLISH_WORDS`] and of [`SHARED_WORDS`] in the conversation.
+    fn count_english_words(&self) -> (usize, usize) {
+        let count = |words: &[&str]| words.iter().filter(|word| self.words.contains(**word)).count();
+        (count(&ENGLISH_WORDS), count(&SHARED_WORDS))
     }
 
     /// Returns `true` if the conversation contains a negation in English or German.

@@ -1,0 +1,64 @@
+//! Codes of languages, currencies and units.
+
+use super::words::KnownWords;
+use crate::few_shot::values::Unit;
+
+/// Codes of languages in ISO 639-1, with their English names.
+pub(in crate::few_shot) const LANGUAGES: [(&str, &str); 24] = [
+    ("ar", "Arabic"),
+    ("cs", "Czech"),
+    ("da", "Danish"),
+    ("de", "German"),
+    ("el", "Greek"),
+    ("en", "English"),
+    ("es", "Spanish"),
+    ("fi", "Finnish"),
+    ("fr", "French"),
+    ("he", "Hebrew"),
+    ("hi", "Hindi"),
+    ("hu", "Hungarian"),
+    ("it", "Italian"),
+    ("ja", "Japanese"),
+    ("ko", "Korean"),
+    ("nl", "Dutch"),
+    ("no", "Norwegian"),
+    ("pl", "Polish"),
+    ("pt", "Portuguese"),
+    ("ru", "Russian"),
+    ("sv", "Swedish"),
+    ("tr", "Turkish"),
+    ("uk", "Ukrainian"),
+    ("zh", "Chinese"),
+];
+/// Codes of currencies in ISO 4217, with the words that users write for them.
+const CURRENCIES: [(&str, &[&str]); 12] = [
+    ("aud", &["dollar", "dollars"]),
+    ("cad", &["dollar", "dollars"]),
+    ("chf", &["franc", "francs", "sfr"]),
+    ("cny", &["rmb", "yuan"]),
+    ("eur", &["euro", "euros", "\u{20ac}"]),
+    ("gbp", &["pound", "pounds", "quid", "sterling", "\u{a3}"]),
+    ("inr", &["rupee", "rupees", "\u{20b9}"]),
+    ("jpy", &["yen", "\u{a5}"]),
+    ("krw", &["won", "\u{20a9}"]),
+    ("mxn", &["peso", "pesos"]),
+    ("sek", &["krona", "kronor"]),
+    ("usd", &["bucks", "dollar", "dollars", "$"]),
+];
+
+/// Returns `false` if the parameter `name` is a unit, a language or a currency, and if the
+/// conversation has neither a word for the lower-case code `text` nor, for a language or a
+/// currency, a proper name that may imply it, such as a country.
+pub(super) fn may_be_stated(name: &str, text: &str, words: &KnownWords) -> bool {
+    let name = name.to_lowercase();
+    if name.contains("unit") && Unit::from_name(text).is_some() {
+        return words.has_unit(text);
+    }
+    let language = LANGUAGES.iter().find(|(code, _)| *code == text && name.contains("lang"));
+    let currency = CURRENCIES.iter().find(|(code, _)| *code == text && name.contains("currency"));
+    if language.is_none() && currency.is_none() || words.has_name() {
+        return true;
+    }
+    language.is_some_and(|(_, language)| words.has_word(&language.to_lowercase()))
+        || currency.is_some_and(|(_, names)| names.iter().any(|name| words.has_symbol_or_word(name)))
+}
