@@ -86,7 +86,6 @@ async fn run_file(
     let started = Instant::now();
     let mut counts: HashMap<Group, Counts> = HashMap::new();
     for case in file.cases.iter().filter(|case| selection.contains(case)) {
-        eprintln!("CASE {}", case.id);
         let outcome = ask(model, dialect, file, case).await?;
         if !outcome.calls_are_right || outcome.answer_is_right == Some(false) {
             eprintln!("    {name}, {}: {}\n        {}", case.id, case.question, outcome.summary);

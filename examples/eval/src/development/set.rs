@@ -44,9 +44,9 @@ impl Part {
         match self {
             Self::TuningHard => "tuning, hard",
             Self::TuningUsual => "tuning, usual",
+            Self::TuningOneCall => "tuning, one call",
             Self::HeldBackHard => "held back, hard",
             Self::HeldBackUsual => "held back, usual",
-            Self::TuningOneCall => "tuning, one call",
             Self::HeldBackOtherAuthors => "held back, other authors",
         }
     }
@@ -148,9 +148,9 @@ impl CaseFile {
         serde_json::from_str(match part {
             Part::TuningHard => include_str!("../../cases/tuning.json"),
             Part::TuningUsual => include_str!("../../cases/tuning_usual.json"),
+            Part::TuningOneCall => include_str!("../../cases/tuning_one_call.json"),
             Part::HeldBackHard => include_str!("../../cases/held_back.json"),
             Part::HeldBackUsual => include_str!("../../cases/held_back_usual.json"),
-            Part::TuningOneCall => include_str!("../../cases/tuning_one_call.json"),
             Part::HeldBackOtherAuthors => include_str!("../../cases/held_back_other_authors.json"),
         })
     }
