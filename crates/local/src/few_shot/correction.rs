@@ -24,7 +24,7 @@ pub(super) use self::codes::missing_code;
 use self::moments::TextArgument;
 use super::dialogue::last_question;
 use super::grounding::{
-    KnownWords, enumeration, is_code, is_composed, is_negation, spaced_json, spaced_words, text_of,
+    KnownWords, enumeration, is_code, is_composed, is_opposite, spaced_json, spaced_words, text_of,
 };
 use super::quotes::quotations;
 use super::values::{MAX_TEXT_BYTES, TextValues, parse_date, pattern};
@@ -254,19 +254,22 @@ impl ArgumentCorrector {
                 .map(Value::Bool)
                 .into_iter()
                 .collect(),
-            Value::Array(items) => {
-                let listed = |text: &str| names::labelled_items(property, text);
-                let listed = listed(need).or_else(|| listed(&self.question)).unwrap_or_default();
-                let words = KnownWords::new(&self.question);
-                let is_of_question =
-                    |item: &Value| item.as_str().is_some_and(|item| words.has_words(&item.to_lowercase()));
-                // Other texts may be resolved names, or codes.
-                let is_elsewhere = |item: &Value| is_of_question(item) && !listed.contains(item);
-                let is_wrong = !listed.is_empty() && items.iter().all(is_elsewhere);
-                is_wrong.then_some(Value::Array(listed)).into_iter().collect()
-            }
+            Value::Array(items) => self.listed_items(property, items, need).into_iter().collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the list after the name of `property` in the need or the question, if `items` are
+    /// words of the question outside this list. Other items may be codes, or the results of a
+    /// lookup.
+    fn listed_items(&self, property: &Property<'_>, items: &[Value], need: &str) -> Option<Value> {
+        let listed = |text: &str| names::labelled_items(property, text);
+        let listed = listed(need).or_else(|| listed(&self.question))?;
+        let words = KnownWords::new(&self.question);
+        let is_of_question =
+            |item: &Value| item.as_str().is_some_and(|item| words.has_words(&item.to_lowercase()));
+        let is_wrong = items.iter().all(|item| is_of_question(item) && !listed.contains(item));
+        is_wrong.then_some(Value::Array(listed))
     }
 
     /// Returns the text that `property` should have instead of `text`, which is neither a date
@@ -398,7 +401,7 @@ impl ArgumentCorrector {
             let mut mentioned = names.iter().filter(|name| is_mentioned(name));
             match (mentioned.next(), mentioned.next()) {
                 // `unpaid` may be right for "invoices that still have to be paid".
-                (Some(only), None) if is_negation(text, only) => return None,
+                (Some(only), None) if is_opposite(text, only) => return None,
                 (Some(only), None) => return Some(json!(only)),
                 (Some(_), Some(_)) => return None,
                 (None, _) => {}

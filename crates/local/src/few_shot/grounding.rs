@@ -22,7 +22,7 @@ pub(super) use self::parameter_names::{
     is_code, is_composed, is_coordinate, is_identifier, is_time_zone, spaced_words,
 };
 use self::parameter_names::{is_path, is_ticker};
-pub(super) use self::words::{KnownWords, is_negation, stem};
+pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
 
 /// The maximum length of a code of a language, a currency, an airport or a unit.

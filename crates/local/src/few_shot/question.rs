@@ -73,14 +73,14 @@ const MAX_QUESTION_BYTES: usize = 2000;
 /// The maximum length of a question in bytes that is a need as a whole.
 const MAX_SINGLE_NEED_BYTES: usize = 120;
 /// The words of a sentence that only limits the number of results.
-const LIMIT_WORDS: [&str; 21] = [
+const RESULT_LIMIT_WORDS: [&str; 21] = [
     "at", "first", "give", "i", "just", "last", "limit", "list", "me", "more", "most", "need", "no", "only",
     "please", "results", "show", "than", "the", "to", "up",
 ];
 /// Characters between a list and a question about all of its items.
 const LIST_ENDS: [char; 5] = [' ', '-', '\u{2013}', '\u{2014}', ':'];
 /// Punctuation that may follow a word.
-const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
+pub(super) const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
@@ -350,7 +350,7 @@ impl OpenQuestion {
         let has_number = |word: &&str| word.contains(|letter: char| letter.is_ascii_digit());
         let is_planned = |word: &str| self.planned.iter().any(|value| value == word);
         let mut numbers = words.clone().filter(has_number).peekable();
-        let is_limit = words.clone().all(|word| has_number(&word) || LIMIT_WORDS.contains(&word));
+        let is_limit = words.clone().all(|word| has_number(&word) || RESULT_LIMIT_WORDS.contains(&word));
         let is_statement =
             !is_request(&need, need.ends_with('?')) && words.any(|word| matches!(word, "is" | "are" | "was"));
         (is_limit || is_statement) && numbers.peek().is_some() && numbers.all(is_planned)

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::calls::texts_of;
 use super::dialogue::last_question;
-use super::grounding::{KnownFacts, is_negation};
+use super::grounding::{KnownFacts, is_opposite};
 
 /// Words with which a user asks for another call with the same arguments.
 const REPEAT_WORDS: [&str; 16] = [
@@ -85,8 +85,8 @@ pub(super) fn reverts(made: &ToolCall, call: &ToolCall, facts: &KnownFacts) -> b
     let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else { return false };
     let mut others = arguments.iter().filter(|(name, value)| known.get(*name) != Some(value));
     let (Some((name, Value::String(value))), None) = (others.next(), others.next()) else { return false };
-    let is_opposite = known.get(name).and_then(Value::as_str).is_some_and(|known| is_negation(value, known));
-    made.name == call.name && is_opposite && !facts.mentions_name(value)
+    let reverts = known.get(name).and_then(Value::as_str).is_some_and(|known| is_opposite(value, known));
+    made.name == call.name && reverts && !facts.mentions_name(value)
 }
 
 fn asks_for_repetition(question: &str) -> bool {

@@ -342,12 +342,12 @@ pub(super) struct Bound<'t> {
     pub(super) label: &'t str,
 }
 
-/// Currencies after a number.
+/// Currencies after a number. Pounds may be a weight.
 pub(super) const CURRENCIES: [&str; 8] =
     ["dollar", "dollars", "eur", "euro", "euros", "francs", "gbp", "usd"];
 
 /// Returns the bounds in `text`, which is in lower case. A negated bound is omitted: "nothing over
-/// 500". So is a number with an unclear form, such as `1.200` or `5m`.
+/// 500". A number with an unclear form is omitted, too: `1.200`, `5m`.
 pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
     static BOUND: LazyLock<Regex> = LazyLock::new(|| {
         let maximum = "under|below|at most|less than|fewer than|cheaper than|up to|no more than|not more than|max|maximum|maximum of|max of";
@@ -370,6 +370,8 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
             ("", "thousand") => 1e3,
             ("", "million") => 1e6,
             ("", "billion") => 1e9,
+            // `5 m` are metres or millions.
+            ("", "bn" | "k" | "m") => return None,
             ("", _) => 1.0,
             _ => return None,
         };

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::numbers::{self, Bound, CURRENCIES};
 use super::{description, is_valid, pattern, spaced_words, to_json};
+use crate::few_shot::question::PUNCTUATION;
 use crate::few_shot::values::{TextValues, Unit, normalize};
 
 /// Words in the names of parameters for a minimum or a maximum.
@@ -31,10 +32,15 @@ const MONEY_WORDS: [&str; 13] = [
 ];
 /// Words in the names of parameters for a number of results.
 const LIMIT_WORDS: [&str; 4] = ["count", "limit", "num", "results"];
-
 /// The first words in the names of parameters for a number of results of a kind, such as
 /// `max_keywords`.
 const ITEM_LIMITS: [&str; 5] = ["max", "maximum", "n", "num", "top"];
+
+/// Names of parameters for a part of the results.
+const RESULT_CONTROLS: [&str; 6] = ["count", "limit", "offset", "page", "size", "top"];
+/// Words before the name of a parameter.
+const LEADING_WORDS: [&str; 15] =
+    ["a", "an", "and", "at", "by", "for", "from", "in", "is", "on", "or", "the", "to", "using", "with"];
 
 /// Adds the arguments in `need` that the model omitted. `values` are the values in `need`.
 pub(super) fn add_omitted(
@@ -73,11 +79,9 @@ fn add_omitted_duration(
 /// Adds the number in `need` that the model omitted: 10 for the optional parameter `limit` and "the
 /// last 10 transactions", 3 for `max_keywords` and "the top three keywords".
 fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+    // The normalized text has `1st` for `first`.
     static LIMIT: LazyLock<Regex> =
-        // The normalized text has `1st` for `first`.
-        LazyLock::new(|| {
-            pattern(r"\b(?:1st|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)(?: ([a-z]+))?")
-        });
+        LazyLock::new(|| pattern(r"\b(?:1st|last|latest|next|top|newest) (\d{1,4}) ([a-z]+)(?: ([a-z]+))?"));
     let need = normalize(need);
     let Some(captures) = LIMIT.captures(&need) else { return };
     let word = captures.get(2).map(|word| word.as_str()).unwrap_or_default();
@@ -141,8 +145,7 @@ fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: 
         };
         let mut properties = schema.properties().filter(is_bound);
         let (Some(property), None) = (properties.next(), properties.next()) else { continue };
-        let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
-        if !is_used {
+        if !has_number(arguments, &value) {
             arguments.insert(property.name.to_owned(), value);
         }
     }
@@ -170,20 +173,11 @@ fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need:
             need.labelled_numbers.iter().filter(|(number, label)| is_unit(label) && is_whole(*number));
         let (Some((number, _)), None) = (labelled.next(), labelled.next()) else { continue };
         let value = to_json(*number);
-        let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
-        if !is_used && is_valid(schema, arguments, property.name, &value) {
+        if !has_number(arguments, &value) && is_valid(schema, arguments, property.name, &value) {
             arguments.insert(property.name.to_owned(), value);
         }
     }
 }
-
-/// Words before the name of a parameter.
-const LEADING_WORDS: [&str; 15] =
-    ["a", "an", "and", "at", "by", "for", "from", "in", "is", "on", "or", "the", "to", "using", "with"];
-/// Punctuation at the end of a clause.
-const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
-/// Names of parameters for a part of the results.
-const RESULT_CONTROLS: [&str; 6] = ["count", "limit", "offset", "page", "size", "top"];
 
 /// Adds the number in `need` that the model omitted, directly before or after the whole name of an
 /// optional parameter: 24 for `depth` and "to depth 24", 1000 for `deductible` and "a 1000 dollar
@@ -200,20 +194,21 @@ fn add_named_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &
             let (before, after) = (need.get(..at)?, need.get(at + name.len()..)?);
             // The name of a unit of time is usually part of a date or a duration.
             let is_plain = !before.ends_with(char::is_alphanumeric) && Unit::from_name(&name).is_none();
-            // "A speed limit of 30", "a book with 200 pages"
-            let is_phrase = before.is_empty() || before.ends_with(|end: char| ",;:(".contains(end)) || {
-                let word = before.trim_end().rsplit(' ').next().unwrap_or_default();
-                word.is_empty() || word.ends_with(PUNCTUATION) || LEADING_WORDS.contains(&word)
-            };
-            let number = number_after(after).filter(|_| is_phrase);
-            let before =
-                || number_before(before, after).filter(|_| !RESULT_CONTROLS.contains(&name.as_str()));
-            number.or_else(before).filter(|_| is_plain)
+            // "A speed limit of 30" is not the parameter `limit`.
+            let word = before.trim_end().rsplit(' ').next().unwrap_or_default();
+            let begins_phrase = word.is_empty()
+                || word.ends_with(PUNCTUATION)
+                || word.ends_with('(')
+                || LEADING_WORDS.contains(&word);
+            // "A book with 200 pages" is not the parameter `page`.
+            let is_control = RESULT_CONTROLS.contains(&name.as_str());
+            let number = number_after(after).filter(|_| begins_phrase);
+            let number = number.or_else(|| number_before(before, after).filter(|_| !is_control));
+            number.filter(|_| is_plain)
         });
         let (Some(number), None) = (numbers.next(), numbers.next()) else { continue };
         let value = json!(number);
-        let is_used = arguments.values().any(|used| used.to_string().contains(&value.to_string()));
-        if !is_used && is_valid(schema, arguments, property.name, &value) {
+        if !has_number(arguments, &value) && is_valid(schema, arguments, property.name, &value) {
             arguments.insert(property.name.to_owned(), value);
         }
     }
@@ -235,8 +230,8 @@ fn number_after(after: &str) -> Option<i64> {
     number.parse().ok().filter(|_| is_plain)
 }
 
-/// Returns the number at the end of `before`, the text before a name, optionally separated by a
-/// currency. `after` is the text after the name, which may begin with a plural `s`.
+/// Returns the number at the end of `before`, the text before a name. A currency may separate them.
+/// `after` is the text after the name, which may begin with a plural `s`.
 fn number_before(before: &str, after: &str) -> Option<i64> {
     let after = after.strip_prefix('s').unwrap_or(after);
     let before = before.strip_suffix([' ', '-'])?;
@@ -273,6 +268,12 @@ fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &
             arguments.insert(property.name.to_owned(), value);
         }
     }
+}
+
+/// Returns `true` if the text of one of `arguments` contains `number`.
+fn has_number(arguments: &Map<String, Value>, number: &Value) -> bool {
+    let digits = number.to_string();
+    arguments.values().any(|value| value.to_string().contains(&digits))
 }
 
 /// Returns the words in the first [`MAX_DATE_BYTES`] of `text`, without a truncated word.

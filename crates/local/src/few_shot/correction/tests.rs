@@ -82,9 +82,13 @@ fn corrected(question: &str, arguments: Value) -> Value {
 }
 
 fn corrected_for(need: &str, question: &str, arguments: Value) -> Value {
+    corrected_with(&schema(), need, question, arguments)
+}
+
+fn corrected_with(schema: &Schema, need: &str, question: &str, arguments: Value) -> Value {
     let request = ChatRequest::new([Message::user(question)]);
     let call = ToolCall::new("1", "tool", arguments.to_string());
-    match ArgumentCorrector::new(&request).correct(need, &call, &schema()) {
+    match ArgumentCorrector::new(&request).correct(need, &call, schema) {
         Some(Correction::Call(call)) => call.arguments.value_or_string().as_ref().clone(),
         Some(Correction::Schema(schema)) => json!({"choose": schema.as_value()["properties"]}),
         None => arguments,
@@ -290,7 +294,7 @@ fn signs_and_units_are_corrected() {
 }
 
 #[test]
-fn the_numbers_of_a_date_are_no_duration() {
+fn a_duration_is_read_beside_a_date() {
     let text = "an hour and a half with Tomas on October 8, 2025, not before 11 am";
     assert_eq!(corrected(text, json!({"length": 60})), json!({"length": 90}));
     let text = "an hour and a half on October 8, 2025 at 3 pm";
@@ -351,6 +355,7 @@ fn dates_and_times_that_may_be_right_are_not_changed() {
     assert_unchanged(hour, json!({"starts_at": "2025-08-09T10:00", "minutes": 60}));
     assert_unchanged("on 9 August 2025, not at 9:00 but at 11:00", json!({"starts_at": "2025-08-09T10:00"}));
     assert_unchanged("on 9 August 2025 from 2 to 4 pm", json!({"starts_at": "2025-08-09T14:00:00"}));
+    assert_unchanged("on 9 August 2025 at 2 pm or at 4 pm", json!({"starts_at": "2025-08-09T10:00"}));
     assert_unchanged("on 9 August 2025 before 3 pm", json!({"starts_at": "2025-08-09T00:00:00"}));
     assert_unchanged("the call of 9:00 on 9 August 2025", json!({"new_start": "2025-08-09T14:00:00"}));
     assert_unchanged("A call at 15:00 for one hour", json!({"time": "15:00", "end": "16:00", "minutes": 60}));
@@ -429,18 +434,20 @@ fn a_number_is_the_minimum_or_the_maximum() {
     let schema = json!({"type": "object", "properties": {
         "min_price": {"type": "number"}, "max_price": {"type": "number"}}});
     let schema = Schema::new(schema).unwrap();
-    let correct = |question: &str| {
-        let request = ChatRequest::new([Message::user(question)]);
-        let call = ToolCall::new("1", "tool", r#"{"min_price": 80, "max_price": 80}"#);
-        match ArgumentCorrector::new(&request).correct(question, &call, &schema) {
-            Some(Correction::Call(call)) => call.arguments.to_string(),
-            _ => String::new(),
-        }
+    let both = json!({"min_price": 80, "max_price": 80});
+    let correct = |bound: &str| {
+        let question = format!("Headphones, {bound} 80 dollars");
+        corrected_with(&schema, &question, &question, both.clone())
     };
-    assert_eq!(correct("Headphones under 80 dollars"), r#"{"max_price": 80}"#);
-    assert_eq!(correct("Headphones for no more than 80 dollars"), r#"{"max_price": 80}"#);
-    assert_eq!(correct("Headphones for at least 80 dollars"), r#"{"min_price": 80}"#);
-    assert_eq!(correct("Headphones for 80 dollars"), "");
+    for bound in ["under", "for no more than", "max", "with a maximum of"] {
+        assert_eq!(correct(bound), json!({"max_price": 80}), "{bound}");
+    }
+    for bound in ["for at least", "exceeding", "min", "with a minimum of"] {
+        assert_eq!(correct(bound), json!({"min_price": 80}), "{bound}");
+    }
+    for other in ["for", "ready in 30 min", "nothing over"] {
+        assert_eq!(correct(other), both, "{other}");
+    }
 }
 
 #[test]
@@ -545,19 +552,12 @@ fn an_omitted_number_follows_the_name_of_the_parameter() {
 }
 
 #[test]
-fn a_code_of_an_enumeration_has_the_case_of_the_question() {
+fn a_code_next_to_the_name_of_its_parameter_is_used() {
     let schema = Schema::new(json!({"properties": {
         "level": {"enum": ["AA", "AAA"]}, "from": {"enum": ["USD", "EUR"]}, "to": {"enum": ["USD", "EUR"]},
         "status": {"enum": ["unpaid", "paid"]}}}));
     let schema = schema.unwrap();
-    let correct = |question: &str, arguments: Value| {
-        let request = ChatRequest::new([Message::user(question)]);
-        let call = ToolCall::new("1", "tool", arguments.to_string());
-        match ArgumentCorrector::new(&request).correct(question, &call, &schema) {
-            Some(Correction::Call(call)) => call.arguments.value_or_string().as_ref().clone(),
-            _ => arguments,
-        }
-    };
+    let correct = |question: &str, arguments: Value| corrected_with(&schema, question, question, arguments);
     let level = |level: &str| json!({ "level": level });
     assert_eq!(correct("Is it good enough for level AAA?", level("AA")), level("AAA"));
     assert_eq!(correct("Level aa, please", level("AAA")), level("AAA"));
@@ -585,7 +585,9 @@ fn an_omitted_bound_is_added() {
         let expected = json!({"title": "car", "max_price_per_day": 1_500_000});
         assert_eq!(corrected(text, json!({"title": "car"})), expected, "{text}");
     }
-    assert_unchanged("a car under 5m", json!({"title": "car"}));
+    for unclear in ["5m", "5 m", "5 k", "$5 bn", "$5bn"] {
+        assert_unchanged(&format!("a car under {unclear}"), json!({"title": "car"}));
+    }
     assert_unchanged("a car with at least 4k seats", json!({"title": "car"}));
     assert_unchanged("a car under 1.200 euros", json!({"title": "car"}));
     assert_unchanged("a car, but it shouldn't cost more than $200", json!({"title": "car"}));
@@ -659,9 +661,19 @@ fn a_list_is_not_taken_from_another_part_of_the_question() {
     let question = "Post \"two backend engineers\" with the stops hiring and rust.";
     let stops = |items: &[&str]| json!({ "stops": items });
     assert_eq!(corrected(question, stops(&["backend", "engineers"])), stops(&["hiring", "rust"]));
+    assert_eq!(corrected(question, stops(&[])), stops(&["hiring", "rust"]));
     assert_unchanged(question, stops(&["hiring"]));
     assert_unchanged(question, stops(&["Hiring", "RU"]));
     assert_unchanged("Post it with the stops hiring", stops(&["post"]));
+}
+
+#[test]
+fn the_time_zone_of_a_place_replaces_the_example() {
+    let zone = json!({"description": "IANA name, e.g. Europe/Paris"});
+    let schema = Schema::new(json!({"properties": {"user_tz": zone}})).unwrap();
+    let question = "What time is it in Tokyo?";
+    let corrected = corrected_with(&schema, question, question, json!({"user_tz": "Europe/Paris"}));
+    assert_eq!(corrected, json!({"user_tz": "Asia/Tokyo"}));
 }
 
 #[test]

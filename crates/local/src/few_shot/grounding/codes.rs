@@ -1,5 +1,6 @@
 //! Codes of languages, currencies and units.
 
+use super::parameter_names::spaced_words;
 use super::words::KnownWords;
 use crate::few_shot::values::Unit;
 
@@ -31,7 +32,7 @@ pub(in crate::few_shot) const LANGUAGES: [(&str, &str); 24] = [
     ("zh", "Chinese"),
 ];
 /// Codes of currencies in ISO 4217, with the words that users write for them.
-const CURRENCIES: [(&str, &[&str]); 12] = [
+const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("aud", &["dollar", "dollars"]),
     ("cad", &["dollar", "dollars"]),
     ("chf", &["franc", "francs", "sfr"]),
@@ -50,15 +51,16 @@ const CURRENCIES: [(&str, &[&str]); 12] = [
 /// conversation has neither a word for the lower-case code `text` nor, for a language or a
 /// currency, a proper name that may imply it, such as a country.
 pub(super) fn may_be_stated(name: &str, text: &str, words: &KnownWords) -> bool {
-    let name = name.to_lowercase();
-    if name.contains("unit") && Unit::from_name(text).is_some() {
+    let is_unit = spaced_words(name).split(' ').any(|word| matches!(word, "unit" | "units"));
+    if is_unit && Unit::from_name(text).is_some() {
         return words.has_unit(text);
     }
+    let name = name.to_lowercase();
     let language = LANGUAGES.iter().find(|(code, _)| *code == text && name.contains("lang"));
-    let currency = CURRENCIES.iter().find(|(code, _)| *code == text && name.contains("currency"));
+    let currency = CURRENCY_NAMES.iter().find(|(code, _)| *code == text && name.contains("currency"));
     if language.is_none() && currency.is_none() || words.has_name() {
         return true;
     }
     language.is_some_and(|(_, language)| words.has_word(&language.to_lowercase()))
-        || currency.is_some_and(|(_, names)| names.iter().any(|name| words.has_symbol_or_word(name)))
+        || currency.is_some_and(|(_, names)| names.iter().any(|name| words.has_synonym(name)))
 }

@@ -33,7 +33,9 @@ fn schema() -> Schema {
             "sort_by": {"enum": ["time", "magnitude"]},
             "notes": text(),
             "line": text(),
+            "way": {"enum": ["bicycling", "driving"]},
             "energy_unit": {"enum": ["J", "kJ"]},
+            "length_unit": {"enum": ["m", "cm"]},
             "symbols": {"type": "boolean"},
             "digits": {"type": "boolean"},
         },
@@ -135,9 +137,11 @@ fn a_note_that_repeats_other_arguments_is_removed() {
 }
 
 #[test]
-fn of_a_name_and_a_text_with_the_same_value_the_name_is_kept() {
-    let copies = json!({"line": "bicycling", "mode": "bicycling"});
-    assert_eq!(kept("Is there any bicycling in Oslo?", copies), json!({"mode": "bicycling"}));
+fn an_enumeration_is_kept_over_a_free_text_with_the_same_value() {
+    for name in ["mode", "way"] {
+        let copies = json!({"line": "bicycling", name: "bicycling"});
+        assert_eq!(kept("Is there any line for bicycling in Oslo?", copies), json!({name: "bicycling"}));
+    }
 }
 
 #[test]
@@ -145,6 +149,28 @@ fn units_may_have_another_name() {
     let unit = json!({"energy_unit": "kJ"});
     assert_eq!(kept("How many kilojoules does it take?", unit.clone()), unit);
     assert_eq!(kept("How much energy does it take?", unit), json!({}));
+    let unit = json!({"length_unit": "cm"});
+    assert_eq!(kept("How many centimeters is it?", unit.clone()), unit);
+    assert!(!KnownWords::new("I'm unsure").has_unit("m"));
+    for (value, text) in [("sms", "text me the code"), ("gb", "one gigabyte"), ("mph", "70 miles per hour")] {
+        assert!(KnownFacts::from_text(text).mentions_name(value), "{value}");
+    }
+}
+
+#[test]
+fn a_time_zone_needs_its_name_or_its_description() {
+    let described = json!({"description": "IANA name of the zone"});
+    for (name, schema) in [
+        ("time_zone", &Value::Null),
+        ("userTimezone", &Value::Null),
+        ("user_tz", &Value::Null),
+        ("TZ", &Value::Null),
+        ("from_zone", &described),
+    ] {
+        assert!(is_time_zone(name, schema), "{name}");
+    }
+    let parking = json!({"description": "A zone for parking in Indiana"});
+    assert!(!is_time_zone("zone", &parking) && !is_time_zone("from_zone", &Value::Null));
 }
 
 #[test]
@@ -225,8 +251,9 @@ fn a_language_a_currency_and_a_unit_must_be_stated() {
             "to_currency": {"type": "string"},
             "language": {"type": "string"},
             "from_unit": {"type": "string"},
+            "community": {"type": "string"},
         },
-        "required": ["to_currency", "language", "from_unit"],
+        "required": ["to_currency", "language", "from_unit", "community"],
     }));
     let schema = schema.unwrap();
     for (question, arguments, is_stated) in [
@@ -240,6 +267,7 @@ fn a_language_a_currency_and_a_unit_must_be_stated() {
         ("Convert 15 to miles", json!({"from_unit": "km"}), false),
         ("Convert 15 km to miles", json!({"from_unit": "km"}), true),
         ("Convert 15 kilometers to miles", json!({"from_unit": "km"}), true),
+        ("Who lives here?", json!({"community": "km"}), true),
     ] {
         let invented = KnownFacts::from_text(question).first_invented(&call(arguments.clone()), &schema);
         assert_eq!(invented.is_none(), is_stated, "{question} {arguments}");

@@ -145,14 +145,6 @@ impl KnownWords {
         self.words.contains(word)
     }
 
-    /// Returns `true` if the conversation contains `text`, a word or the symbol of a currency.
-    pub(super) fn has_symbol_or_word(&self, text: &str) -> bool {
-        match text.chars().all(char::is_alphabetic) {
-            true => self.has_word(text),
-            false => self.has_literal(text),
-        }
-    }
-
     /// Returns `true` if the conversation contains a word that may be the name of a place: a
     /// capitalized word that does not begin a sentence.
     pub(super) fn has_name(&self) -> bool {
@@ -246,10 +238,12 @@ impl KnownWords {
             "descending",
             "first",
             "high",
+            "highly",
             "latest",
             "least",
             "low",
             "most",
+            "newly",
             "order",
             "ordered",
             "popular",
@@ -263,14 +257,12 @@ impl KnownWords {
             "top",
             "trending",
             "worst",
-            "highly",
-            "newly",
         ];
         const NO_SUPERLATIVES: [&str; 14] = [
             "arrest", "budapest", "contest", "east", "forest", "guest", "harvest", "interest", "invest",
             "protest", "request", "suggest", "test", "west",
         ];
-        // "At least 4" is no order.
+        // "At least 4" is not an order.
         let text = self.text.replace("at least", "").replace("at most", "");
         let is_superlative =
             |word: &str| word.len() > 4 && word.ends_with("est") && !NO_SUPERLATIVES.contains(&word);
@@ -339,8 +331,9 @@ impl KnownWords {
         known as f64 / all as f64
     }
 
-    /// Returns `true` if the conversation has `synonym`: a word, or a text of several words.
-    fn has_synonym(&self, synonym: &str) -> bool {
+    /// Returns `true` if the conversation has `synonym`: a word, a symbol, or a text of several
+    /// words.
+    pub(super) fn has_synonym(&self, synonym: &str) -> bool {
         match synonym.chars().all(char::is_alphabetic) {
             true => self.words.contains(synonym),
             false => self.text.contains(synonym),
@@ -373,7 +366,7 @@ impl KnownWords {
 const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
 
 /// Returns `true` if `word` is the opposite of `verb`: `unlock` of `lock`.
-pub(in crate::few_shot) fn is_negation(word: &str, verb: &str) -> bool {
+pub(in crate::few_shot) fn is_opposite(word: &str, verb: &str) -> bool {
     NEGATING_PREFIXES.iter().any(|prefix| word.strip_prefix(prefix) == Some(verb))
 }
 

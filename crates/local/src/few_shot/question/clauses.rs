@@ -21,7 +21,7 @@ const TITLES: [&str; 5] = ["Dr", "Mr", "Mrs", "Ms", "Prof"];
 const SENTENCE_STARTS: [&str; 4] = ["also", "and", "please", "then"];
 
 /// Returns the offset of the first of `separators` in `text`. The full stop of an abbreviation and
-/// the commas in `May 22, 2026` and `(2, -3)` are no separators.
+/// the commas in `May 22, 2026` and `(2, -3)` are not separators.
 pub(super) fn first_of<'a>(text: &str, separators: impl IntoIterator<Item = &'a &'a str>) -> Option<usize> {
     let first = |separator: &&str| {
         let mut offsets = text.match_indices(*separator).map(|(at, _)| at);

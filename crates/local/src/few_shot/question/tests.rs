@@ -23,6 +23,8 @@ fn the_numbers_of_a_point_are_no_items() {
     let points = "the distance between the points (2, -3) and (7, 9)";
     assert_eq!(rest_after(points, points, &["2", "-3", "7", "9"]), "");
     assert_eq!(rest_after(points, points, &["(2, -3)"]), " and (7, 9)");
+    assert_eq!(first_of("(2, -3), (7, 9)", &[", "]), Some("(2, -3)".len()));
+    assert_eq!(first_of("(or 2, 3)", &[", "]), Some("(or 2".len()));
 }
 
 #[test]
