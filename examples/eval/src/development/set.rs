@@ -21,20 +21,25 @@ pub(crate) enum Part {
     TuningUsual,
     /// 60 further cases of the group [`OneCall`](Group::OneCall) for tuning.
     TuningOneCall,
+    /// 80 cases of the group [`OneCall`](Group::OneCall) and 30 of each other group for tuning.
+    /// Their authors had seen neither the other cases nor the model.
+    TuningOtherAuthors,
     /// 170 difficult cases that are held back.
     HeldBackHard,
     /// 200 cases of usual difficulty that are held back.
     HeldBackUsual,
-    /// 80 cases of the group [`OneCall`](Group::OneCall) and 30 of each other group that are held
-    /// back. Their authors had seen neither the other cases nor the model.
+    /// 80 cases of the group [`OneCall`](Group::OneCall), 60 of [`NoTool`](Group::NoTool), half of
+    /// them without a required argument, and 30 of each other group that are held back. Their
+    /// authors had seen neither the other cases nor the model.
     HeldBackOtherAuthors,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::TuningHard,
         Self::TuningUsual,
         Self::TuningOneCall,
+        Self::TuningOtherAuthors,
         Self::HeldBackHard,
         Self::HeldBackUsual,
         Self::HeldBackOtherAuthors,
@@ -45,6 +50,7 @@ impl Part {
             Self::TuningHard => "tuning, hard",
             Self::TuningUsual => "tuning, usual",
             Self::TuningOneCall => "tuning, one call",
+            Self::TuningOtherAuthors => "tuning, other authors",
             Self::HeldBackHard => "held back, hard",
             Self::HeldBackUsual => "held back, usual",
             Self::HeldBackOtherAuthors => "held back, other authors",
@@ -149,6 +155,7 @@ impl CaseFile {
             Part::TuningHard => include_str!("../../cases/tuning.json"),
             Part::TuningUsual => include_str!("../../cases/tuning_usual.json"),
             Part::TuningOneCall => include_str!("../../cases/tuning_one_call.json"),
+            Part::TuningOtherAuthors => include_str!("../../cases/tuning_other_authors.json"),
             Part::HeldBackHard => include_str!("../../cases/held_back.json"),
             Part::HeldBackUsual => include_str!("../../cases/held_back_usual.json"),
             Part::HeldBackOtherAuthors => include_str!("../../cases/held_back_other_authors.json"),
