@@ -68,6 +68,11 @@ pub(crate) struct ExampleProfile {
     /// conversation do not name, or that the model omitted. The support is the log-odds of the
     /// value after the need, minus those after a question without content.
     pub(crate) min_implied_support: f32,
+    /// The minimum support of a required value of an enumeration that the words of the conversation
+    /// do not name. The user did not state a value with less support.
+    pub(crate) min_required_support: f32,
+    /// The minimum log-odds of such a value after the need.
+    pub(crate) min_required_odds: f32,
     /// If `true`, the need for a call must be a quotation of consecutive words of the question.
     /// After tool results, or if the question is too long or has no words left to quote, the model
     /// uses its own words.
@@ -107,11 +112,18 @@ pub(crate) const QWEN25_CODER_0_5B: ExampleProfile = ExampleProfile {
     prior_weight: 0.75,
     word_bias: 1.0,
     min_implied_support: 4.0,
+    min_required_support: f32::NEG_INFINITY,
+    min_required_odds: f32::NEG_INFINITY,
     quotes_question: true,
     continues_answers: true,
 };
 
 /// The profile of Qwen2.5-Coder-Instruct with 1.5B parameters in four-bit quantization. Values that
 /// this model invents have a support of up to 1.5, and implied values have 2.6 or more.
-pub(crate) const QWEN25_CODER_1_5B: ExampleProfile =
-    ExampleProfile { name: "qwen2.5-coder-1.5b", min_implied_support: 2.0, ..QWEN25_CODER_0_5B };
+pub(crate) const QWEN25_CODER_1_5B: ExampleProfile = ExampleProfile {
+    name: "qwen2.5-coder-1.5b",
+    min_implied_support: 2.0,
+    min_required_support: 2.0,
+    min_required_odds: 1.5,
+    ..QWEN25_CODER_0_5B
+};

@@ -171,7 +171,7 @@ impl ExampleReply<'_> {
         let merge = |call: &ToolCall| with_earlier_arguments(call, earlier, text, schema);
         if let Some(call) = self.write_arguments(&need, &earlier.name, schema, &merge)? {
             let is_known = call.arguments.value_or_string() == earlier.arguments.value_or_string();
-            if !is_known && self.facts.first_invented(&call, schema).is_none() {
+            if !is_known && !self.facts.lacks_argument(&call, schema) {
                 return Ok(Some(NextStep::Call { need, call }));
             }
         }
@@ -224,7 +224,7 @@ impl ExampleReply<'_> {
         let Some(call) = self.write_arguments(item, &earlier.name, &schema, &replace)? else {
             return Ok(None);
         };
-        if call.arguments == earlier.arguments || self.facts.first_invented(&call, &schema).is_some() {
+        if call.arguments == earlier.arguments || self.facts.lacks_argument(&call, &schema) {
             self.writer.prompt.truncate(start);
             return Ok(Some(NextStep::NoMoreCalls));
         }
@@ -279,6 +279,7 @@ impl ExampleReply<'_> {
         while let Some((tool, _)) = choice.take() {
             let lead = format!("{NEED_LABEL}{need}\n{TOOL}{tool}");
             self.writer.prefill(&lead);
+            let end_of_lead = self.writer.prompt.len();
             let Some(definition) = self.writer.request.tools.get(&tool).map(|tool| tool.definition().clone())
             else {
                 break;
@@ -299,6 +300,14 @@ impl ExampleReply<'_> {
                 call = other;
                 invented = self.facts.first_invented(&call, schema);
             }
+            // The tool fits if its arguments are in the conversation, also if one is missing.
+            let fits = invented.is_none();
+            if fits && !self.must_call() {
+                invented = match self.facts.first_unstated(&call, schema) {
+                    None => self.unsupported_choice(end_of_lead, &call, schema)?,
+                    unstated => unstated,
+                };
+            }
             let repeats = repeats_known_result(self.writer.request, &call);
             debug!(tool, ?invented, repeats, "wrote a call");
             if self.must_call() || (invented.is_none() && !repeats) {
@@ -312,7 +321,7 @@ impl ExampleReply<'_> {
             self.unmet.discard_call(&need);
             discarded.push(tool);
             // The result of an earlier call in this reply may be the missing argument.
-            if self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
+            if fits || self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
                 break;
             }
             choice = match self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)? {

@@ -6,6 +6,7 @@
 //! argument that may be the result of a computation is not changed.
 
 mod codes;
+mod flags;
 mod moments;
 mod names;
 mod numbers;
@@ -171,6 +172,7 @@ impl ArgumentCorrector {
             corrected.extend([from, to]);
         }
         omitted::add_omitted(schema, &mut corrected, need, &need_values);
+        flags::set_described_flags(schema, &mut corrected, need);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
@@ -293,6 +295,7 @@ impl ArgumentCorrector {
             .or_else(|| names::name_of_language(property, text, &self.question))
             .or_else(|| names::place_of_departure(property, text, &self.question, arguments))
             .or_else(|| zones::zone_of_place(property, text, &self.text, arguments))
+            .or_else(|| codes::designation(text, &self.question))
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))
@@ -392,6 +395,7 @@ impl ArgumentCorrector {
         if names.first() != Some(&text) || names.iter().any(is_short) {
             return None;
         }
+        let is_in_question = KnownWords::new(&self.question).mentions(&text.to_lowercase());
         for source in [need, self.question.as_str()] {
             let words = KnownWords::new(source);
             let is_mentioned = |name: &str| words.mentions(&name.to_lowercase());
@@ -402,6 +406,12 @@ impl ArgumentCorrector {
             match (mentioned.next(), mentioned.next()) {
                 // `unpaid` may be right for "invoices that still have to be paid".
                 (Some(only), None) if is_opposite(text, only) => return None,
+                // "I'd like to return an item. It arrived damaged" has only a word of `wrong_item`.
+                (Some(only), None)
+                    if is_in_question && !words.has_words(&only.to_lowercase().replace('_', " ")) =>
+                {
+                    return None;
+                }
                 (Some(only), None) => return Some(json!(only)),
                 (Some(_), Some(_)) => return None,
                 (None, _) => {}

@@ -9,6 +9,7 @@ mod codes;
 mod dates;
 mod numbers;
 mod parameter_names;
+mod required;
 mod texts;
 mod words;
 
@@ -30,6 +31,8 @@ const MAX_CODE_LENGTH: usize = 3;
 /// The maximum length of the symbol of a stock, such as `MSFT`.
 const MAX_TICKER_LENGTH: usize = 5;
 
+/// The minimum length of the value of an enumeration that may be a part of a word.
+const MIN_TEXT_LENGTH: usize = 3;
 /// The minimum length of a word that distinguishes a boolean parameter.
 const MIN_FLAG_WORD_LENGTH: usize = 4;
 /// Words in the names of flags that prevent or permit damage.
@@ -136,6 +139,12 @@ impl KnownFacts {
         };
         let mut required = schema.properties().filter(|property| property.is_required);
         required.find(is_invented).map(|property| property.name.to_owned())
+    }
+
+    /// Returns `true` if the conversation lacks a required argument of `call`. `schema` is the
+    /// input schema of the tool.
+    pub(super) fn lacks_argument(&self, call: &ToolCall, schema: &Schema) -> bool {
+        self.first_invented(call, schema).or_else(|| self.first_unstated(call, schema)).is_some()
     }
 
     /// Returns `schema`, in which the property `name` permits only the identifiers in the tool
@@ -360,12 +369,13 @@ impl KnownFacts {
         match value {
             Value::String(text) if is_enumeration => self.mentions_name(text),
             Value::String(text) if is_address(name, schema) && !text.contains('@') => false,
+            Value::String(text) if self.is_unknown_code(parameter, text) => false,
             Value::String(text) => {
-                let is_free = is_composed(name) && !self.is_invented_text(parameter, text)
+                let is_free = is_composed_text(parameter) && !self.is_invented_text(parameter, text)
                     || schema.get("pattern").is_some();
                 strictness == Strictness::Required && is_free
                     || (is_time_zone(name, schema) && self.may_be_time_zone(text, schema))
-                    || self.contains_text(name, text, strictness)
+                    || self.contains_text(parameter, text, strictness)
             }
             Value::Number(number) => {
                 number.as_f64().is_none_or(|number| self.contains_number(name, number, strictness))
@@ -373,7 +383,11 @@ impl KnownFacts {
             Value::Array(items) => {
                 let schema = schema.get("items").unwrap_or(&Value::Null);
                 let item = Parameter { root, name, schema };
-                items.is_empty() || items.iter().any(|value| self.contains(item, value, strictness))
+                let is_known = |value: &Value| match value.as_f64() {
+                    Some(number) => self.numbers.contains(number),
+                    None => self.contains(item, value, strictness),
+                };
+                items.is_empty() || items.iter().any(is_known)
             }
             Value::Null | Value::Bool(_) | Value::Object(_) => true,
         }
@@ -394,7 +408,10 @@ impl KnownFacts {
     /// Returns `true` if the conversation contains `text`, or at least `min_share` of its words.
     fn contains_share(&self, text: &str, min_share: f64) -> bool {
         let text = text.to_lowercase();
-        self.words.has_text(&text) || self.words.share(&text) >= min_share
+        // The conversation has many words with the letter of `M`, a size.
+        let is_word = text.chars().count() < MIN_TEXT_LENGTH;
+        let is_known = if is_word { self.words.has_word(&text) } else { self.words.has_text(&text) };
+        is_known || self.words.share(&text) >= min_share
     }
 
     /// Returns `true` if `text` may be the time zone of a place in the conversation:
@@ -404,7 +421,8 @@ impl KnownFacts {
         self.words.has_name() && !description.contains(text)
     }
 
-    fn contains_text(&self, name: &str, text: &str, strictness: Strictness) -> bool {
+    fn contains_text(&self, parameter: Parameter<'_>, text: &str, strictness: Strictness) -> bool {
+        let name = parameter.name;
         let text = text.trim().to_lowercase();
         if is_identifier(name) {
             return self.words.has_identifier(&text);
@@ -429,7 +447,7 @@ impl KnownFacts {
         let may_be_code = (strictness == Strictness::Required || is_code(name)) && !can_be_found;
         let max_length = if is_ticker(name) { MAX_TICKER_LENGTH } else { MAX_CODE_LENGTH };
         if may_be_code && text.len() <= max_length && text.chars().all(char::is_alphabetic) {
-            return codes::may_be_stated(name, &text, &self.words);
+            return codes::may_be_stated(parameter, &text, &self.words);
         }
         match strictness {
             Strictness::Required => self.words.share(&text) > 0.0,
@@ -445,8 +463,9 @@ impl KnownFacts {
     fn contains_number(&self, name: &str, number: f64, strictness: Strictness) -> bool {
         let may_be_free = || {
             let is_place = is_coordinate(name) && self.words.has_name() && !self.lookups.coordinates;
-            !is_identifier(name)
-                && (number == 0.0 || number == 1.0 || is_place || parameter_names::is_limit(name))
+            let is_default = number == 0.0 || number == 1.0 || parameter_names::is_limit(name);
+            let is_stated = parameter_names::is_stated_number(name, number) && !self.words.has_one_of(name);
+            !is_identifier(name) && (is_place || is_default && !is_stated)
         };
         match strictness {
             // "I don't want to change" for `max_changes`
@@ -454,6 +473,9 @@ impl KnownFacts {
             // An invented limit, such as 1000, is often a multiple of a number in the question.
             Strictness::Optional if parameter_names::is_limit(name) => self.numbers.contains_exactly(number),
             Strictness::Optional => self.numbers.contains(number),
+            Strictness::Required if self.numbers.is_only_in_dates(number) => {
+                parameter_names::is_part_of_date(name) || may_be_free()
+            }
             Strictness::Required => self.numbers.contains(number) || may_be_free(),
         }
     }
@@ -482,6 +504,20 @@ fn is_address(name: &str, schema: &Value) -> bool {
     // A name or an address: the tool finds the address.
     let may_be_name = ["contact", "name", " or "].iter().any(|word| text.contains(word));
     (is_email && !may_be_name) || schema.get("format").is_some_and(|format| format == "email")
+}
+
+/// Returns `true` if the model composes the value of `parameter`. The code of a coupon or a booking
+/// is no program.
+fn is_composed_text(parameter: Parameter<'_>) -> bool {
+    const PROGRAM_WORDS: [&str; 8] =
+        ["compil", "execut", "javascript", "program", "python", "run", "script", "source"];
+    let name = spaced_words(parameter.name);
+    let is_program = || {
+        let description = parameter.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let text = format!("{name} {description}").to_lowercase();
+        PROGRAM_WORDS.iter().any(|word| text.contains(word))
+    };
+    is_composed(parameter.name) && (!name.ends_with("code") || is_program())
 }
 
 /// Removes the date of a return that is the date of another argument: a one-way trip has none.

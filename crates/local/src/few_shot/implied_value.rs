@@ -23,7 +23,7 @@ const MAX_ALTERNATIVES: usize = 12;
 const MIN_WORD_LENGTH: usize = 4;
 const MIN_CODE_LENGTH: usize = 3;
 /// The minimum support of a flag whose description has a word of the conversation; see
-/// [`ExampleReply::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
+/// [`Odds::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
 /// 1.5 for implied flags; the 0.5B model had -0.3 to 2.3 for implied flags.
 const MIN_FLAG_SUPPORT: f32 = -0.5;
 /// The minimum support of an order of the results, if the conversation has a word for an order. The
@@ -61,14 +61,14 @@ impl ExampleReply<'_> {
                 _ => Vec::new(),
             };
             let argument = Argument { tool: &written.name, before: &implied, name, value };
-            let value = match self.support(lead, argument, &alternatives)? {
-                Some(support) => {
+            let value = match self.odds(lead, argument, &alternatives)? {
+                Some(odds) => {
                     let minimum = match known {
                         Some(_) => MIN_FLAG_SUPPORT,
                         None if is_order(&property) && self.facts.has_order() => MIN_ORDER_SUPPORT,
                         None => self.profile.min_implied_support,
                     };
-                    Some(value).filter(|_| support >= minimum)
+                    Some(value).filter(|_| odds.support() >= minimum)
                 }
                 None => known,
             };
@@ -79,8 +79,8 @@ impl ExampleReply<'_> {
             let alternatives = enumeration(schema.as_value(), property.schema);
             let Some(value) = self.only_named(&alternatives, &implied, &property) else { continue };
             let argument = Argument { tool: &written.name, before: &implied, name: property.name, value };
-            let support = self.support(lead, argument, &alternatives)?;
-            if support.is_some_and(|support| support >= self.profile.min_implied_support) {
+            let odds = self.odds(lead, argument, &alternatives)?;
+            if odds.is_some_and(|odds| odds.support() >= self.profile.min_implied_support) {
                 implied.insert(property.name.to_owned(), value.clone());
             }
         }
@@ -89,6 +89,38 @@ impl ExampleReply<'_> {
             return Ok(grounded);
         }
         Ok(ToolCall::new(grounded.id, grounded.name, spaced_json(&implied)))
+    }
+
+    /// Returns the name of the first required enumeration in `call` whose value the conversation
+    /// neither names nor implies. `schema` is the input schema of the tool, and the prompt before
+    /// the arguments has `end_of_lead` tokens.
+    pub(super) fn unsupported_choice(
+        &mut self,
+        end_of_lead: usize,
+        call: &ToolCall,
+        schema: &Schema,
+    ) -> Result<Option<String>, ModelError> {
+        let arguments = call.arguments.value_or_string();
+        let Some(arguments) = arguments.as_object() else { return Ok(None) };
+        let lead = self.writer.prompt.get(..end_of_lead).unwrap_or_default().to_vec();
+        let mut before = Map::new();
+        for (name, value) in arguments {
+            let property = schema.properties().find(|property| property.name == name && property.is_required);
+            let is_unnamed = value.as_str().is_some_and(|text| !self.facts.mentions_name(text));
+            if let Some(property) = property.filter(|_| is_unnamed) {
+                let alternatives = enumeration(schema.as_value(), property.schema);
+                let argument = Argument { tool: &call.name, before: &before, name, value };
+                let is_unstated = |odds: Odds| {
+                    odds.support() < self.profile.min_required_support
+                        || odds.informed < self.profile.min_required_odds
+                };
+                if self.odds(&lead, argument, &alternatives)?.is_some_and(is_unstated) {
+                    return Ok(Some(name.clone()));
+                }
+            }
+            before.insert(name.clone(), value.clone());
+        }
+        Ok(None)
     }
 
     /// Returns the only one of `alternatives`, the values of the enumeration `property`, that the
@@ -118,16 +150,15 @@ impl ExampleReply<'_> {
         !property.is_required && !is_default && self.facts.lacks_name_of_flag(tool, property)
     }
 
-    /// Returns the support for `argument`: the log-odds of its value among `alternatives` after the
-    /// need, minus those after a question without content. `lead` is the prompt before the
+    /// Returns the odds of `argument` among `alternatives`. `lead` is the prompt before the
     /// arguments. Returns `None` if there is no alternative, if there are more than
     /// [`MAX_ALTERNATIVES`], or if the alternatives do not fit into the context window.
-    fn support(
+    fn odds(
         &mut self,
         lead: &[u32],
         argument: Argument<'_>,
         alternatives: &[&Value],
-    ) -> Result<Option<f32>, ModelError> {
+    ) -> Result<Option<Odds>, ModelError> {
         let Argument { tool, before, name, value } = argument;
         let position = alternatives.iter().position(|alternative| *alternative == value);
         let is_choice = (2..=MAX_ALTERNATIVES).contains(&alternatives.len());
@@ -144,9 +175,25 @@ impl ExampleReply<'_> {
         let (_, mut prompt) = render_prompt(self.writer.engine, self.profile, &request)?;
         prompt.extend(self.encode_choice(&format!("{NEED_LABEL}{NEUTRAL_NEED}\n{TOOL}{tool}{beginning}")));
         let Some(neutral) = self.writer.log_probabilities(&prompt, &candidates)? else { return Ok(None) };
-        let support = log_odds(&informed, index) - log_odds(&neutral, index);
-        debug!(name, %value, support, "compared the probabilities of a value");
-        Ok(Some(support))
+        let odds = Odds { informed: log_odds(&informed, index), neutral: log_odds(&neutral, index) };
+        debug!(name, %value, ?odds, "compared the probabilities of a value");
+        Ok(Some(odds))
+    }
+}
+
+/// The log-odds of a value among its alternatives.
+#[derive(Debug, Clone, Copy)]
+struct Odds {
+    /// After the need.
+    informed: f32,
+    /// After a question without content.
+    neutral: f32,
+}
+
+impl Odds {
+    /// Returns the support of the value by the need.
+    fn support(self) -> f32 {
+        self.informed - self.neutral
     }
 }
 

@@ -271,7 +271,8 @@ impl OpenQuestion {
         }
         let item = next_item(&self.text, &self.item_form)?;
         let is_part = (is_item(item) || is_alternative(item, &self.alternatives)) && !is_conjunction(item);
-        (is_quoted(&self.text, item) || is_part && !is_polite(item)).then_some(item)
+        let is_named = is_quoted(&self.text, item) || is_part && !is_polite(item);
+        (is_named && !self.is_planned_quotation(item)).then_some(item)
     }
 
     /// Returns `true` if `item`, a part of the open text, is a quotation, or a name or number of

@@ -15,7 +15,7 @@ use jiff::civil::{Date, Time};
 use regex::{Captures, Regex};
 use text2num::{Language, replace_numbers_in_text};
 
-pub(super) use self::dates::{DateRange, parse_date};
+pub(super) use self::dates::{DateRange, parse_date, starts_with_date};
 pub(super) use self::quantities::{Quantity, pattern};
 pub(super) use self::times::parse_time;
 pub(super) use self::units::Unit;
@@ -76,6 +76,12 @@ impl TextValues {
     pub(super) fn days_of_months(text: &str) -> Vec<Date> {
         let end = text.floor_char_boundary(MAX_TEXT_BYTES);
         dates::find_days(&normalize(text.get(..end).unwrap_or_default()))
+    }
+
+    /// Returns the normalized `text` without the days that are given with a month.
+    pub(super) fn without_days(text: &str) -> String {
+        let end = text.floor_char_boundary(MAX_TEXT_BYTES);
+        dates::remove_days(&normalize(text.get(..end).unwrap_or_default()))
     }
 
     /// Returns the date that the first [`MAX_TEXT_BYTES`] of `text` give for today, as in "Today is

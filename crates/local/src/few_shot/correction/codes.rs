@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use haft_core::schema::Property;
-use regex::Regex;
+use regex::{Captures, Regex};
+use serde_json::{Value, json};
 
 use super::{description, pattern, spaced_words};
 
@@ -25,6 +26,23 @@ pub(in crate::few_shot) fn missing_code(property: &Property<'_>, text: &str) -> 
         }
     };
     (!is_code).then_some(shape.pattern)
+}
+
+/// Returns the designation in `question` with the number of `text`, if `text` is there with other
+/// letters: `ICE 578` for `IC 578`. Returns `None` if `question` has several.
+pub(super) fn designation(text: &str, question: &str) -> Option<Value> {
+    static DESIGNATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\p{Lu}{1,4})[ -]?(\d{1,5})\b"));
+    let parts = |captures: &Captures<'_>| {
+        Some((captures.get(1)?.as_str().to_owned(), captures.get(2)?.as_str().to_owned()))
+    };
+    let own = DESIGNATION.captures(text).filter(|own| own.get(0).is_some_and(|whole| whole.as_str() == text));
+    let (letters, number) = parts(&own?)?;
+    let mut same = DESIGNATION
+        .captures_iter(question)
+        .filter(|captures| parts(captures).is_some_and(|(_, other)| other == number));
+    let (Some(only), None) = (same.next(), same.next()) else { return None };
+    let is_other = parts(&only).is_some_and(|(other, _)| other != letters);
+    is_other.then(|| only.get(0).map(|whole| json!(whole.as_str()))).flatten()
 }
 
 /// The form of a code.
@@ -62,4 +80,20 @@ fn shape(property: &Property<'_>) -> Option<CodeShape> {
     let words = text.to_lowercase();
     let is_ticker = words.contains("ticker") || words.contains("stock symbol");
     if is_ticker && !is_lower { shape("^[A-Z]{1,5}$", None) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_letters_before_a_number_are_those_of_the_question() {
+        let question = "Is the ICE 578 late, and the bus M29?";
+        assert_eq!(designation("IC 578", question), Some(json!("ICE 578")));
+        assert_eq!(designation("B29", question), Some(json!("M29")));
+        for text in ["ICE 578", "IC 579", "the IC 578", "578"] {
+            assert_eq!(designation(text, question), None, "{text}");
+        }
+        assert_eq!(designation("IC 578", "ICE 578 or RE 578"), None);
+    }
 }

@@ -181,7 +181,8 @@ fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need:
 
 /// Adds the number in `need` that the model omitted, directly before or after the whole name of an
 /// optional parameter: 24 for `depth` and "to depth 24", 1000 for `deductible` and "a 1000 dollar
-/// deductible".
+/// deductible". The beginning of its description is another name of it: 0.01 for `alpha`,
+/// "Significance level as a fraction", and "at the 1% significance level".
 fn add_named_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     let need = normalize(need);
     for property in schema.properties().filter(|property| !property.is_required) {
@@ -189,29 +190,63 @@ fn add_named_number(schema: &Schema, arguments: &mut Map<String, Value>, need: &
         if !matches!(kind, Some("integer" | "number")) || arguments.contains_key(property.name) {
             continue;
         }
-        let name = spaced_words(property.name);
-        let mut numbers = need.match_indices(&name).filter_map(|(at, _)| {
-            let (before, after) = (need.get(..at)?, need.get(at + name.len()..)?);
-            // The name of a unit of time is usually part of a date or a duration.
-            let is_plain = !before.ends_with(char::is_alphanumeric) && Unit::from_name(&name).is_none();
-            // "A speed limit of 30" is not the parameter `limit`.
-            let word = before.trim_end().rsplit(' ').next().unwrap_or_default();
-            let begins_phrase = word.is_empty()
-                || word.ends_with(PUNCTUATION)
-                || word.ends_with('(')
-                || LEADING_WORDS.contains(&word);
-            // "A book with 200 pages" is not the parameter `page`.
-            let is_control = RESULT_CONTROLS.contains(&name.as_str());
-            let number = number_after(after).filter(|_| begins_phrase);
-            let number = number.or_else(|| number_before(before, after).filter(|_| !is_control));
-            number.filter(|_| is_plain)
-        });
-        let (Some(number), None) = (numbers.next(), numbers.next()) else { continue };
-        let value = json!(number);
+        let names = std::iter::once(spaced_words(property.name)).chain(described_name(&property));
+        let mut numbers: Vec<_> = names.flat_map(|name| numbers_at(&need, &name, &property)).collect();
+        numbers.dedup();
+        let [number] = numbers[..] else { continue };
+        let value = to_json(number);
         if !has_number(arguments, &value) && is_valid(schema, arguments, property.name, &value) {
             arguments.insert(property.name.to_owned(), value);
         }
     }
+}
+
+/// Returns the numbers in `need`, which is normalized, directly before or after `name`, a name of
+/// `property`.
+fn numbers_at(need: &str, name: &str, property: &Property<'_>) -> Vec<f64> {
+    let numbers = need.match_indices(name).filter_map(|(at, _)| {
+        let (before, after) = (need.get(..at)?, need.get(at + name.len()..)?);
+        // The name of a unit of time is usually part of a date or a duration.
+        let is_plain = !before.ends_with(char::is_alphanumeric) && Unit::from_name(name).is_none();
+        // "A speed limit of 30" is not the parameter `limit`.
+        let word = before.trim_end().rsplit(' ').next().unwrap_or_default();
+        let begins_phrase = word.is_empty()
+            || word.ends_with(PUNCTUATION)
+            || word.ends_with('(')
+            || LEADING_WORDS.contains(&word);
+        // "A book with 200 pages" is not the parameter `page`.
+        let is_control = RESULT_CONTROLS.contains(&name);
+        let number = number_after(after).filter(|_| begins_phrase);
+        let number = number.or_else(|| number_before(before, after).filter(|_| !is_control));
+        let number = number.map(|number| number as f64).or_else(|| percentage_before(before, property));
+        number.filter(|_| is_plain)
+    });
+    numbers.collect()
+}
+
+/// Returns the name at the beginning of the description of `property`, in lower case, if it has
+/// several words: `significance level` for "Significance level as a fraction".
+fn described_name(property: &Property<'_>) -> Option<String> {
+    const ENDS: [&str; 6] = [" as ", " for ", " in ", " of ", " per ", " to "];
+    let description = description(property).to_lowercase();
+    let name = description.split(|letter: char| !letter.is_alphabetic() && letter != ' ').next()?;
+    let name = ENDS.iter().fold(name, |name, end| name.split(end).next().unwrap_or(name)).trim();
+    name.contains(' ').then(|| name.to_owned())
+}
+
+/// Returns the percentage at the end of `before`, the text before a name, as a number for
+/// `property`, whose description must say whether it is a fraction or in percent.
+fn percentage_before(before: &str, property: &Property<'_>) -> Option<f64> {
+    let before = before.trim_end();
+    let before = before.strip_suffix('%').or_else(|| before.strip_suffix(" percent"))?.trim_end();
+    let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let number = before.get(before.trim_end_matches(is_digit).len()..)?.parse::<f64>().ok()?;
+    let description = description(property).to_lowercase();
+    let has_one = |words: &[&str]| words.iter().any(|word| description.contains(word));
+    if has_one(&["fraction", "decimal", "0 to 1", "0 and 1", "0-1"]) {
+        return Some(number / 100.0);
+    }
+    has_one(&["percent", "%"]).then_some(number)
 }
 
 /// Returns the number at the beginning of `after`, the text after a name. `24%`, `24.5`, `24-30`,
@@ -280,4 +315,34 @@ fn has_number(arguments: &Map<String, Value>, number: &Value) -> bool {
 fn first_words(text: &str) -> &str {
     let head = text.get(..text.floor_char_boundary(MAX_DATE_BYTES)).unwrap_or_default();
     if head.len() == text.len() { head } else { head.rsplit_once(' ').map_or("", |(words, _)| words) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the argument `alpha` with the description `description` that `need` adds.
+    fn added(description: &str, need: &str) -> Value {
+        let alpha = json!({"type": "number", "description": description});
+        let schema = Schema::new(json!({"type": "object", "properties": {"alpha": alpha}})).unwrap();
+        let mut arguments = Map::new();
+        add_named_number(&schema, &mut arguments, need);
+        Value::Object(arguments)
+    }
+
+    #[test]
+    fn the_description_is_another_name_of_a_number() {
+        let fraction = "Significance level as a fraction (default 0.05)";
+        for need in ["at the 1% significance level", "at the one percent significance level"] {
+            assert_eq!(added(fraction, need), json!({"alpha": 0.01}), "{need}");
+            assert_eq!(added("Significance level in percent", need), json!({"alpha": 1}), "{need}");
+            assert_eq!(added("Significance level", need), json!({}), "{need}");
+        }
+        assert_eq!(added("Opening angle, in degrees", "with an opening angle of 30"), json!({"alpha": 30}));
+        assert_eq!(added("Angle in degrees", "an angle of 30"), json!({}), "a single word is ambiguous");
+        assert_eq!(
+            added(fraction, "a 2% and a 1% significance level, or a 3% significance level"),
+            json!({})
+        );
+    }
 }

@@ -693,3 +693,16 @@ fn the_artist_is_removed_from_a_title() {
     assert_unchanged("Play it", json!({"title": "The Beatles", "artist": "The Beatles"}));
     assert_unchanged("Share it", json!({"title": "Songs for Anna", "artist": "Anna"}));
 }
+
+#[test]
+fn the_value_of_another_sentence_is_kept() {
+    let reasons = json!({"enum": ["damaged", "wrong_item", "not_needed"]});
+    let schema = Schema::new(json!({"properties": {"reason": reasons}})).unwrap();
+    let damaged = json!({"reason": "damaged"});
+    let need = "I'd like to return an item";
+    let question = "I'd like to return an item. It arrived damaged.";
+    assert_eq!(corrected_with(&schema, need, question, damaged.clone()), damaged);
+    let need = "I got the wrong item";
+    let question = "I got the wrong item. It is not damaged, and I need the right one.";
+    assert_eq!(corrected_with(&schema, need, question, damaged), json!({"reason": "wrong_item"}));
+}

@@ -1,7 +1,9 @@
 //! Codes of languages, currencies and units.
 
+use serde_json::Value;
+
 use super::parameter_names::spaced_words;
-use super::words::KnownWords;
+use super::{Parameter, words::KnownWords};
 use crate::few_shot::values::Unit;
 
 /// Codes of languages in ISO 639-1, with their English names.
@@ -47,15 +49,16 @@ const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("usd", &["bucks", "dollar", "dollars", "$"]),
 ];
 
-/// Returns `false` if the parameter `name` is a unit, a language or a currency, and if the
+/// Returns `false` if `parameter` is a unit, a language or a currency, and if the
 /// conversation has neither a word for the lower-case code `text` nor, for a language or a
 /// currency, a proper name that may imply it, such as a country.
-pub(super) fn may_be_stated(name: &str, text: &str, words: &KnownWords) -> bool {
-    let is_unit = spaced_words(name).split(' ').any(|word| matches!(word, "unit" | "units"));
+pub(super) fn may_be_stated(parameter: Parameter<'_>, text: &str, words: &KnownWords) -> bool {
+    let is_unit = spaced_words(parameter.name).split(' ').any(|word| matches!(word, "unit" | "units"));
     if is_unit && Unit::from_name(text).is_some() {
         return words.has_unit(text);
     }
-    let name = name.to_lowercase();
+    let description = parameter.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let name = format!("{} {description}", parameter.name).to_lowercase();
     let language = LANGUAGES.iter().find(|(code, _)| *code == text && name.contains("lang"));
     let currency = CURRENCY_NAMES.iter().find(|(code, _)| *code == text && name.contains("currency"));
     if language.is_none() && currency.is_none() || words.has_name() {

@@ -37,14 +37,32 @@ const RELATIVE_WORDS: [&str; 18] = [
     "last",
     "now",
 ];
+/// Words for periods, from which a date is computed.
+const PERIOD_WORDS: [&str; 14] = [
+    "end",
+    "fortnight",
+    "half",
+    "hour",
+    "hours",
+    "month",
+    "months",
+    "night",
+    "nights",
+    "quarter",
+    "season",
+    "weeks",
+    "year",
+    "years",
+];
 /// Texts that mark the number before them as an hour.
 const TIME_MARKS: [&str; 11] = [":", "am", " am", "pm", " pm", " a.m", " p.m", " o'clock", "h", " h", " uhr"];
 const TIME_WORDS: [&str; 8] =
     ["noon", "midnight", "midday", "morning", "afternoon", "evening", "night", "now"];
 
 /// Returns `true` if the conversation contains the date `text` in the form `2025-03-14`, or a
-/// relative date together with a year. The year is sufficient for a required argument, such as the
-/// last day of a quarter. Returns `None` if `text` is not a date.
+/// relative date together with a year. For a required argument, such as the last day of a quarter,
+/// the year is sufficient, unless the conversation has another day of it and no word for a period.
+/// Returns `None` if `text` is not a date.
 ///
 /// Without a year, the model cannot compute a relative date.
 pub(super) fn is_known_date(
@@ -60,7 +78,9 @@ pub(super) fn is_known_date(
         words.has_word(month_name) || month_name.get(..3).is_some_and(|name| words.has_word(name));
     let is_relative = RELATIVE_WORDS.iter().any(|word| words.has_word(word)) && numbers.has_year();
     let has_numbers = numbers.has_value(year) && numbers.has_value(month) && numbers.has_value(day);
-    let is_in_known_year = strictness == Strictness::Required && numbers.has_value(year);
+    let may_be_derived =
+        !numbers.has_days() || numbers.has_value(day) || PERIOD_WORDS.iter().any(|word| words.has_word(word));
+    let is_in_known_year = strictness == Strictness::Required && numbers.has_value(year) && may_be_derived;
     Some((has_month && numbers.has_value(day)) || is_in_known_year || is_relative || has_numbers)
 }
 

@@ -3,20 +3,22 @@
 use super::words::KnownWords;
 use crate::few_shot::values::{Quantity, TextValues, Unit};
 
-/// Number words of which the value is not computed. If the conversation has one of them, every
-/// number counts as known.
-const NUMBER_WORDS: [&str; 11] = [
-    "binary",
-    "couple",
-    "decimal",
-    "double",
-    "dozen",
-    "hexadecimal",
-    "octal",
-    "pair",
-    "third",
-    "thirds",
-    "twice",
+/// Words for another form of a number, which is not computed. If the conversation has one of them,
+/// every number counts as known.
+const FORM_WORDS: [&str; 4] = ["binary", "decimal", "hexadecimal", "octal"];
+/// Words by which a number is multiplied or divided. A side of a coin or of a die has the
+/// probability 1/2 or 1/6.
+const FACTOR_WORDS: [(&str, f64); 10] = [
+    ("coin", 2.0),
+    ("couple", 2.0),
+    ("dice", 6.0),
+    ("die", 6.0),
+    ("double", 2.0),
+    ("dozen", 12.0),
+    ("pair", 2.0),
+    ("third", 3.0),
+    ("thirds", 3.0),
+    ("twice", 2.0),
 ];
 /// Words for the number zero.
 const ZERO_WORDS: [&str; 4] = ["no", "none", "without", "zero"];
@@ -27,11 +29,19 @@ const FACTORS: [f64; 5] = [1.0, 60.0, 100.0, 1000.0, 3600.0];
 
 pub(super) struct KnownNumbers {
     numbers: Vec<f64>,
+    /// The numbers in digits, without sign, with each of their repetitions.
+    digits: Vec<f64>,
+    /// The numbers in digits and in words, with each of their repetitions.
+    quantities: Vec<f64>,
     /// The days of the dates with a month.
     days: Vec<f64>,
+    /// The years, months and days that the conversation has only in dates.
+    date_parts: Vec<f64>,
     /// `true` if the conversation has the number one in words, which is usually no quantity.
     has_one: bool,
-    has_number_word: bool,
+    has_form_word: bool,
+    /// The factors of the words in [`FACTOR_WORDS`].
+    word_factors: Vec<f64>,
     /// `true` if the conversation has one of [`ZERO_WORDS`].
     has_zero_word: bool,
     has_neighbour_word: bool,
@@ -52,12 +62,24 @@ impl KnownNumbers {
         // "July 20" is the day 20 of the month 7.
         let days = TextValues::days_of_months(text);
         numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));
+        let date_parts: Vec<f64> = days
+            .iter()
+            .flat_map(|day| [f64::from(day.year()), f64::from(day.month()), f64::from(day.day())])
+            .collect();
+        let outside =
+            if days.is_empty() { Vec::new() } else { parse_numbers(&TextValues::without_days(text)) };
+        let factors = FACTOR_WORDS.iter().filter(|(word, _)| words.has_word(word));
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
+        let count = |quantity: &Quantity| quantity.number.abs() * if quantity.is_share { 100.0 } else { 1.0 };
         Self {
             numbers,
+            digits: text.split(|letter: char| !is_digit_or_point(letter)).filter_map(parse_digits).collect(),
+            quantities: values.quantities.iter().map(count).collect(),
+            date_parts: date_parts.into_iter().filter(|part| !outside.contains(part)).collect(),
             days: days.iter().map(|day| f64::from(day.day())).collect(),
             has_one: words.has_word("one") || words.has_word("first"),
-            has_number_word: has_any(&NUMBER_WORDS),
+            has_form_word: has_any(&FORM_WORDS),
+            word_factors: factors.map(|(_, factor)| *factor).collect(),
             has_zero_word: has_any(&ZERO_WORDS),
             has_neighbour_word: has_any(&NEIGHBOUR_WORDS),
         }
@@ -67,7 +89,8 @@ impl KnownNumbers {
     /// unit or of the sign gives `number`.
     pub(super) fn contains(&self, number: f64) -> bool {
         let is_neighbour = |known: &f64| (known - number).abs() == 1.0;
-        (self.has_number_word && (number != 0.0 || self.has_zero_word))
+        (self.has_form_word && (number != 0.0 || self.has_zero_word))
+            || self.is_multiple(number)
             || (self.has_one && number.abs() == 1.0)
             || self.has_digits_of(number)
             || (self.has_neighbour_word && self.numbers.iter().any(is_neighbour))
@@ -75,7 +98,10 @@ impl KnownNumbers {
 
     /// Returns `true` if the conversation contains `number` in this unit.
     pub(super) fn contains_exactly(&self, number: f64) -> bool {
-        self.has_number_word || (self.has_one && number.abs() == 1.0) || self.has_value(number)
+        self.has_form_word
+            || self.is_multiple(number)
+            || (self.has_one && number.abs() == 1.0)
+            || self.has_value(number)
     }
 
     /// Returns `true` if the conversation contains `number` in digits, possibly in another unit.
@@ -88,8 +114,19 @@ impl KnownNumbers {
         })
     }
 
+    /// Returns the number of places where the conversation contains `number`, without its sign.
+    pub(super) fn count(&self, number: f64) -> usize {
+        let count = |numbers: &[f64]| numbers.iter().filter(|known| **known == number.abs()).count();
+        count(&self.digits).max(count(&self.quantities))
+    }
+
     pub(super) fn has_value(&self, number: f64) -> bool {
         self.numbers.contains(&number)
+    }
+
+    /// Returns `true` if the conversation has a date with a month and a day.
+    pub(super) fn has_days(&self) -> bool {
+        !self.days.is_empty()
     }
 
     /// Returns `true` if `number` is the day of a date with a month.
@@ -97,14 +134,38 @@ impl KnownNumbers {
         self.days.contains(&number)
     }
 
+    /// Returns `true` if the conversation contains `number` only as a part of dates.
+    pub(super) fn is_only_in_dates(&self, number: f64) -> bool {
+        self.date_parts.contains(&number)
+    }
+
+    /// Returns `true` if the conversation has a word for a number that is not computed.
     pub(super) fn has_number_word(&self) -> bool {
-        self.has_number_word
+        self.has_form_word || !self.word_factors.is_empty()
+    }
+
+    /// Returns `true` if `number` is the product or the quotient of a factor in words and a known
+    /// number: 24 for "two dozen", 0.67 for "two thirds".
+    fn is_multiple(&self, number: f64) -> bool {
+        let is_equal = |value: f64| (value - number.abs()).abs() <= 0.01 * value.abs();
+        let known = || self.numbers.iter().chain(&[0.5, 1.0, 2.0]);
+        // "A double room" is not the number 1.
+        let mut factors = self.word_factors.iter().filter(|_| number.abs() != 1.0);
+        factors.any(|factor| known().any(|known| is_equal(known * factor) || is_equal(known / factor)))
     }
 
     /// Returns `true` if the conversation contains a year.
     pub(super) fn has_year(&self) -> bool {
         self.numbers.iter().any(|number| (1900.0..2200.0).contains(number) && number.fract() == 0.0)
     }
+}
+
+fn is_digit_or_point(letter: char) -> bool {
+    letter.is_ascii_digit() || letter == '.'
+}
+
+fn parse_digits(text: &str) -> Option<f64> {
+    text.trim_matches('.').parse().ok()
 }
 
 /// Returns the numbers in `text`, without sign. `1,250` is one number, and the parts of

@@ -33,6 +33,45 @@ const LIMITS: [&str; 13] = [
     "total",
 ];
 
+/// Words in the names of numbers that only the user knows.
+const STATED_NUMBERS: [&str; 33] = [
+    "adults",
+    "age",
+    "amount",
+    "attendees",
+    "balance",
+    "budget",
+    "cost",
+    "fee",
+    "goal",
+    "guests",
+    "height",
+    "income",
+    "members",
+    "participants",
+    "party",
+    "people",
+    "persons",
+    "price",
+    "principal",
+    "rating",
+    "revision",
+    "salary",
+    "score",
+    "spent",
+    "stars",
+    "target",
+    "temperature",
+    "term",
+    "tip",
+    "total",
+    "version",
+    "volume",
+    "weight",
+];
+/// Words in the names of durations.
+const DURATIONS: [&str; 8] = ["duration", "hours", "minutes", "months", "nights", "term", "weeks", "years"];
+
 /// Returns `true` if `name` is the name of a parameter for an identifier, such as `event_id`,
 /// `orderIds` or `issue_number`. The model cannot derive the value of an identifier.
 pub(in crate::few_shot) fn is_identifier(name: &str) -> bool {
@@ -81,6 +120,24 @@ pub(in crate::few_shot) fn is_coordinate(name: &str) -> bool {
 /// Returns `true` if `name` is the name of a parameter for a number that controls the tool.
 pub(super) fn is_limit(name: &str) -> bool {
     spaced_words(name).split_whitespace().next().is_some_and(|word| LIMITS.contains(&word))
+}
+
+/// Returns `true` if the user must state `number`, 0, 1 or a limit, for the parameter `name`. A
+/// duration may have a part that is 0, such as the minutes of "two hours".
+pub(super) fn is_stated_number(name: &str, number: f64) -> bool {
+    let words = spaced_words(name);
+    let has_one = |list: &[&str]| words.split(' ').any(|word| list.contains(&word));
+    has_one(&STATED_NUMBERS) || number != 0.0 && has_one(&DURATIONS)
+}
+
+/// Returns `true` if the parameter `name` may be the year, the month or the day of a date.
+pub(super) fn is_part_of_date(name: &str) -> bool {
+    const PARTS: [&str; 12] = [
+        "age", "birth", "date", "day", "decade", "month", "period", "quarter", "season", "time", "week",
+        "year",
+    ];
+    let name = spaced_words(name);
+    PARTS.iter().any(|part| name.contains(part))
 }
 
 /// Returns `true` if the parameter `name` with the schema `schema` is a time zone. A name with only

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::spaced_words;
 use crate::few_shot::values::Unit;
 
 /// Words that say nothing about a value: `file` does not make `file.txt` a known file.
@@ -98,6 +99,9 @@ const MAX_NEGATED_WORDS: usize = 5;
 /// The minimum length of the common beginning of two forms of a word, such as `week` and `weekly`.
 const MIN_STEM_LENGTH: usize = 4;
 
+/// The minimum length of a noun in the name of a parameter.
+const MIN_NOUN_LENGTH: usize = 3;
+
 pub(in crate::few_shot) struct KnownWords {
     /// The conversation in lower case.
     text: String,
@@ -180,6 +184,40 @@ impl KnownWords {
         !text.contains(char::is_whitespace) && (self.text.contains(text) || without_spaces().contains(text))
     }
 
+    /// Returns the number of places where the conversation contains the lower-case `text`.
+    pub(super) fn occurrences(&self, text: &str) -> usize {
+        self.text.matches(text).count()
+    }
+
+    /// Returns `true` if the conversation has one of `words` before a text for which `is_next`
+    /// returns `true`.
+    pub(super) fn has_before(&self, words: &[&str], is_next: fn(&str) -> bool) -> bool {
+        words.iter().any(|word| {
+            self.text.match_indices(word).any(|(start, _)| {
+                let before = self.text.get(..start).and_then(|text| text.chars().next_back());
+                let rest = self.text.get(start + word.len()..).unwrap_or_default();
+                before.is_none_or(|letter| !letter.is_alphanumeric())
+                    && rest.starts_with(' ')
+                    && is_next(rest)
+            })
+        })
+    }
+
+    /// Returns `true` if the conversation has an article before a word of the parameter name
+    /// `name`: "a year" for `years`.
+    pub(super) fn has_one_of(&self, name: &str) -> bool {
+        const ARTICLES: [&str; 7] = ["a", "an", "another", "next", "one", "single", "this"];
+        let name = spaced_words(name);
+        let nouns = name.split(' ').map(|word| word.trim_end_matches('s'));
+        let mut nouns = nouns.filter(|noun| noun.len() >= MIN_NOUN_LENGTH);
+        nouns.any(|noun| ARTICLES.iter().any(|article| self.text.contains(&format!(" {article} {noun}"))))
+    }
+
+    /// Returns the words of the conversation, in lower case.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().map(String::as_str)
+    }
+
     /// Returns `true` if the conversation contains the text or number `value` exactly once.
     pub(super) fn occurs_once(&self, value: &Value) -> bool {
         let text = match value {
@@ -187,7 +225,7 @@ impl KnownWords {
             Value::Number(number) => number.to_string(),
             _ => return false,
         };
-        self.text.matches(&text).count() == 1
+        self.occurrences(&text) == 1
     }
 
     /// Returns the number of words of the lower-case `text` that the conversation contains.

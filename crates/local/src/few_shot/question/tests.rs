@@ -517,3 +517,13 @@ fn statement_about_a_planned_argument_needs_no_call() {
     assert!(!email.is_planned_statement("text Ann 'I will be late.'"));
     assert!(!email.is_planned_statement("the subject 'Trip'"));
 }
+
+#[test]
+fn a_planned_quotation_is_no_item() {
+    let text = "Send an email to hr@acme.org with the subject 'Leave' and the text 'I would like to take off July 6 to 10.'";
+    let mut email = OpenQuestion::new(text);
+    let body = "i would like to take off july 6 to 10.";
+    email.advance_past("Send an email to hr@acme.org", &["hr@acme.org", "leave", body].map(str::to_owned));
+    assert_eq!(email.next_item(), None);
+    assert_eq!(email.next_request(), None);
+}

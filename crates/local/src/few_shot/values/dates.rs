@@ -119,6 +119,14 @@ pub(super) fn find_days(text: &str) -> Vec<Date> {
     days.filter(|range| range.first == range.last).map(|range| range.first).collect()
 }
 
+/// Returns `text`, which is normalized, without its days.
+pub(super) fn remove_days(text: &str) -> String {
+    let days = find_explicit(text, Some(Date::ZERO));
+    let places = days.iter().filter(|found| found.range.first == found.range.last).map(|found| &found.place);
+    let is_in_day = |index: &usize| places.clone().any(|place| place.contains(index));
+    text.char_indices().filter(|(index, _)| !is_in_day(index)).map(|(_, letter)| letter).collect()
+}
+
 /// Finds the dates and periods in `text`, which is normalized. A date without a year is in the year
 /// of another date in the text, or the next such date after `today`.
 pub(super) fn find(text: &str, today: Option<Date>) -> Vec<DateRange> {
@@ -161,6 +169,17 @@ pub(in crate::few_shot) fn parse_date(text: &str) -> Option<Date> {
         }
         _ => None,
     }
+}
+
+/// Returns `true` if `text`, which is in lower case, begins with a date, a month or a weekday, or
+/// with a day relative to today. Words such as `on` may precede it.
+pub(in crate::few_shot) fn starts_with_date(text: &str) -> bool {
+    static START: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(&format!(
+            r"^(?:on |the |next |this )*(?:\d{{4}}-\d|\d{{1,2}}[./]\d{{1,2}}[./]\d|\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of)? {MONTH}\b|{MONTH}\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|today\b|tomorrow\b)"
+        ))
+    });
+    START.is_match(text.trim_start())
 }
 
 fn find_explicit(text: &str, today: Option<Date>) -> Vec<FoundRange> {

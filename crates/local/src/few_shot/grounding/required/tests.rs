@@ -1,0 +1,153 @@
+use serde_json::json;
+
+use super::*;
+
+/// Returns the first required argument that the question `question` lacks, of a call to `tool` with
+/// the required arguments `arguments`. `properties` are the schemas of the arguments that are no
+/// texts.
+fn lacking(question: &str, tool: &str, arguments: Value, properties: Value) -> Option<String> {
+    let names: Vec<_> = arguments.as_object().unwrap().keys().cloned().collect();
+    let mut schemas = Map::new();
+    for name in &names {
+        let schema = properties.get(name).cloned().unwrap_or_else(|| json!({"type": "string"}));
+        schemas.insert(name.clone(), schema);
+    }
+    let schema = Schema::new(json!({"type": "object", "properties": schemas, "required": names})).unwrap();
+    let call = ToolCall::new("1", tool, arguments.to_string());
+    let facts = KnownFacts::from_text(question);
+    facts.first_invented(&call, &schema).or_else(|| facts.first_unstated(&call, &schema))
+}
+
+fn lacking_text(question: &str, arguments: Value) -> Option<String> {
+    lacking(question, "tool", arguments, json!({}))
+}
+
+#[test]
+fn two_ends_need_two_values() {
+    let flight = || json!({"origin": "Oslo", "destination": "Oslo"});
+    assert_eq!(lacking_text("Find flights to Oslo.", flight()).as_deref(), Some("destination"));
+    assert_eq!(lacking_text("Find scenic flights from Oslo to Oslo.", flight()), None);
+    assert_eq!(lacking_text("Start and end are the same place, Oslo.", flight()), None);
+    let accounts = json!({"from_account": "checking", "to_account": "checking"});
+    assert_eq!(lacking_text("Move money from checking.", accounts).as_deref(), Some("to_account"));
+    // These are no two ends.
+    assert_eq!(lacking_text("Call mom", json!({"title": "Call mom", "name": "Call mom"})), None);
+}
+
+#[test]
+fn one_day_is_a_period_unless_it_is_marked_as_an_end() {
+    let days = || json!({"start_date": "2025-08-04", "end_date": "2025-08-04"});
+    assert_eq!(lacking_text("I'm off on 2025-08-04.", days()), None);
+    assert_eq!(lacking_text("I'm off starting on 2025-08-04.", days()).as_deref(), Some("end_date"));
+    assert_eq!(lacking_text("I'm away until August 4, 2025.", days()).as_deref(), Some("end_date"));
+    assert_eq!(lacking_text("Block 2025-08-04 from 9 to 5.", days()), None);
+    // A stay has at least one night.
+    let stay = json!({"check_in": "2025-08-04", "check_out": "2025-08-04"});
+    assert_eq!(lacking_text("A hotel on 2025-08-04.", stay).as_deref(), Some("check_out"));
+    let times = json!({"start_time": "14:00", "end_time": "14:00"});
+    assert_eq!(lacking_text("A meeting at 2 pm", times).as_deref(), Some("end_time"));
+}
+
+#[test]
+fn a_date_in_the_year_of_another_day_is_invented() {
+    let stay = || json!({"check_in": "2025-08-04", "check_out": "2025-08-09"});
+    assert_eq!(lacking_text("A hotel from 2025-08-04 for 2 guests", stay()).as_deref(), Some("check_out"));
+    for question in ["A hotel from 2025-08-04, five nights", "A hotel from 2025-08-04 to the 9th"] {
+        assert_eq!(lacking_text(question, stay()), None, "{question}");
+    }
+    let quarter = json!({"first_day": "2025-01-01", "last_day": "2025-03-31"});
+    assert_eq!(lacking_text("The sales of Q1 2025", quarter), None);
+}
+
+#[test]
+fn two_quantities_need_two_numbers() {
+    let number = || json!({"type": "number"});
+    let properties = || json!({"rate": number(), "years": number(), "width": number(), "height": number()});
+    let loan = |question: &str| lacking(question, "loan", json!({"rate": 5, "years": 5}), properties());
+    assert_eq!(loan("What does a loan over 5 years cost?").as_deref(), Some("years"));
+    assert_eq!(loan("What does a loan at 5% over five years cost?"), None);
+    assert_eq!(loan("5 and 5"), None);
+    let area = lacking("The area of a square of 5 m", "area", json!({"width": 5, "height": 5}), properties());
+    assert_eq!(area, None);
+}
+
+#[test]
+fn a_message_needs_a_content() {
+    let message = |question: &str, text: &str| {
+        let arguments = json!({"recipient": "Martin", "text": text});
+        lacking(question, "send_message", arguments, json!({}))
+    };
+    for question in ["Send Martin a message.", "Write to Martin", "Please send something to Martin!"] {
+        assert_eq!(message(question, "Hello Martin!").as_deref(), Some("text"), "{question}");
+    }
+    assert_eq!(message("Apologize to Martin for the delay.", "I'm sorry that I'm late."), None);
+    assert_eq!(message("Schreib Martin, dass ich krank bin.", "Ich bin krank."), None);
+    assert_eq!(message("Tell Martin: hello Martin!", "Hello Martin!"), None);
+    // The tool result may be the content.
+    let request = json!({"recipient": "Martin", "text": "18 degrees"});
+    let mut facts = KnownFacts::from_text("Send it to Martin. 18 degrees");
+    facts.results.push(json!("18 degrees"));
+    let schema = Schema::new(json!({
+        "type": "object",
+        "properties": {"recipient": {"type": "string"}, "text": {"type": "string"}},
+        "required": ["recipient", "text"],
+    }));
+    let call = ToolCall::new("1", "send_message", request.to_string());
+    assert!(!facts.lacks_argument(&call, &schema.unwrap()));
+}
+
+#[test]
+fn a_code_that_a_service_gave_must_be_in_the_conversation() {
+    let invented = |question: &str, name: &str, value: &str, description: &str| {
+        let properties = json!({name: {"type": "string", "description": description}});
+        lacking(question, "tool", json!({name: value}), properties).is_some()
+    };
+    let code = "Code of the booking, such as HB-1234.";
+    assert!(invented("Please cancel my booking.", "booking_code", "HB-1234", code));
+    assert!(!invented("Please cancel HB 1234.", "booking_code", "HB-1234", code));
+    assert!(invented("Use my coupon.", "code", "my_coupon", "Code of the coupon."));
+    assert!(invented("Assign the login issue", "issue_key", "LOGIN-1", ""));
+    // The model knows or composes other codes.
+    assert!(!invented("The capital of France?", "country_code", "FR", "ISO 3166 code"));
+    assert!(!invented("Print all primes", "code", "print(primes)", "The Python code to execute."));
+}
+
+#[test]
+fn some_numbers_must_be_stated_even_if_they_are_one() {
+    let lacks = |question: &str, name: &str, number: u32| {
+        let properties = json!({name: {"type": "integer"}});
+        lacking(question, "tool", json!({name: number}), properties).is_some()
+    };
+    assert!(lacks("Book a double room.", "nights", 1));
+    assert!(!lacks("Book a room for a night.", "nights", 1));
+    assert!(lacks("Book a table.", "party_size", 1));
+    assert!(lacks("Restore an earlier version.", "version", 1));
+    assert!(lacks("Split the bill between four of us.", "total", 100));
+    assert!(!lacks("Order a pizza.", "quantity", 1));
+    assert!(!lacks("An alarm at 7.", "minute", 0));
+    assert!(!lacks("A timer of two hours", "minutes", 0));
+}
+
+#[test]
+fn the_parts_of_a_date_are_no_quantities() {
+    let lacks = |question: &str, name: &str, number: u32| {
+        let properties = json!({name: {"type": "integer"}});
+        lacking(question, "tool", json!({name: number}), properties).is_some()
+    };
+    assert!(lacks("A table for 2026-07-04 at 19:30, please.", "party_size", 2026));
+    assert!(lacks("A table for July 4, 2026", "people", 4));
+    assert!(!lacks("A table for 4 on July 4, 2026", "people", 4));
+    assert!(!lacks("A table for four on July 4, 2026", "people", 4));
+    assert!(!lacks("The games of July 4, 2026", "year", 2026));
+    assert!(!lacks("One copy, on May 1, 2026", "copies", 1));
+}
+
+#[test]
+fn a_list_of_numbers_needs_a_number_of_the_conversation() {
+    let lacks = |question: &str| {
+        let properties = json!({"x": {"type": "array", "items": {"type": "number"}}});
+        lacking(question, "correlation", json!({"x": [1, 2, 3]}), properties).is_some()
+    };
+    assert!(lacks("What is a correlation?"));
+    assert!(!lacks("The correlation of 1, 2 and 3"));
+}
