@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 pub(super) use self::codes::LANGUAGES;
 use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
+use self::parameter_names::{is_address, is_composed_text, is_path, is_ticker};
 pub(super) use self::parameter_names::{
     is_code, is_composed, is_coordinate, is_identifier, is_time_zone, spaced_words,
 };
-use self::parameter_names::{is_path, is_ticker};
 pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
 
@@ -54,8 +54,11 @@ const MAX_REFERENCES: usize = 4;
 pub(super) struct KnownFacts {
     words: KnownWords,
     numbers: KnownNumbers,
+    /// The words of the user.
+    said: KnownWords,
     /// The JSON values in the tool results.
     results: Vec<Value>,
+    has_results: bool,
     lookups: Lookups,
 }
 
@@ -113,8 +116,17 @@ impl KnownFacts {
             MessageBody::Tool(result) => serde_json::from_str(&result.model_text()).ok(),
             _ => None,
         });
-        let lookups = Lookups::new(request);
-        Self { results: results.collect(), lookups, ..Self::from_text(&text.join("\n")) }
+        let is_said = |message: &Message| matches!(message.body(), MessageBody::User { .. });
+        let said = request.all_messages().filter(|message| is_said(message));
+        let said: Vec<_> = said.map(|message| text_of(message)).collect();
+        let is_result = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
+        Self {
+            results: results.collect(),
+            has_results: request.all_messages().any(|message| is_result(message)),
+            said: KnownWords::new(&said.join("\n")),
+            lookups: Lookups::new(request),
+            ..Self::from_text(&text.join("\n"))
+        }
     }
 
     fn from_text(text: &str) -> Self {
@@ -122,7 +134,9 @@ impl KnownFacts {
         Self {
             numbers: KnownNumbers::new(text, &words),
             words,
+            said: KnownWords::new(text),
             results: Vec::new(),
+            has_results: false,
             lookups: Lookups::default(),
         }
     }
@@ -139,12 +153,6 @@ impl KnownFacts {
         };
         let mut required = schema.properties().filter(|property| property.is_required);
         required.find(is_invented).map(|property| property.name.to_owned())
-    }
-
-    /// Returns `true` if the conversation lacks a required argument of `call`. `schema` is the
-    /// input schema of the tool.
-    pub(super) fn lacks_argument(&self, call: &ToolCall, schema: &Schema) -> bool {
-        self.first_invented(call, schema).or_else(|| self.first_unstated(call, schema)).is_some()
     }
 
     /// Returns `schema`, in which the property `name` permits only the identifiers in the tool
@@ -371,7 +379,7 @@ impl KnownFacts {
             Value::String(text) if is_address(name, schema) && !text.contains('@') => false,
             Value::String(text) if self.is_unknown_code(parameter, text) => false,
             Value::String(text) => {
-                let is_free = is_composed_text(parameter) && !self.is_invented_text(parameter, text)
+                let is_free = is_composed_text(name, schema) && !self.is_invented_text(parameter, text)
                     || schema.get("pattern").is_some();
                 strictness == Strictness::Required && is_free
                     || (is_time_zone(name, schema) && self.may_be_time_zone(text, schema))
@@ -494,30 +502,6 @@ pub(super) fn is_order(property: &Property<'_>) -> bool {
     let name = spaced_words(property.name);
     let is_verb = |word: &str| matches!(word, "sort" | "sorted" | "sorting" | "ordering");
     name.split(' ').any(is_verb) || name == "order by"
-}
-
-/// Returns `true` if the parameter `name` is an e-mail address.
-fn is_address(name: &str, schema: &Value) -> bool {
-    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-    let text = format!("{} {description}", spaced_words(name)).to_lowercase();
-    let is_email = text.contains("email address") || text.contains("e-mail address");
-    // A name or an address: the tool finds the address.
-    let may_be_name = ["contact", "name", " or "].iter().any(|word| text.contains(word));
-    (is_email && !may_be_name) || schema.get("format").is_some_and(|format| format == "email")
-}
-
-/// Returns `true` if the model composes the value of `parameter`. The code of a coupon or a booking
-/// is no program.
-fn is_composed_text(parameter: Parameter<'_>) -> bool {
-    const PROGRAM_WORDS: [&str; 8] =
-        ["compil", "execut", "javascript", "program", "python", "run", "script", "source"];
-    let name = spaced_words(parameter.name);
-    let is_program = || {
-        let description = parameter.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let text = format!("{name} {description}").to_lowercase();
-        PROGRAM_WORDS.iter().any(|word| text.contains(word))
-    };
-    is_composed(parameter.name) && (!name.ends_with("code") || is_program())
 }
 
 /// Removes the date of a return that is the date of another argument: a one-way trip has none.

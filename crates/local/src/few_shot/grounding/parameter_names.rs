@@ -111,6 +111,29 @@ pub(in crate::few_shot) fn is_composed(name: &str) -> bool {
     COMPOSED.iter().any(|composed| name == *composed || name.ends_with(&format!("_{composed}")))
 }
 
+/// Returns `true` if the model composes the value of the parameter `name` with the schema
+/// `schema`. The code of a coupon or a booking is no program.
+pub(super) fn is_composed_text(name: &str, schema: &Value) -> bool {
+    const PROGRAM_WORDS: [&str; 8] =
+        ["compil", "execut", "javascript", "program", "python", "run", "script", "source"];
+    let is_program = || {
+        let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let text = format!("{name} {description}").to_lowercase();
+        PROGRAM_WORDS.iter().any(|word| text.contains(word))
+    };
+    is_composed(name) && (!name.to_lowercase().ends_with("code") || is_program())
+}
+
+/// Returns `true` if the parameter `name` is an e-mail address.
+pub(super) fn is_address(name: &str, schema: &Value) -> bool {
+    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let text = format!("{} {description}", spaced_words(name)).to_lowercase();
+    let is_email = text.contains("email address") || text.contains("e-mail address");
+    // A name or an address: the tool finds the address.
+    let may_be_name = ["contact", "name", " or "].iter().any(|word| text.contains(word));
+    (is_email && !may_be_name) || schema.get("format").is_some_and(|format| format == "email")
+}
+
 /// Returns `true` if `name` is the name of a parameter for a latitude or a longitude.
 pub(in crate::few_shot) fn is_coordinate(name: &str) -> bool {
     let name = name.to_lowercase();

@@ -6,7 +6,7 @@
 use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::{Map, Value};
 
-use super::{KnownFacts, Parameter, enumeration, spaced_words};
+use super::{KnownFacts, PAIR_WORDS, Parameter, enumeration, is_path, spaced_words};
 use crate::few_shot::calls::argument_text;
 use crate::few_shot::values::{parse_date, parse_time, starts_with_date};
 
@@ -68,6 +68,8 @@ const PERIOD_MARKS: [&str; 10] = [
     "till",
     "until",
 ];
+/// The maximum length of the name of a mathematical variable, such as `n` or `x1`.
+const MAX_SYMBOL_LENGTH: usize = 2;
 /// Words for two equal values.
 const SAME_WORDS: [&str; 10] =
     ["both", "cube", "cubic", "equal", "equilateral", "identical", "same", "square", "squared", "symmetric"];
@@ -144,6 +146,12 @@ const MESSAGE_WORDS: [&str; 45] = [
 ];
 
 impl KnownFacts {
+    /// Returns `true` if the conversation lacks a required argument of `call`. `schema` is the
+    /// input schema of the tool.
+    pub(in crate::few_shot) fn lacks_argument(&self, call: &ToolCall, schema: &Schema) -> bool {
+        self.first_invented(call, schema).or_else(|| self.first_unstated(call, schema)).is_some()
+    }
+
     /// Returns the name of the first required argument of `call` that repeats another required
     /// argument, or that is a text without content. `schema` is the input schema of the tool.
     pub(in crate::few_shot) fn first_unstated(&self, call: &ToolCall, schema: &Schema) -> Option<String> {
@@ -177,11 +185,13 @@ impl KnownFacts {
             Value::Number(number) => {
                 let is_choice =
                     |property: &Property<'_>| !enumeration(schema.as_value(), property.schema).is_empty();
-                let is_quantity = number.as_f64().is_some_and(|number| number.abs() >= 2.0);
-                is_quantity
-                    && !is_choice(one)
-                    && !is_choice(other)
-                    && number.as_f64().is_some_and(|number| self.numbers.count(number) < 2)
+                // `n` and `k` may be equal, and so may `min_players` and `max_players`.
+                let is_free = |property: &Property<'_>| {
+                    property.name.len() <= MAX_SYMBOL_LENGTH || has_word_of(property.name, &PAIR_WORDS)
+                };
+                let may_be_equal = is_choice(one) || is_choice(other) || is_free(one) && is_free(other);
+                let is_stated_once = |number: f64| number.abs() >= 2.0 && self.numbers.count(number) < 2;
+                !may_be_equal && number.as_f64().is_some_and(is_stated_once)
             }
             _ => false,
         }
@@ -224,10 +234,11 @@ impl KnownFacts {
     fn lacks_content(&self, arguments: &Map<String, Value>, tool: &str, property: &Property<'_>) -> bool {
         let Some(text) = arguments.get(property.name).and_then(Value::as_str) else { return false };
         let is_message = has_word_of(property.name, &MESSAGES);
-        if !is_message || !self.results.is_empty() {
+        if !is_message || self.has_results {
             return false;
         }
-        let others = arguments.iter().filter(|(name, _)| *name != property.name);
+        // A path says what is in the file: `poem.txt`.
+        let others = arguments.iter().filter(|(name, _)| *name != property.name && !is_path(name));
         let others: Vec<_> = others.flat_map(|(_, value)| texts(value)).collect();
         let names: Vec<_> =
             std::iter::once(tool).chain(arguments.keys().map(String::as_str)).map(spaced_words).collect();
@@ -237,7 +248,7 @@ impl KnownFacts {
                 && !others.iter().any(|other| other.contains(*word))
                 && !names.iter().any(|name| name.split(' ').any(|part| part == *word))
         };
-        !self.words.has_text(&text.to_lowercase()) && self.words.all().filter(is_about).count() == 0
+        !self.words.has_text(&text.to_lowercase()) && self.said.all().filter(is_about).count() == 0
     }
 }
 

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::few_shot::grounding::KnownWords;
 
 /// Returns the first required argument that the question `question` lacks, of a call to `tool` with
 /// the required arguments `arguments`. `properties` are the schemas of the arguments that are no
@@ -67,6 +68,14 @@ fn two_quantities_need_two_numbers() {
     assert_eq!(loan("What does a loan over 5 years cost?").as_deref(), Some("years"));
     assert_eq!(loan("What does a loan at 5% over five years cost?"), None);
     assert_eq!(loan("5 and 5"), None);
+    let loan = json!({"n": 5, "k": 5});
+    assert_eq!(
+        lacking("How many orders do 5 books have?", "tool", loan, json!({"n": number(), "k": number()})),
+        None
+    );
+    let players = json!({"min_players": 4, "max_players": 4});
+    let properties_of_players = json!({"min_players": number(), "max_players": number()});
+    assert_eq!(lacking("A game for 4", "games", players, properties_of_players), None);
     let area = lacking("The area of a square of 5 m", "area", json!({"width": 5, "height": 5}), properties());
     assert_eq!(area, None);
 }
@@ -83,17 +92,21 @@ fn a_message_needs_a_content() {
     assert_eq!(message("Apologize to Martin for the delay.", "I'm sorry that I'm late."), None);
     assert_eq!(message("Schreib Martin, dass ich krank bin.", "Ich bin krank."), None);
     assert_eq!(message("Tell Martin: hello Martin!", "Hello Martin!"), None);
-    // The tool result may be the content.
-    let request = json!({"recipient": "Martin", "text": "18 degrees"});
-    let mut facts = KnownFacts::from_text("Send it to Martin. 18 degrees");
-    facts.results.push(json!("18 degrees"));
+    // The result of a tool may be the content.
     let schema = Schema::new(json!({
         "type": "object",
         "properties": {"recipient": {"type": "string"}, "text": {"type": "string"}},
         "required": ["recipient", "text"],
     }));
-    let call = ToolCall::new("1", "send_message", request.to_string());
-    assert!(!facts.lacks_argument(&call, &schema.unwrap()));
+    let (schema, arguments) = (schema.unwrap(), json!({"recipient": "Martin", "text": "It is warm"}));
+    let call = ToolCall::new("1", "send_message", arguments.to_string());
+    let mut facts = KnownFacts::from_text("Today is Monday. Write to Martin. 18 degrees");
+    facts.said = KnownWords::new("Write to Martin.");
+    assert!(facts.lacks_argument(&call, &schema));
+    facts.has_results = true;
+    assert!(!facts.lacks_argument(&call, &schema));
+    let poem = json!({"path": "poem.txt", "content": "Roses are red"});
+    assert_eq!(lacking("Write to poem.txt", "write_file", poem, json!({})), None);
 }
 
 #[test]
