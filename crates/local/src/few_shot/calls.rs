@@ -324,10 +324,12 @@ impl ExampleReply<'_> {
             if fits || self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
                 break;
             }
-            choice = match self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)? {
-                None => invented.as_deref().and_then(|name| self.finder_of(name, &discarded)),
-                choice => choice,
-            };
+            let finder = invented.as_deref().and_then(|name| self.finder_of(name, &discarded));
+            choice = self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)?;
+            let lacks_it = |tool: &str| invented.as_deref().is_some_and(|name| self.requires(tool, name));
+            if choice.as_ref().is_none_or(|(tool, _)| finder.is_some() && lacks_it(tool)) {
+                choice = finder;
+            }
         }
         Ok(Some(NextStep::Answer { need: Some(need) }))
     }
@@ -386,16 +388,20 @@ impl ExampleReply<'_> {
     /// Returns the tool that finds the identifier `parameter`, unless it is in `discarded` or needs
     /// the same identifier. Its score is 0.
     fn finder_of(&self, parameter: &str, discarded: &[String]) -> Option<ScoredTool> {
-        let request = self.writer.request;
-        let needs_it = |tool: &String| {
-            let Some(tool) = request.tools.get(tool) else { return true };
-            let schema = tool.definition().input_schema();
-            schema.properties().any(|property| property.is_required && property.name == parameter)
+        let finds_it = |tool: &String| {
+            finds_identifier(tool, parameter) && !discarded.contains(tool) && !self.requires(tool, parameter)
         };
-        let mut tools = callable_tools(request).into_iter();
-        let found = tools
-            .find(|tool| finds_identifier(tool, parameter) && !discarded.contains(tool) && !needs_it(tool));
-        found.map(|tool| (tool, 0.0))
+        callable_tools(self.writer.request).into_iter().find(finds_it).map(|tool| (tool, 0.0))
+    }
+
+    /// Returns `true` if `tool` has the required parameter `parameter`.
+    fn requires(&self, tool: &str, parameter: &str) -> bool {
+        let tool = self.writer.request.tools.get(tool);
+        let schema = tool.map(|tool| tool.definition().input_schema());
+        schema
+            .into_iter()
+            .flat_map(Schema::properties)
+            .any(|property| property.is_required && property.name == parameter)
     }
 
     /// Returns `true` if `call`, the call for `need`, repeats one of `made`, the calls in this

@@ -172,7 +172,7 @@ impl ArgumentCorrector {
             corrected.extend([from, to]);
         }
         omitted::add_omitted(schema, &mut corrected, need, &need_values);
-        flags::set_described_flags(schema, &mut corrected, need);
+        flags::set_described_flags(schema, &mut corrected, &call.name, need);
         split_artist(schema, &mut corrected, &self.question);
         remove_artist(&mut corrected);
         let question = self.question.to_lowercase();
@@ -256,7 +256,10 @@ impl ArgumentCorrector {
                 .map(Value::Bool)
                 .into_iter()
                 .collect(),
-            Value::Array(items) => self.listed_items(property, items, need).into_iter().collect(),
+            Value::Array(items) => {
+                let listed = self.listed_items(property, items, need);
+                listed.or_else(|| codes::absolute_paths(items, &self.question)).into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -296,6 +299,7 @@ impl ArgumentCorrector {
             .or_else(|| names::place_of_departure(property, text, &self.question, arguments))
             .or_else(|| zones::zone_of_place(property, text, &self.text, arguments))
             .or_else(|| codes::designation(text, &self.question))
+            .or_else(|| codes::absolute_path(text, &self.question))
             .or_else(|| self.respelled(text))
             .or_else(|| self.capitalized(text))
             .or_else(|| self.whole_identifier(text))

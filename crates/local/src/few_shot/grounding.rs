@@ -21,7 +21,7 @@ use self::dates::{is_known_date, is_known_time};
 use self::numbers::KnownNumbers;
 use self::parameter_names::{is_address, is_composed_text, is_path, is_ticker};
 pub(super) use self::parameter_names::{
-    is_code, is_composed, is_coordinate, is_identifier, is_time_zone, spaced_words,
+    is_code, is_composed, is_coordinate, is_format, is_identifier, is_time_zone, spaced_words,
 };
 pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
@@ -32,7 +32,7 @@ const MAX_CODE_LENGTH: usize = 3;
 const MAX_TICKER_LENGTH: usize = 5;
 
 /// The minimum length of the value of an enumeration that may be a part of a word.
-const MIN_TEXT_LENGTH: usize = 3;
+const MIN_PARTIAL_LENGTH: usize = 3;
 /// The minimum length of a word that distinguishes a boolean parameter.
 const MIN_FLAG_WORD_LENGTH: usize = 4;
 /// Words in the names of flags that prevent or permit damage.
@@ -54,8 +54,9 @@ const MAX_REFERENCES: usize = 4;
 pub(super) struct KnownFacts {
     words: KnownWords,
     numbers: KnownNumbers,
-    /// The words of the user.
+    /// The words of the user, and those of the last question.
     said: KnownWords,
+    question: KnownWords,
     /// The JSON values in the tool results.
     results: Vec<Value>,
     has_results: bool,
@@ -123,6 +124,7 @@ impl KnownFacts {
         Self {
             results: results.collect(),
             has_results: request.all_messages().any(|message| is_result(message)),
+            question: KnownWords::new(said.last().map_or("", String::as_str)),
             said: KnownWords::new(&said.join("\n")),
             lookups: Lookups::new(request),
             ..Self::from_text(&text.join("\n"))
@@ -135,6 +137,7 @@ impl KnownFacts {
             numbers: KnownNumbers::new(text, &words),
             words,
             said: KnownWords::new(text),
+            question: KnownWords::new(text),
             results: Vec::new(),
             has_results: false,
             lookups: Lookups::default(),
@@ -391,11 +394,10 @@ impl KnownFacts {
             Value::Array(items) => {
                 let schema = schema.get("items").unwrap_or(&Value::Null);
                 let item = Parameter { root, name, schema };
-                let is_known = |value: &Value| match value.as_f64() {
-                    Some(number) => self.numbers.contains(number),
-                    None => self.contains(item, value, strictness),
-                };
-                items.is_empty() || items.iter().any(is_known)
+                let is_invented =
+                    strictness == Strictness::Required && self.are_invented_numbers(name, items);
+                let is_known = |value: &Value| self.contains(item, value, strictness);
+                items.is_empty() || !is_invented && items.iter().any(is_known)
             }
             Value::Null | Value::Bool(_) | Value::Object(_) => true,
         }
@@ -416,10 +418,12 @@ impl KnownFacts {
     /// Returns `true` if the conversation contains `text`, or at least `min_share` of its words.
     fn contains_share(&self, text: &str, min_share: f64) -> bool {
         let text = text.to_lowercase();
-        // The conversation has many words with the letter of `M`, a size.
-        let is_word = text.chars().count() < MIN_TEXT_LENGTH;
-        let is_known = if is_word { self.words.has_word(&text) } else { self.words.has_text(&text) };
-        is_known || self.words.share(&text) >= min_share
+        // The letter of `M`, a size, is in many words, and is the end of "I'm".
+        if text.chars().count() < MIN_PARTIAL_LENGTH && self.words.has_word(&text) {
+            return self.words.has_whole_word(&text);
+        }
+        let is_long = text.chars().count() >= MIN_PARTIAL_LENGTH;
+        is_long && self.words.has_text(&text) || self.words.share(&text) >= min_share
     }
 
     /// Returns `true` if `text` may be the time zone of a place in the conversation:
@@ -472,8 +476,8 @@ impl KnownFacts {
         let may_be_free = || {
             let is_place = is_coordinate(name) && self.words.has_name() && !self.lookups.coordinates;
             let is_default = number == 0.0 || number == 1.0 || parameter_names::is_limit(name);
-            let is_stated = parameter_names::is_stated_number(name, number) && !self.words.has_one_of(name);
-            !is_identifier(name) && (is_place || is_default && !is_stated)
+            let must_be_stated = parameter_names::is_stated_number(name, number);
+            !is_identifier(name) && (is_place || is_default && !must_be_stated)
         };
         match strictness {
             // "I don't want to change" for `max_changes`
@@ -481,8 +485,9 @@ impl KnownFacts {
             // An invented limit, such as 1000, is often a multiple of a number in the question.
             Strictness::Optional if parameter_names::is_limit(name) => self.numbers.contains_exactly(number),
             Strictness::Optional => self.numbers.contains(number),
-            Strictness::Required if self.numbers.is_only_in_dates(number) => {
-                parameter_names::is_part_of_date(name) || may_be_free()
+            Strictness::Required if self.states(name, number) => true,
+            Strictness::Required if parameter_names::is_count(name) => {
+                self.numbers.has_count(number) && number != 1.0 || may_be_free()
             }
             Strictness::Required => self.numbers.contains(number) || may_be_free(),
         }

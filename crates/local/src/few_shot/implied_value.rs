@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tracing::debug;
 
 use super::dialogue::{NEED_LABEL, TOOL};
-use super::grounding::{enumeration, is_order, spaced_json};
+use super::grounding::{enumeration, is_format, is_order, spaced_json};
 use super::tool_choice::{NEUTRAL_NEED, NEUTRAL_QUESTION};
 use super::{ExampleReply, render_prompt};
 use crate::respond::with_question;
@@ -22,6 +22,9 @@ const MAX_ALTERNATIVES: usize = 12;
 /// an uppercase letter.
 const MIN_WORD_LENGTH: usize = 4;
 const MIN_CODE_LENGTH: usize = 3;
+/// The log-odds of a required value that is always used: the model is certain of it also without
+/// the need, as of the method `GET`.
+const CERTAIN_ODDS: f32 = 4.0;
 /// The minimum support of a flag whose description has a word of the conversation; see
 /// [`Odds::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
 /// 1.5 for implied flags; the 0.5B model had -0.3 to 2.3 for implied flags.
@@ -107,11 +110,15 @@ impl ExampleReply<'_> {
         for (name, value) in arguments {
             let property = schema.properties().find(|property| property.name == name && property.is_required);
             let is_unnamed = value.as_str().is_some_and(|text| !self.facts.mentions_name(text));
-            if let Some(property) = property.filter(|_| is_unnamed) {
+            let has_usual_value = |property: &Property<'_>| {
+                property.schema.get("default") == Some(value) || is_format(property.name)
+            };
+            if let Some(property) = property.filter(|property| is_unnamed && !has_usual_value(property)) {
                 let alternatives = enumeration(schema.as_value(), property.schema);
                 let argument = Argument { tool: &call.name, before: &before, name, value };
                 let is_unstated = |odds: Odds| {
-                    odds.support() < self.profile.min_required_support
+                    let is_unsupported = odds.support() < self.profile.min_required_support;
+                    is_unsupported && odds.informed < CERTAIN_ODDS
                         || odds.informed < self.profile.min_required_odds
                 };
                 if self.odds(&lead, argument, &alternatives)?.is_some_and(is_unstated) {

@@ -57,9 +57,9 @@ pub(super) fn repeats_known_result(request: &ChatRequest, call: &ToolCall) -> bo
 /// Returns `true` if `call`, the call for `need`, repeats `made`, an earlier call in the same
 /// reply. `schema` is the input schema of the tool of `call`.
 ///
-/// A repetition has the arguments of `made`, and otherwise only defaults. It may omit some of them,
-/// unless `need` contains one of its own arguments: "unread mail from Ben and all mail from Ben"
-/// needs two calls.
+/// A repetition has the arguments of `made`, or a part of its lists, and otherwise only defaults.
+/// It may omit some of them, unless `need` contains one of its own arguments: "unread mail from Ben
+/// and all mail from Ben" needs two calls.
 pub(super) fn is_repetition(made: &ToolCall, need: &str, call: &ToolCall, schema: &Schema) -> bool {
     let (known, arguments) = (made.arguments.value_or_string(), call.arguments.value_or_string());
     let (Some(known), Some(arguments)) = (known.as_object(), arguments.as_object()) else {
@@ -70,8 +70,11 @@ pub(super) fn is_repetition(made: &ToolCall, need: &str, call: &ToolCall, schema
         let property = optional.find(|property| property.name == name);
         property.is_some_and(|property| property.schema.get("default") == Some(value))
     };
-    let adds_nothing =
-        arguments.iter().all(|(name, value)| known.get(name) == Some(value) || is_default(name, value));
+    let is_known = |name: &str, value: &Value| match (known.get(name), value) {
+        (Some(Value::Array(known)), Value::Array(items)) => items.iter().all(|item| known.contains(item)),
+        (known, value) => known == Some(value),
+    };
+    let adds_nothing = arguments.iter().all(|(name, value)| is_known(name, value) || is_default(name, value));
     let has_all = known.keys().all(|name| arguments.contains_key(name));
     let need = need.to_lowercase();
     let is_stated = || texts_of(call).iter().any(|text| need.contains(text.as_str()));

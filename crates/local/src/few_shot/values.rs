@@ -78,10 +78,11 @@ impl TextValues {
         dates::find_days(&normalize(text.get(..end).unwrap_or_default()))
     }
 
-    /// Returns the normalized `text` without the days that are given with a month.
-    pub(super) fn without_days(text: &str) -> String {
-        let end = text.floor_char_boundary(MAX_TEXT_BYTES);
-        dates::remove_days(&normalize(text.get(..end).unwrap_or_default()))
+    /// Returns the normalized `text` without times and without the days that are given with a
+    /// month. Returns `None` if it is longer than [`MAX_TEXT_BYTES`].
+    pub(super) fn without_moments(text: &str) -> Option<String> {
+        let is_short = text.len() <= MAX_TEXT_BYTES;
+        is_short.then(|| times::remove(&dates::remove_days(&normalize(text))))
     }
 
     /// Returns the date that the first [`MAX_TEXT_BYTES`] of `text` give for today, as in "Today is

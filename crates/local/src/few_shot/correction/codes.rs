@@ -41,8 +41,33 @@ pub(super) fn designation(text: &str, question: &str) -> Option<Value> {
         .captures_iter(question)
         .filter(|captures| parts(captures).is_some_and(|(_, other)| other == number));
     let (Some(only), None) = (same.next(), same.next()) else { return None };
-    let is_other = parts(&only).is_some_and(|(other, _)| other != letters);
+    // The cell `B10` is not the cell `A10`.
+    let is_other = parts(&only).is_some_and(|(other, _)| {
+        other != letters && other.chars().next() == letters.chars().next() && number.len() > 1
+    });
     is_other.then(|| only.get(0).map(|whole| json!(whole.as_str()))).flatten()
+}
+
+/// Returns the path in `question` that is `text` after its first slash: `/home/ana/a.txt` for
+/// `home/ana/a.txt`. Returns `None` if `question` has `text` itself, or if `text` has no folder.
+pub(super) fn absolute_path(text: &str, question: &str) -> Option<Value> {
+    let is_relative = text.contains('/') && !text.starts_with('/');
+    let mut places = question.match_indices(text).filter(|_| is_relative).peekable();
+    places.peek()?;
+    let is_in_path = |(at, _): (usize, &str)| {
+        let before = question.get(..at).unwrap_or_default();
+        let before = before.strip_suffix('/');
+        before.is_some_and(|before| before.is_empty() || before.ends_with([' ', '"', '\'', '`', '(']))
+    };
+    places.all(is_in_path).then(|| json!(format!("/{text}")))
+}
+
+/// Returns `items` with the [paths](absolute_path) in `question`. Returns `None` if nothing
+/// changes.
+pub(super) fn absolute_paths(items: &[Value], question: &str) -> Option<Value> {
+    let path = |item: &Value| absolute_path(item.as_str()?, question);
+    let paths: Vec<_> = items.iter().map(|item| path(item).unwrap_or_else(|| item.clone())).collect();
+    (paths != items).then_some(Value::Array(paths))
 }
 
 /// The form of a code.
@@ -87,11 +112,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_path_begins_as_in_the_question() {
+        let question = "Pack /home/ana/a.txt and \"/home/ana/b.txt\" with src/main.rs and ../home/c.txt";
+        let items = ["home/ana/a.txt", "/home/ana/b.txt", "home/ana/b.txt"].map(Value::from);
+        let paths = json!(["/home/ana/a.txt", "/home/ana/b.txt", "/home/ana/b.txt"]);
+        assert_eq!(absolute_paths(&items, question), Some(paths));
+        for text in ["src/main.rs", "a.txt", "home/c.txt", "home/ben/a.txt", ""] {
+            assert_eq!(absolute_path(text, question), None, "{text}");
+        }
+        assert_eq!(absolute_paths(&[json!("src/main.rs")], question), None);
+    }
+
+    #[test]
     fn the_letters_before_a_number_are_those_of_the_question() {
         let question = "Is the ICE 578 late, and the bus M29?";
         assert_eq!(designation("IC 578", question), Some(json!("ICE 578")));
-        assert_eq!(designation("B29", question), Some(json!("M29")));
-        for text in ["ICE 578", "IC 579", "the IC 578", "578"] {
+        for text in ["B29", "ICE 578", "IC 579", "the IC 578", "578"] {
             assert_eq!(designation(text, question), None, "{text}");
         }
         assert_eq!(designation("IC 578", "ICE 578 or RE 578"), None);

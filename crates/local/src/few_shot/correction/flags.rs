@@ -6,22 +6,36 @@ use haft_core::{Schema, schema::Property};
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{description, is_valid, pattern};
+use super::{KnownWords, description, is_valid, pattern, spaced_words};
 
+/// The maximum number of words of a case that its alternative lacks. A longer case is a sentence,
+/// whose words may have another meaning in the need.
+const MAX_CASE_WORDS: usize = 2;
 /// The minimum number of letters of a word that distinguishes the two cases.
 const MIN_CASE_LETTERS: usize = 5;
 
 /// Sets the optional flags whose description has a case of the need: `sample` with the description
 /// "true: sample deviation; false: population deviation" is `false` for "the population deviation".
-pub(super) fn set_described_flags(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+pub(super) fn set_described_flags(
+    schema: &Schema,
+    arguments: &mut Map<String, Value>,
+    tool: &str,
+    need: &str,
+) {
+    if KnownWords::new(need).has_negation() {
+        return;
+    }
     let need = need.to_lowercase();
-    let words = words(&need);
+    let stated = long_words(&need);
     for property in schema.properties().filter(|property| !property.is_required) {
         let Some((true_case, false_case)) = cases(&property) else { continue };
+        // The words of the tool and of other parameters belong to every request.
+        let others = schema.properties().map(|other| other.name).filter(|name| *name != property.name);
+        let names = spaced_words(&others.chain([tool]).collect::<Vec<_>>().join(" "));
         let is_case = |case: &str, other: &str| {
-            let other = self::words(other);
-            let mut own = self::words(case).into_iter().filter(|word| !other.contains(word));
-            own.any(|word| words.contains(&word))
+            let is_own = |word: &&str| !other.contains(*word) && !names.contains(*word);
+            let own: Vec<_> = long_words(case).into_iter().filter(is_own).collect();
+            own.len() <= MAX_CASE_WORDS && own.iter().any(|word| stated.contains(word))
         };
         let value = match (is_case(&true_case, &false_case), is_case(&false_case, &true_case)) {
             (true, false) => true,
@@ -30,9 +44,9 @@ pub(super) fn set_described_flags(schema: &Schema, arguments: &mut Map<String, V
         };
         let default = property.schema.get("default").and_then(Value::as_bool).unwrap_or(false);
         let given = arguments.get(property.name).and_then(Value::as_bool);
-        let value_with = Value::Bool(value);
-        if given.unwrap_or(default) != value && is_valid(schema, arguments, property.name, &value_with) {
-            arguments.insert(property.name.to_owned(), value_with);
+        let flag = Value::Bool(value);
+        if given.unwrap_or(default) != value && is_valid(schema, arguments, property.name, &flag) {
+            arguments.insert(property.name.to_owned(), flag);
         }
     }
 }
@@ -61,7 +75,7 @@ fn cases(property: &Property<'_>) -> Option<(String, String)> {
 }
 
 /// Returns the long words of the lower-case `text`.
-fn words(text: &str) -> Vec<&str> {
+fn long_words(text: &str) -> Vec<&str> {
     let words = text.split(|letter: char| !letter.is_alphabetic());
     words.filter(|word| word.chars().count() >= MIN_CASE_LETTERS).collect()
 }
@@ -76,7 +90,7 @@ mod tests {
         let flag = json!({"type": "boolean", "description": description, "default": true});
         let schema = Schema::new(json!({"type": "object", "properties": {"sample": flag}})).unwrap();
         let mut arguments = arguments.as_object().unwrap().clone();
-        set_described_flags(&schema, &mut arguments, need);
+        set_described_flags(&schema, &mut arguments, "deviation", need);
         Value::Object(arguments)
     }
 
@@ -90,7 +104,11 @@ mod tests {
         ] {
             assert_eq!(flagged(description, "The population deviation of 1, 2", &json!({})), off);
             assert_eq!(flagged(description, "The sample deviation", &off), json!({"sample": true}));
-            for need in ["The deviation of 1, 2", "The deviation of a sample of the population"] {
+            for need in [
+                "The deviation of 1, 2",
+                "The deviation of a sample of the population",
+                "The deviation, but not of the population",
+            ] {
                 assert_eq!(flagged(description, need, &json!({})), json!({}), "{description}, {need}");
             }
         }
@@ -98,8 +116,12 @@ mod tests {
 
     #[test]
     fn a_description_without_cases_changes_nothing() {
-        for description in ["Whether it is a population.", "true: the population", "True or false for people"]
-        {
+        for description in [
+            "Whether it is a population.",
+            "true: the population",
+            "True or false for people",
+            "true: numbers from everywhere; false: only the people directly in the given population",
+        ] {
             assert_eq!(flagged(description, "The population", &json!({})), json!({}), "{description}");
         }
     }

@@ -243,10 +243,10 @@ fn percentage_before(before: &str, property: &Property<'_>) -> Option<f64> {
     let number = before.get(before.trim_end_matches(is_digit).len()..)?.parse::<f64>().ok()?;
     let description = description(property).to_lowercase();
     let has_one = |words: &[&str]| words.iter().any(|word| description.contains(word));
-    if has_one(&["fraction", "decimal", "0 to 1", "0 and 1", "0-1"]) {
-        return Some(number / 100.0);
+    if has_one(&["percent", "%"]) {
+        return Some(number);
     }
-    has_one(&["percent", "%"]).then_some(number)
+    has_one(&["fraction", "decimal"]).then_some(number / 100.0)
 }
 
 /// Returns the number at the beginning of `after`, the text after a name. `24%`, `24.5`, `24-30`,
@@ -335,7 +335,7 @@ mod tests {
         let fraction = "Significance level as a fraction (default 0.05)";
         for need in ["at the 1% significance level", "at the one percent significance level"] {
             assert_eq!(added(fraction, need), json!({"alpha": 0.01}), "{need}");
-            assert_eq!(added("Significance level in percent", need), json!({"alpha": 1}), "{need}");
+            assert_eq!(added("Significance level in percent (0-100)", need), json!({"alpha": 1}), "{need}");
             assert_eq!(added("Significance level", need), json!({}), "{need}");
         }
         assert_eq!(added("Opening angle, in degrees", "with an opening angle of 30"), json!({"alpha": 30}));

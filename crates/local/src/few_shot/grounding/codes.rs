@@ -1,8 +1,6 @@
 //! Codes of languages, currencies and units.
 
-use serde_json::Value;
-
-use super::parameter_names::spaced_words;
+use super::parameter_names::{description_of, spaced_words};
 use super::{Parameter, words::KnownWords};
 use crate::few_shot::values::Unit;
 
@@ -57,8 +55,9 @@ pub(super) fn may_be_stated(parameter: Parameter<'_>, text: &str, words: &KnownW
     if is_unit && Unit::from_name(text).is_some() {
         return words.has_unit(text);
     }
-    let description = parameter.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-    let name = format!("{} {description}", parameter.name).to_lowercase();
+    // The names of languages and currencies are English.
+    let description = if words.may_be_english() { description_of(parameter.schema) } else { String::new() };
+    let name = format!("{} {description}", parameter.name.to_lowercase());
     let language = LANGUAGES.iter().find(|(code, _)| *code == text && name.contains("lang"));
     let currency = CURRENCY_NAMES.iter().find(|(code, _)| *code == text && name.contains("currency"));
     if language.is_none() && currency.is_none() || words.has_name() {

@@ -1,5 +1,7 @@
 //! Dates and times of a conversation.
 
+use jiff::civil::Date;
+
 use super::{Strictness, numbers::KnownNumbers, words::KnownWords};
 
 const MONTHS: [&str; 12] = [
@@ -38,18 +40,31 @@ const RELATIVE_WORDS: [&str; 18] = [
     "now",
 ];
 /// Words for periods, from which a date is computed.
-const PERIOD_WORDS: [&str; 14] = [
+const PERIOD_WORDS: [&str; 27] = [
+    "beginning",
+    "christmas",
+    "decade",
+    "early",
+    "easter",
     "end",
+    "eve",
     "fortnight",
     "half",
+    "holiday",
+    "holidays",
     "hour",
     "hours",
+    "late",
+    "mid",
+    "middle",
     "month",
     "months",
     "night",
     "nights",
     "quarter",
     "season",
+    "start",
+    "thanksgiving",
     "weeks",
     "year",
     "years",
@@ -78,8 +93,12 @@ pub(super) fn is_known_date(
         words.has_word(month_name) || month_name.get(..3).is_some_and(|name| words.has_word(name));
     let is_relative = RELATIVE_WORDS.iter().any(|word| words.has_word(word)) && numbers.has_year();
     let has_numbers = numbers.has_value(year) && numbers.has_value(month) && numbers.has_value(day);
-    let may_be_derived =
-        !numbers.has_days() || numbers.has_value(day) || PERIOD_WORDS.iter().any(|word| words.has_word(word));
+    let is_in_month = |known: &Date| f64::from(known.month()) == month;
+    let may_be_derived = numbers.dates().is_empty()
+        || numbers.has_value(day)
+        || has_month && !numbers.dates().iter().any(is_in_month)
+        || PERIOD_WORDS.iter().any(|word| words.has_word(word))
+        || !words.is_english();
     let is_in_known_year = strictness == Strictness::Required && numbers.has_value(year) && may_be_derived;
     Some((has_month && numbers.has_value(day)) || is_in_known_year || is_relative || has_numbers)
 }

@@ -1,5 +1,7 @@
 //! The numbers of a conversation.
 
+use jiff::civil::Date;
+
 use super::words::KnownWords;
 use crate::few_shot::values::{Quantity, TextValues, Unit};
 
@@ -33,10 +35,11 @@ pub(super) struct KnownNumbers {
     digits: Vec<f64>,
     /// The numbers in digits and in words, with each of their repetitions.
     quantities: Vec<f64>,
-    /// The days of the dates with a month.
-    days: Vec<f64>,
-    /// The years, months and days that the conversation has only in dates.
-    date_parts: Vec<f64>,
+    /// The numbers in digits and in words that are no part of a date or of a time. `None` if the
+    /// conversation is too long to read them.
+    counts: Option<Vec<f64>>,
+    /// The days with a month.
+    dates: Vec<Date>,
     /// `true` if the conversation has the number one in words, which is usually no quantity.
     has_one: bool,
     has_form_word: bool,
@@ -62,12 +65,6 @@ impl KnownNumbers {
         // "July 20" is the day 20 of the month 7.
         let days = TextValues::days_of_months(text);
         numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));
-        let date_parts: Vec<f64> = days
-            .iter()
-            .flat_map(|day| [f64::from(day.year()), f64::from(day.month()), f64::from(day.day())])
-            .collect();
-        let outside =
-            if days.is_empty() { Vec::new() } else { parse_numbers(&TextValues::without_days(text)) };
         let factors = FACTOR_WORDS.iter().filter(|(word, _)| words.has_word(word));
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
         let count = |quantity: &Quantity| quantity.number.abs() * if quantity.is_share { 100.0 } else { 1.0 };
@@ -75,8 +72,8 @@ impl KnownNumbers {
             numbers,
             digits: text.split(|letter: char| !is_digit_or_point(letter)).filter_map(parse_digits).collect(),
             quantities: values.quantities.iter().map(count).collect(),
-            date_parts: date_parts.into_iter().filter(|part| !outside.contains(part)).collect(),
-            days: days.iter().map(|day| f64::from(day.day())).collect(),
+            counts: TextValues::without_moments(text).map(|text| parse_numbers(&text)),
+            dates: days,
             has_one: words.has_word("one") || words.has_word("first"),
             has_form_word: has_any(&FORM_WORDS),
             word_factors: factors.map(|(_, factor)| *factor).collect(),
@@ -106,37 +103,40 @@ impl KnownNumbers {
 
     /// Returns `true` if the conversation contains `number` in digits, possibly in another unit.
     pub(super) fn has_digits_of(&self, number: f64) -> bool {
-        let is_equal = |one: f64, other: f64| (one - other).abs() <= 1e-6 * other.abs().max(1e-3);
-        self.numbers.iter().any(|known| {
-            FACTORS.iter().any(|factor| {
-                is_equal(known * factor, number.abs()) || is_equal(known / factor, number.abs())
-            })
-        })
+        has_in_unit(&self.numbers, number)
     }
 
     /// Returns the number of places where the conversation contains `number`, without its sign.
-    pub(super) fn count(&self, number: f64) -> usize {
-        let count = |numbers: &[f64]| numbers.iter().filter(|known| **known == number.abs()).count();
+    pub(super) fn occurrences(&self, number: f64) -> usize {
+        let count = |numbers: &[f64]| numbers.iter().filter(|known| is_equal(**known, number.abs())).count();
         count(&self.digits).max(count(&self.quantities))
+    }
+
+    /// Returns `true` if the conversation may contain `number` outside of dates and times, or a
+    /// number from which a factor in words or a change of the unit gives `number`.
+    pub(super) fn has_count(&self, number: f64) -> bool {
+        self.has_form_word
+            || self.counts.as_deref().is_none_or(|counts| has_in_unit(counts, number))
+            || self.is_multiple(number)
     }
 
     pub(super) fn has_value(&self, number: f64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// Returns `true` if the conversation has a date with a month and a day.
-    pub(super) fn has_days(&self) -> bool {
-        !self.days.is_empty()
+    /// Returns the days in the conversation that are given with a month.
+    pub(super) fn dates(&self) -> &[Date] {
+        &self.dates
     }
 
     /// Returns `true` if `number` is the day of a date with a month.
     pub(super) fn is_day(&self, number: f64) -> bool {
-        self.days.contains(&number)
+        self.dates.iter().any(|date| f64::from(date.day()) == number)
     }
 
-    /// Returns `true` if the conversation contains `number` only as a part of dates.
-    pub(super) fn is_only_in_dates(&self, number: f64) -> bool {
-        self.date_parts.contains(&number)
+    /// Returns `true` if the conversation has a word for the number zero.
+    pub(super) fn has_zero_word(&self) -> bool {
+        self.has_zero_word
     }
 
     /// Returns `true` if the conversation has a word for a number that is not computed.
@@ -144,20 +144,37 @@ impl KnownNumbers {
         self.has_form_word || !self.word_factors.is_empty()
     }
 
-    /// Returns `true` if `number` is the product or the quotient of a factor in words and a known
-    /// number: 24 for "two dozen", 0.67 for "two thirds".
-    fn is_multiple(&self, number: f64) -> bool {
-        let is_equal = |value: f64| (value - number.abs()).abs() <= 0.01 * value.abs();
-        let known = || self.numbers.iter().chain(&[0.5, 1.0, 2.0]);
-        // "A double room" is not the number 1.
-        let mut factors = self.word_factors.iter().filter(|_| number.abs() != 1.0);
-        factors.any(|factor| known().any(|known| is_equal(known * factor) || is_equal(known / factor)))
-    }
-
     /// Returns `true` if the conversation contains a year.
     pub(super) fn has_year(&self) -> bool {
         self.numbers.iter().any(|number| (1900.0..2200.0).contains(number) && number.fract() == 0.0)
     }
+
+    /// Returns `true` if `number` is the product or the quotient of a factor in words and a known
+    /// number: 24 for "two dozen", 0.67 for "two thirds", 120 minutes for "a couple of hours".
+    fn is_multiple(&self, number: f64) -> bool {
+        // "Twice a day" is every 12 hours.
+        const HOURS: f64 = 24.0;
+        let is_equal = |value: f64| (value - number.abs()).abs() <= 0.01 * value.abs();
+        let known = || self.numbers.iter().chain(&[0.5, 1.0, 2.0, HOURS]);
+        // "A double room" is not the number 1.
+        let factors = self.word_factors.iter().filter(|_| number.abs() != 1.0);
+        factors
+            .flat_map(|factor| known().flat_map(move |known| [known * factor, known / factor]))
+            .any(|value| FACTORS.iter().any(|factor| is_equal(value * factor)))
+    }
+}
+
+/// Returns `true` if the numbers are equal, except for the error of a multiplication.
+fn is_equal(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-6 * other.abs().max(1e-3)
+}
+
+/// Returns `true` if `numbers` contain `number`, possibly in another unit.
+fn has_in_unit(numbers: &[f64], number: f64) -> bool {
+    let is_factor = |known: f64, factor: f64| {
+        is_equal(known * factor, number.abs()) || is_equal(known / factor, number.abs())
+    };
+    numbers.iter().any(|known| FACTORS.iter().any(|factor| is_factor(*known, *factor)))
 }
 
 fn is_digit_or_point(letter: char) -> bool {

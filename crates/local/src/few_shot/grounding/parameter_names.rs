@@ -33,44 +33,31 @@ const LIMITS: [&str; 13] = [
     "total",
 ];
 
-/// Words in the names of numbers that only the user knows.
-const STATED_NUMBERS: [&str; 33] = [
+/// Words in the names of numbers of persons.
+const PERSONS: [&str; 13] = [
     "adults",
-    "age",
-    "amount",
     "attendees",
-    "balance",
-    "budget",
-    "cost",
-    "fee",
-    "goal",
+    "children",
     "guests",
-    "height",
-    "income",
     "members",
     "participants",
     "party",
+    "passengers",
     "people",
     "persons",
-    "price",
-    "principal",
-    "rating",
-    "revision",
-    "salary",
-    "score",
-    "spent",
-    "stars",
-    "target",
-    "temperature",
-    "term",
-    "tip",
-    "total",
-    "version",
-    "volume",
-    "weight",
+    "players",
+    "travelers",
+    "travellers",
 ];
-/// Words in the names of durations.
-const DURATIONS: [&str; 8] = ["duration", "hours", "minutes", "months", "nights", "term", "weeks", "years"];
+/// Words in the names of numbers of things that the user orders.
+const ORDERED: [&str; 6] = ["copies", "quantity", "rooms", "seats", "stars", "tickets"];
+/// Words in the names of numbers that only the user knows, even if they are 1.
+const STATED_NUMBERS: [&str; 16] = [
+    "age", "duration", "height", "hours", "income", "minutes", "months", "nights", "rating", "revision",
+    "salary", "term", "version", "weeks", "weight", "years",
+];
+/// Words in the names of amounts of money, which are seldom a limit of the results.
+const AMOUNTS: [&str; 5] = ["amount", "balance", "cost", "principal", "total"];
 
 /// Returns `true` if `name` is the name of a parameter for an identifier, such as `event_id`,
 /// `orderIds` or `issue_number`. The model cannot derive the value of an identifier.
@@ -114,20 +101,40 @@ pub(in crate::few_shot) fn is_composed(name: &str) -> bool {
 /// Returns `true` if the model composes the value of the parameter `name` with the schema
 /// `schema`. The code of a coupon or a booking is no program.
 pub(super) fn is_composed_text(name: &str, schema: &Value) -> bool {
-    const PROGRAM_WORDS: [&str; 8] =
-        ["compil", "execut", "javascript", "program", "python", "run", "script", "source"];
-    let is_program = || {
-        let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let text = format!("{name} {description}").to_lowercase();
-        PROGRAM_WORDS.iter().any(|word| text.contains(word))
-    };
+    let is_program = || has_program_word(name, schema);
     is_composed(name) && (!name.to_lowercase().ends_with("code") || is_program())
+}
+
+/// Returns `true` if the name or the description in `schema` has a word for programs.
+pub(super) fn has_program_word(name: &str, schema: &Value) -> bool {
+    const PROGRAM_WORDS: [&str; 14] = [
+        "compile",
+        "execute",
+        "executed",
+        "function",
+        "html",
+        "javascript",
+        "program",
+        "python",
+        "run",
+        "rust",
+        "script",
+        "snippet",
+        "source",
+        "sql",
+    ];
+    let text = format!("{} {}", spaced_words(name), description_of(schema));
+    text.split(|letter: char| !letter.is_alphanumeric()).any(|word| PROGRAM_WORDS.contains(&word))
+}
+
+/// Returns the description in `schema` in lower case, or an empty text.
+pub(super) fn description_of(schema: &Value) -> String {
+    schema.get("description").and_then(Value::as_str).unwrap_or_default().to_lowercase()
 }
 
 /// Returns `true` if the parameter `name` is an e-mail address.
 pub(super) fn is_address(name: &str, schema: &Value) -> bool {
-    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-    let text = format!("{} {description}", spaced_words(name)).to_lowercase();
+    let text = format!("{} {}", spaced_words(name), description_of(schema));
     let is_email = text.contains("email address") || text.contains("e-mail address");
     // A name or an address: the tool finds the address.
     let may_be_name = ["contact", "name", " or "].iter().any(|word| text.contains(word));
@@ -148,19 +155,35 @@ pub(super) fn is_limit(name: &str) -> bool {
 /// Returns `true` if the user must state `number`, 0, 1 or a limit, for the parameter `name`. A
 /// duration may have a part that is 0, such as the minutes of "two hours".
 pub(super) fn is_stated_number(name: &str, number: f64) -> bool {
-    let words = spaced_words(name);
-    let has_one = |list: &[&str]| words.split(' ').any(|word| list.contains(&word));
-    has_one(&STATED_NUMBERS) || number != 0.0 && has_one(&DURATIONS)
+    let is_minimum = || has_word_of(name, &["min", "minimum", "offset"]);
+    match number {
+        0.0 => has_word_of(name, &AMOUNTS) && !is_minimum(),
+        1.0 => is_number_of_persons(name) || has_word_of(name, &STATED_NUMBERS),
+        _ => has_word_of(name, &AMOUNTS) || is_number_of_persons(name),
+    }
 }
 
-/// Returns `true` if the parameter `name` may be the year, the month or the day of a date.
-pub(super) fn is_part_of_date(name: &str) -> bool {
-    const PARTS: [&str; 12] = [
-        "age", "birth", "date", "day", "decade", "month", "period", "quarter", "season", "time", "week",
-        "year",
-    ];
-    let name = spaced_words(name);
-    PARTS.iter().any(|part| name.contains(part))
+/// Returns `true` if the parameter `name` is a number of persons.
+pub(super) fn is_number_of_persons(name: &str) -> bool {
+    has_word_of(name, &PERSONS)
+}
+
+/// Returns `true` if the parameter `name` is a number of persons or things, but neither a date nor
+/// a time.
+pub(super) fn is_count(name: &str) -> bool {
+    const MOMENTS: [&str; 7] = ["date", "day", "hour", "minute", "month", "time", "year"];
+    (is_number_of_persons(name) || has_word_of(name, &ORDERED)) && !has_word_of(name, &MOMENTS)
+}
+
+/// Returns `true` if the parameter `name` is the unit or the format of a result, which users seldom
+/// state. The units of a conversion are not.
+pub(in crate::few_shot) fn is_format(name: &str) -> bool {
+    has_word_of(name, &["format", "unit", "units"]) && !has_word_of(name, &["from", "source", "target", "to"])
+}
+
+/// Returns `true` if the parameter name `name` has one of `words`.
+pub(super) fn has_word_of(name: &str, words: &[&str]) -> bool {
+    spaced_words(name).split(' ').any(|word| words.contains(&word))
 }
 
 /// Returns `true` if the parameter `name` with the schema `schema` is a time zone. A name with only

@@ -6,7 +6,10 @@
 use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::{Map, Value};
 
-use super::{KnownFacts, PAIR_WORDS, Parameter, enumeration, is_path, spaced_words};
+use super::parameter_names::{
+    description_of, has_program_word, has_word_of, is_coordinate, is_number_of_persons, is_path, spaced_words,
+};
+use super::{KnownFacts, KnownWords, PAIR_WORDS, Parameter, enumeration};
 use crate::few_shot::calls::argument_text;
 use crate::few_shot::values::{parse_date, parse_time, starts_with_date};
 
@@ -36,6 +39,7 @@ const SECOND_WORDS: [&str; 20] = [
     "away",
     "checkout",
     "departure",
+    "dest",
     "destination",
     "drop",
     "dropoff",
@@ -51,10 +55,11 @@ const SECOND_WORDS: [&str; 20] = [
     "target",
     "to",
     "until",
-    "dest",
 ];
 /// Words in the names of the ends of a stay or a journey, which are on different days.
-const STAY_WORDS: [&str; 6] = ["arrival", "checkin", "checkout", "departure", "out", "return"];
+const STAY_WORDS: [&str; 7] = ["arrival", "check", "checkin", "checkout", "departure", "out", "return"];
+/// Words in the names of the places where a hired thing is taken and returned.
+const HIRE_WORDS: [&str; 5] = ["drop", "dropoff", "pick", "pickup", "return"];
 /// Words before a date that is only the beginning or the end of a period.
 const PERIOD_MARKS: [&str; 10] = [
     "arriving",
@@ -70,9 +75,29 @@ const PERIOD_MARKS: [&str; 10] = [
 ];
 /// The maximum length of the name of a mathematical variable, such as `n` or `x1`.
 const MAX_SYMBOL_LENGTH: usize = 2;
-/// Words for two equal values.
-const SAME_WORDS: [&str; 10] =
-    ["both", "cube", "cubic", "equal", "equilateral", "identical", "same", "square", "squared", "symmetric"];
+/// Beginnings of words for several equal values.
+const SAME_WORDS: [&str; 20] = [
+    "all",
+    "both",
+    "circular",
+    "cub",
+    "each",
+    "equal",
+    "equilateral",
+    "every",
+    "identical",
+    "isosceles",
+    "itself",
+    "loop",
+    "maintain",
+    "myself",
+    "regular",
+    "round",
+    "same",
+    "squar",
+    "symmetric",
+    "twin",
+];
 /// Words in the names and descriptions of codes that a service gave to the user.
 const REFERENCES: [&str; 18] = [
     "booking",
@@ -97,7 +122,8 @@ const REFERENCES: [&str; 18] = [
 /// Names of texts that a person sends or publishes.
 const MESSAGES: [&str; 8] = ["body", "caption", "comment", "content", "message", "note", "reply", "text"];
 /// Words of a request for a message that are not about its content.
-const MESSAGE_WORDS: [&str; 45] = [
+const MESSAGE_WORDS: [&str; 56] = [
+    "about",
     "add",
     "and",
     "attach",
@@ -112,10 +138,13 @@ const MESSAGE_WORDS: [&str; 45] = [
     "email",
     "for",
     "give",
-    "him",
+    "have",
+    "hello",
     "her",
+    "him",
     "leave",
     "let",
+    "like",
     "mail",
     "make",
     "message",
@@ -128,6 +157,7 @@ const MESSAGE_WORDS: [&str; 45] = [
     "post",
     "publish",
     "put",
+    "quick",
     "reply",
     "respond",
     "review",
@@ -136,13 +166,19 @@ const MESSAGE_WORDS: [&str; 45] = [
     "some",
     "someone",
     "something",
+    "tell",
     "text",
     "that",
     "the",
     "them",
+    "there",
+    "this",
     "want",
+    "will",
+    "with",
     "would",
     "write",
+    "you",
 ];
 
 impl KnownFacts {
@@ -177,55 +213,108 @@ impl KnownFacts {
         let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
             return false;
         };
-        if value != copy || SAME_WORDS.iter().any(|word| self.words.has_word(word)) {
+        let may_be_same = || self.said.all().any(|word| SAME_WORDS.iter().any(|same| word.starts_with(same)));
+        if value != copy || may_be_same() {
             return false;
         }
         match value {
-            Value::String(text) => are_ends(one.name, other.name) && self.is_one_end(other.name, text),
+            Value::String(text) => {
+                are_ends(one.name, other.name)
+                    && !is_hire(one.name, other.name, arguments)
+                    && self.is_one_end([one.name, other.name], text)
+            }
             Value::Number(number) => {
                 let is_choice =
                     |property: &Property<'_>| !enumeration(schema.as_value(), property.schema).is_empty();
-                // `n` and `k` may be equal, and so may `min_players` and `max_players`.
+                // `n` and `k` may be equal, and so may `start_line` and `end_line`, and the month
+                // and the day of a date.
                 let is_free = |property: &Property<'_>| {
-                    property.name.len() <= MAX_SYMBOL_LENGTH || has_word_of(property.name, &PAIR_WORDS)
+                    let name = property.name;
+                    name.len() <= MAX_SYMBOL_LENGTH
+                        || has_word_of(name, &PAIR_WORDS)
+                        || has_word_of(name, &["day", "month"])
                 };
                 let may_be_equal = is_choice(one) || is_choice(other) || is_free(one) && is_free(other);
-                let is_stated_once = |number: f64| number.abs() >= 2.0 && self.numbers.count(number) < 2;
-                !may_be_equal && number.as_f64().is_some_and(is_stated_once)
+                let is_stated_once =
+                    |number: f64| number.abs() >= 2.0 && self.numbers.occurrences(number) == 1;
+                !may_be_equal && self.words.may_be_english() && number.as_f64().is_some_and(is_stated_once)
             }
             _ => false,
         }
     }
 
-    /// Returns `true` if the conversation has `text`, the value of both ends of a journey, a
-    /// transfer or a period, at most once. A period may be a single day, unless the conversation
-    /// marks the day as one end of it: "starting on 3 August".
-    fn is_one_end(&self, name: &str, text: &str) -> bool {
-        let is_day = parse_date(text).is_some() && parse_time(text).is_none();
-        if is_day && !has_word_of(name, &STAY_WORDS) {
-            return self.words.has_before(&PERIOD_MARKS, starts_with_date);
+    /// Returns `true` if the user states `text`, the value of both ends of a journey, a transfer or
+    /// a period, exactly once. A period may be a single day, unless the user marks the day as one
+    /// end of it: "starting on 3 August".
+    fn is_one_end(&self, names: [&str; 2], text: &str) -> bool {
+        let is_time = parse_time(text).is_some() || text.contains(':');
+        let is_day = parse_date(text).is_some() && !is_time;
+        let is_stay = names.iter().any(|name| has_word_of(name, &STAY_WORDS));
+        match (is_day, is_stay) {
+            (true, true) => self.numbers.dates().len() == 1,
+            // "From tomorrow 9 am until 5 pm" has the times as ends.
+            (true, false) => {
+                !self.question.has_digit_time() && self.question.has_before(&PERIOD_MARKS, starts_with_date)
+            }
+            (false, _) if is_time => true,
+            (false, _) => self.said.occurrences(&text.to_lowercase()) == 1,
         }
-        self.words.occurrences(&text.to_lowercase()) < 2
+    }
+
+    /// Returns `true` if the user states `number` for the parameter `name`: 1 as an article or as a
+    /// number of persons, or 0 as a negation.
+    pub(super) fn states(&self, name: &str, number: f64) -> bool {
+        const ZERO_WORDS: [&str; 5] = ["free", "mute", "muted", "off", "top"];
+        match number {
+            0.0 => {
+                self.numbers.has_zero_word()
+                    || self.words.has_negation()
+                    || ZERO_WORDS.iter().any(|word| self.words.has_word(word))
+            }
+            1.0 if is_number_of_persons(name) => self.words.has_one_person(),
+            1.0 => self.words.has_one_of(name),
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if `items` of the parameter `name` are at least two numbers that the
+    /// conversation does not contain. The model knows the numbers of weekdays, colors and places.
+    pub(super) fn are_invented_numbers(&self, name: &str, items: &[Value]) -> bool {
+        const KNOWN_NAMES: [&str; 9] =
+            ["color", "colour", "coordinates", "days", "location", "position", "rgb", "weekday", "weekdays"];
+        const COMMON_NUMBERS: [f64; 3] = [0.0, 1.0, 255.0];
+        let numbers: Vec<_> = items.iter().filter_map(Value::as_f64).collect();
+        let is_known = |number: &f64| self.numbers.contains(*number);
+        let is_rare = |number: &&f64| !COMMON_NUMBERS.contains(number);
+        numbers.len() == items.len()
+            && numbers.iter().filter(is_rare).count() > 1
+            && !numbers.iter().any(is_known)
+            && !has_word_of(name, &KNOWN_NAMES)
+            && !is_coordinate(name)
     }
 
     /// Returns `true` if `parameter` is the code of a booking, an order or a coupon, and if the
     /// conversation does not contain `text`.
     pub(super) fn is_unknown_code(&self, parameter: Parameter<'_>, text: &str) -> bool {
         let name = spaced_words(parameter.name);
-        let description = parameter.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let description = description.to_lowercase();
-        let is_reference = |word: &str| name.split(' ').any(|part| part == word);
+        let description = description_of(parameter.schema);
+        let has_reference = |text: &str| {
+            let mut words = text.split(|letter: char| !letter.is_alphanumeric());
+            words.any(|word| REFERENCES.contains(&word))
+        };
         let is_code = match name.rsplit(' ').next() {
             Some("code" | "key") if !name.contains(' ') => {
-                REFERENCES.iter().any(|word| description.contains(word))
+                has_reference(&description) && !has_program_word(parameter.name, parameter.schema)
             }
-            Some("code" | "key") => REFERENCES.iter().any(|word| is_reference(word)),
+            Some("code" | "key") => has_reference(&name),
             _ => false,
         };
         let text = text.to_lowercase();
-        // `my_coupon` is no code, but `HB1234` is `HB 1234`.
-        let has_digit = text.chars().any(|letter| letter.is_ascii_digit());
-        let is_known = self.words.has_literal(&text) || has_digit && self.words.has_text(&text);
+        // `my_coupon` is no code, but `HB1234` is `HB 1234`, and `WEB-45` is ticket 45 of WEB.
+        let has_digit = text.contains(|letter: char| letter.is_ascii_digit());
+        let mut parts = text.split(|letter: char| !letter.is_alphanumeric());
+        let is_known = self.words.has_literal(&text)
+            || has_digit && (self.words.has_text(&text) || parts.all(|part| self.words.has_word(part)));
         is_code && !is_known
     }
 
@@ -237,19 +326,29 @@ impl KnownFacts {
         if !is_message || self.has_results {
             return false;
         }
-        // A path says what is in the file: `poem.txt`.
-        let others = arguments.iter().filter(|(name, _)| *name != property.name && !is_path(name));
-        let others: Vec<_> = others.flat_map(|(_, value)| texts(value)).collect();
+        // A path and a title may say what the text is about: `poem.txt`.
+        let is_label = |name: &str| is_path(name) || has_word_of(name, &["subject", "title"]);
+        let others = arguments.iter().filter(|(name, _)| *name != property.name && !is_label(name));
+        let others =
+            KnownWords::new(&others.flat_map(|(_, value)| texts(value)).collect::<Vec<_>>().join(" "));
         let names: Vec<_> =
             std::iter::once(tool).chain(arguments.keys().map(String::as_str)).map(spaced_words).collect();
-        let is_about = |word: &&str| {
+        let is_about = |word: &str| {
             word.chars().count() > 2
-                && !MESSAGE_WORDS.contains(word)
-                && !others.iter().any(|other| other.contains(*word))
-                && !names.iter().any(|name| name.split(' ').any(|part| part == *word))
+                && !MESSAGE_WORDS.contains(&word)
+                && !others.has_word(word)
+                && !names.iter().any(|name| name.split(' ').any(|part| part == word))
         };
-        !self.words.has_text(&text.to_lowercase()) && self.said.all().filter(is_about).count() == 0
+        !self.words.has_text(&text.to_lowercase()) && !self.question.all().any(is_about)
     }
+}
+
+/// Returns `true` if `one` and `other` are the places where a hired thing is taken and returned at
+/// the dates or times in `arguments`.
+fn is_hire(one: &str, other: &str, arguments: &Map<String, Value>) -> bool {
+    let is_moment =
+        |name: &String| has_word_of(name, &HIRE_WORDS) && has_word_of(name, &["date", "time", "day", "at"]);
+    has_word_of(one, &HIRE_WORDS) && has_word_of(other, &HIRE_WORDS) && arguments.keys().any(is_moment)
 }
 
 /// Returns `true` if the parameters `one` and `other` are two ends, such as the origin and the
@@ -258,11 +357,6 @@ fn are_ends(one: &str, other: &str) -> bool {
     let are_ends =
         |first: &str, second: &str| has_word_of(first, &FIRST_WORDS) && has_word_of(second, &SECOND_WORDS);
     are_ends(one, other) || are_ends(other, one)
-}
-
-/// Returns `true` if the parameter name `name` has one of `words`.
-fn has_word_of(name: &str, words: &[&str]) -> bool {
-    spaced_words(name).split(' ').any(|word| words.contains(&word))
 }
 
 /// Returns the texts and numbers in `value`, in lower case.

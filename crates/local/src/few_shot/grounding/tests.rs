@@ -470,3 +470,12 @@ fn arguments_that_the_schema_needs_are_not_removed() {
     let call = call(json!({"to": "Rome"}));
     assert!(KnownFacts::from_text("hi").without_invented(&call, &Schema::new(schema).unwrap()).is_none());
 }
+
+#[test]
+fn a_short_value_is_no_part_of_a_word() {
+    let facts = KnownFacts::from_text("I'm looking for a shirt. It's for me.");
+    for size in ["S", "M"] {
+        assert!(!facts.mentions_name(size), "{size}");
+    }
+    assert!(KnownFacts::from_text("A shirt in size M").mentions_name("M"));
+}

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::spaced_words;
-use crate::few_shot::values::Unit;
+use crate::few_shot::values::{TextValues, Unit};
 
 /// Words that say nothing about a value: `file` does not make `file.txt` a known file.
 const EMPTY_WORDS: [&str; 30] = [
@@ -99,9 +99,6 @@ const MAX_NEGATED_WORDS: usize = 5;
 /// The minimum length of the common beginning of two forms of a word, such as `week` and `weekly`.
 const MIN_STEM_LENGTH: usize = 4;
 
-/// The minimum length of a noun in the name of a parameter.
-const MIN_NOUN_LENGTH: usize = 3;
-
 pub(in crate::few_shot) struct KnownWords {
     /// The conversation in lower case.
     text: String,
@@ -184,6 +181,13 @@ impl KnownWords {
         !text.contains(char::is_whitespace) && (self.text.contains(text) || without_spaces().contains(text))
     }
 
+    /// Returns `true` if `word`, in lower case, is a word of the conversation: the letter `m` in
+    /// "size M", and not in "I'm".
+    pub(super) fn has_whole_word(&self, word: &str) -> bool {
+        let is_separator = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}');
+        self.text.split(is_separator).any(|known| known == word)
+    }
+
     /// Returns the number of places where the conversation contains the lower-case `text`.
     pub(super) fn occurrences(&self, text: &str) -> usize {
         self.text.matches(text).count()
@@ -203,14 +207,44 @@ impl KnownWords {
         })
     }
 
-    /// Returns `true` if the conversation has an article before a word of the parameter name
-    /// `name`: "a year" for `years`.
+    /// Returns `true` if the conversation has the number one as an article before a word of the
+    /// parameter name `name`: "a year" for `years`, and any period for `duration`.
     pub(super) fn has_one_of(&self, name: &str) -> bool {
-        const ARTICLES: [&str; 7] = ["a", "an", "another", "next", "one", "single", "this"];
+        const ARTICLES: [&str; 13] = [
+            "a", "an", "another", "each", "every", "for", "last", "next", "one", "past", "per", "single",
+            "this",
+        ];
+        const PERIODS: [&str; 7] = ["day", "hour", "minute", "month", "night", "week", "year"];
         let name = spaced_words(name);
-        let nouns = name.split(' ').map(|word| word.trim_end_matches('s'));
-        let mut nouns = nouns.filter(|noun| noun.len() >= MIN_NOUN_LENGTH);
-        nouns.any(|noun| ARTICLES.iter().any(|article| self.text.contains(&format!(" {article} {noun}"))))
+        let text = format!(" {}", self.text);
+        let is_stated = |noun: &str| {
+            let phrases = ARTICLES.iter().map(|article| format!(" {article} {noun}"));
+            phrases.into_iter().any(|phrase| {
+                let ends_word = |rest: &str| !rest.starts_with(char::is_alphabetic);
+                text.match_indices(&phrase)
+                    .any(|(at, _)| text.get(at + phrase.len()..).is_some_and(ends_word))
+            })
+        };
+        name.split(' ').any(|word| match word.trim_end_matches('s') {
+            "duration" | "term" => PERIODS.iter().any(|period| is_stated(period)),
+            "night" => {
+                is_stated("night") || self.words.contains("tonight") || self.words.contains("overnight")
+            }
+            noun => PERIODS.contains(&noun) && is_stated(noun),
+        })
+    }
+
+    /// Returns `true` if the user is the only person: "a table for one".
+    pub(super) fn has_one_person(&self) -> bool {
+        const PHRASES: [&str; 6] = ["for one", "one person", "one adult", "one guest", "just me", "only me"];
+        const WORDS: [&str; 4] = ["alone", "myself", "single", "solo"];
+        PHRASES.iter().any(|phrase| self.has_words(phrase))
+            || WORDS.iter().any(|word| self.words.contains(*word))
+    }
+
+    /// Returns `true` if the conversation has a time in digits, such as `9 am` or `17:30`.
+    pub(super) fn has_digit_time(&self) -> bool {
+        !TextValues::new(&self.text, None).times.is_empty()
     }
 
     /// Returns the words of the conversation, in lower case.

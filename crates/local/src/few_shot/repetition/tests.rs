@@ -75,3 +75,16 @@ fn a_call_that_reverts_another_must_be_asked_for() {
     assert!(!reverts("The garage is open, could you lock it?", "front"));
     assert!(!reverts("Lock the garage, and unlock it at ten.", "garage"));
 }
+
+#[test]
+fn a_part_of_the_list_of_another_call_is_a_repetition() {
+    let schema =
+        Schema::new(json!({"properties": {"paths": {"type": "array"}, "into": {"type": "string"}}})).unwrap();
+    let pack = |paths: &[&str], into: &str| {
+        ToolCall::new("1", "pack", json!({"paths": paths, "into": into}).to_string())
+    };
+    let made = pack(&["a.txt", "b.txt"], "all.zip");
+    assert!(is_repetition(&made, "b.txt into all.zip", &pack(&["b.txt"], "all.zip"), &schema));
+    assert!(!is_repetition(&made, "c.txt into all.zip", &pack(&["c.txt"], "all.zip"), &schema));
+    assert!(!is_repetition(&made, "b.txt into b.zip", &pack(&["b.txt"], "b.zip"), &schema));
+}

@@ -31,6 +31,12 @@ static RANGE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(noon|midday|midnight)\b"));
 
+/// Returns `text`, which is normalized, without its times in digits.
+pub(super) fn remove(text: &str) -> String {
+    let patterns: [&LazyLock<Regex>; 4] = [&RANGE, &RELATIVE, &CLOCK, &HOUR];
+    patterns.iter().fold(text.to_owned(), |text, pattern| pattern.replace_all(&text, " ").into_owned())
+}
+
 /// The maximum distance in bytes between a time and the part of the day that belongs to it.
 const PART_OF_DAY_DISTANCE: usize = 24;
 

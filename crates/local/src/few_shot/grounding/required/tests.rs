@@ -1,7 +1,7 @@
+use haft_core::{Message, model::ChatRequest};
 use serde_json::json;
 
 use super::*;
-use crate::few_shot::grounding::KnownWords;
 
 /// Returns the first required argument that the question `question` lacks, of a call to `tool` with
 /// the required arguments `arguments`. `properties` are the schemas of the arguments that are no
@@ -101,7 +101,7 @@ fn a_message_needs_a_content() {
     let (schema, arguments) = (schema.unwrap(), json!({"recipient": "Martin", "text": "It is warm"}));
     let call = ToolCall::new("1", "send_message", arguments.to_string());
     let mut facts = KnownFacts::from_text("Today is Monday. Write to Martin. 18 degrees");
-    facts.said = KnownWords::new("Write to Martin.");
+    facts.question = KnownWords::new("Write to Martin.");
     assert!(facts.lacks_argument(&call, &schema));
     facts.has_results = true;
     assert!(!facts.lacks_argument(&call, &schema));
@@ -120,6 +120,8 @@ fn a_code_that_a_service_gave_must_be_in_the_conversation() {
     assert!(!invented("Please cancel HB 1234.", "booking_code", "HB-1234", code));
     assert!(invented("Use my coupon.", "code", "my_coupon", "Code of the coupon."));
     assert!(invented("Assign the login issue", "issue_key", "LOGIN-1", ""));
+    assert!(!invented("Close ticket 45 of the WEB project", "issue_key", "WEB-45", ""));
+    assert!(!invented("Check it", "code", "fn main() {}", "Source code to check for issues."));
     // The model knows or composes other codes.
     assert!(!invented("The capital of France?", "country_code", "FR", "ISO 3166 code"));
     assert!(!invented("Print all primes", "code", "print(primes)", "The Python code to execute."));
@@ -163,4 +165,121 @@ fn a_list_of_numbers_needs_a_number_of_the_conversation() {
     };
     assert!(lacks("What is a correlation?"));
     assert!(!lacks("The correlation of 1, 2 and 3"));
+}
+
+#[test]
+fn equal_numbers_of_everyday_requests_are_kept() {
+    let number = || json!({"type": "number"});
+    for (question, arguments) in [
+        ("Show me line 42 of main.rs.", json!({"start_line": 42, "end_line": 42})),
+        ("What happened on the 5th of May?", json!({"month": 5, "day": 5})),
+        ("What is the chance that all 10 flips are heads?", json!({"trials": 10, "successes": 10})),
+        ("What is 12 multiplied by itself?", json!({"first": 12, "second": 12})),
+        ("Could you resize it to 512 px on each side?", json!({"width": 512, "height": 512})),
+        ("How big is a box of 2 m by 2 m?", json!({"width_cm": 200, "depth_cm": 200})),
+        ("What are 7% over seven years?", json!({"rate": 7, "years": 7})),
+        ("Quadrat mit 5 cm", json!({"breite": 5, "laenge": 5})),
+    ] {
+        let names = arguments.as_object().unwrap().keys().map(|name| (name.clone(), number()));
+        let properties = Value::Object(names.collect());
+        assert_eq!(lacking(question, "tool", arguments, properties), None, "{question}");
+    }
+}
+
+#[test]
+fn equal_ends_of_everyday_requests_are_kept() {
+    let zones = json!({"source_timezone": "America/Los_Angeles", "target_timezone": "America/Los_Angeles"});
+    let hire = json!({
+        "pickup_location": "Munich", "return_location": "Munich",
+        "pickup_date": "2026-05-03", "return_date": "2026-05-07",
+    });
+    for (question, arguments) in [
+        ("It is 3 pm in San Francisco. What time is it in Seattle?", zones),
+        ("I need a car in Munich from May 3 to 7, 2026.", hire),
+        ("Plan a loop from Zermatt.", json!({"start": "Zermatt", "end": "Zermatt"})),
+        (
+            "It is 2 May 2026. Block my calendar from tomorrow 9 am until 5 pm",
+            json!({"start_date": "2026-05-03", "end_date": "2026-05-03"}),
+        ),
+    ] {
+        assert_eq!(lacking_text(question, arguments), None, "{question}");
+    }
+}
+
+#[test]
+fn only_the_last_question_marks_the_end_of_a_period() {
+    let schema = Schema::new(json!({
+        "type": "object",
+        "properties": {"start_date": {"type": "string"}, "end_date": {"type": "string"}},
+        "required": ["start_date", "end_date"],
+    }));
+    let day = json!({"start_date": "2025-08-04", "end_date": "2025-08-04"});
+    let call = ToolCall::new("1", "request_leave", day.to_string());
+    let lacks = |question: &str| {
+        let system = Message::system("The office is open from Monday to Friday.");
+        let request = ChatRequest::new([system, Message::user(question)]);
+        KnownFacts::new(&request).lacks_argument(&call, schema.as_ref().unwrap())
+    };
+    assert!(!lacks("I'm off on 2025-08-04."));
+    assert!(lacks("I'm off from 2025-08-04."));
+}
+
+#[test]
+fn numbers_of_everyday_requests_are_kept() {
+    for (question, name, number) in [
+        ("How much is a dollar in euros?", "amount", json!(1)),
+        ("Mute the TV.", "volume", json!(0)),
+        ("Move 0 dollars? No, nothing.", "amount", json!(0)),
+        ("Laptops under 1000 dollars", "min_price", json!(0)),
+        ("Show me the errors of the last hour.", "hours", json!(1)),
+        ("A room in Berlin tonight", "nights", json!(1)),
+        ("A night in Rome, please", "nights", json!(1)),
+        ("A car for a day", "duration", json!(1)),
+        ("A table for just me", "party_size", json!(1)),
+        ("A table for one at 7 pm", "party_size", json!(1)),
+        ("Two dozen eggs for December 24", "quantity", json!(24)),
+        ("Remind me in a couple of hours", "minutes", json!(120)),
+        ("I take it twice a day", "interval_hours", json!(12)),
+        ("From July 12 for a week", "nights", json!(7)),
+        ("An alarm at 8 pm on May 20", "hour", json!(20)),
+        ("An alarm at 7 on weekdays", "days", json!([1, 2, 3, 4, 5])),
+        ("Make the lamp red.", "rgb_color", json!([255, 0, 0])),
+        ("The inverse of the identity matrix", "matrix", json!([[1, 0], [0, 1]])),
+    ] {
+        let properties = json!({name: {"type": ["integer", "array"]}});
+        assert_eq!(lacking(question, "tool", json!({name: number}), properties), None, "{question}");
+    }
+}
+
+#[test]
+fn a_time_is_no_number_of_persons() {
+    for (question, number) in
+        [("A table tomorrow at 7 pm", 7), ("A table at 19:30", 19), ("The cheapest one, at 7", 1)]
+    {
+        let properties = json!({"guests": {"type": "integer"}});
+        let lacking = lacking(question, "tool", json!({"guests": number}), properties);
+        assert_eq!(lacking.as_deref(), Some("guests"), "{question}");
+    }
+}
+
+#[test]
+fn a_month_or_a_day_in_another_language_may_be_derived() {
+    let day = || json!({"start_date": "2025-05-01"});
+    assert_eq!(lacking_text("Current date: 2025-06-15. How much did I spend in May?", day()), None);
+    assert_eq!(
+        lacking_text("Heute ist der 15.06.2025. Ein Tisch für morgen", json!({"date": "2025-06-16"})),
+        None
+    );
+}
+
+#[test]
+fn a_title_does_not_use_up_the_content() {
+    let issue = json!({"repo": "web", "title": "Login button broken", "body": "The login button is broken."});
+    assert_eq!(
+        lacking("Create an issue in web: login button broken", "create_issue", issue, json!({})),
+        None
+    );
+    let post = json!({"channel": "random", "message": "Hello, world!"});
+    let lacks = |question: &str| lacking(question, "post", post.clone(), json!({}));
+    assert_eq!(lacks("Can you post something in #random?").as_deref(), Some("message"));
 }
