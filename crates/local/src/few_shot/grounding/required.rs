@@ -339,7 +339,7 @@ impl KnownFacts {
                 && !others.has_word(word)
                 && !names.iter().any(|name| name.split(' ').any(|part| part == word))
         };
-        !self.words.has_text(&text.to_lowercase()) && !self.question.all().any(is_about)
+        !self.words.has_text(&text.to_lowercase()) && !self.said.all().any(is_about)
     }
 }
 

@@ -101,10 +101,13 @@ fn a_message_needs_a_content() {
     let (schema, arguments) = (schema.unwrap(), json!({"recipient": "Martin", "text": "It is warm"}));
     let call = ToolCall::new("1", "send_message", arguments.to_string());
     let mut facts = KnownFacts::from_text("Today is Monday. Write to Martin. 18 degrees");
-    facts.question = KnownWords::new("Write to Martin.");
+    facts.said = KnownWords::new("Write to Martin.");
     assert!(facts.lacks_argument(&call, &schema));
     facts.has_results = true;
     assert!(!facts.lacks_argument(&call, &schema));
+    // An earlier message of the user may have the content.
+    let messages = ["Tell Martin that it is warm.", "Please send it."].map(Message::user);
+    assert!(!KnownFacts::new(&ChatRequest::new(messages)).lacks_argument(&call, &schema));
     let poem = json!({"path": "poem.txt", "content": "Roses are red"});
     assert_eq!(lacking("Write to poem.txt", "write_file", poem, json!({})), None);
 }
