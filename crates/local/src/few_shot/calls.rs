@@ -415,10 +415,18 @@ impl ExampleReply<'_> {
 
 /// Returns the texts and numbers among the arguments of `call`, in lower case.
 pub(super) fn texts_of(call: &ToolCall) -> Vec<String> {
-    let arguments = call.arguments.value_or_string();
-    let values = arguments.as_object().into_iter().flat_map(|arguments| arguments.values());
-    let items = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
-    items.filter_map(argument_text).collect()
+    let mut texts = Vec::new();
+    add_texts(&call.arguments.value_or_string(), &mut texts);
+    texts
+}
+
+/// Adds the texts and numbers in `value` to `texts`.
+fn add_texts(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => members.values().for_each(|member| add_texts(member, texts)),
+        Value::Array(items) => items.iter().for_each(|item| add_texts(item, texts)),
+        value => texts.extend(argument_text(value)),
+    }
 }
 
 /// Returns the text of `value`, a string or a number, in lower case. Returns `None` for other

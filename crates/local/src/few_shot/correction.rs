@@ -460,6 +460,9 @@ impl ArgumentCorrector {
 /// `locked`, `disable` for `enabled`. Returns `true` if it has the verb itself.
 fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
     let name = spaced_words(property.name);
+    if name.trim_start_matches("is ") == "public" && KnownWords::new(need).has_words("private") {
+        return Some(false);
+    }
     let stem = name.trim_start_matches("is ").strip_suffix("ed").filter(|stem| !stem.contains(' '))?;
     if stem.chars().count() < MIN_VERB_LETTERS || KnownWords::new(need).has_negation() {
         return None;

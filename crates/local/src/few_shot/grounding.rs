@@ -190,7 +190,9 @@ impl KnownFacts {
         let has_named_flag = self.has_named_flag(call, schema);
         for property in schema.properties().filter(|property| !property.is_required) {
             let Some(value) = known.get(property.name) else { continue };
-            let is_unknown = value.is_boolean() && !self.mentions_flag(&call.name, &property, has_named_flag)
+            let others = schema.properties().map(|other| other.name).filter(|other| *other != property.name);
+            let others = others.chain([call.name.as_str()]).collect::<Vec<_>>().join(" ");
+            let is_unknown = value.is_boolean() && !self.mentions_flag(&others, &property, has_named_flag)
                 || self.is_unstated_source(property.name, value)
                 || self.is_unstated_order(&property, value)
                 || self.is_repeating_note(&property, value, &known)
@@ -238,19 +240,20 @@ impl KnownFacts {
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of
-    /// `property`, an optional boolean. The words of the name of the tool do not count. A flag for
+    /// `property`, an optional boolean. The words of `others`, the names of the tool and of its other
+    /// parameters, do not count. A flag for
     /// safety and a flag without distinctive words always count as mentioned, and so do all flags
     /// after a question that is not English or has a negation. If `has_named_flag` is `true`, the
     /// negation belongs to a flag that the conversation names.
-    fn mentions_flag(&self, tool: &str, property: &Property<'_>, has_named_flag: bool) -> bool {
+    fn mentions_flag(&self, others: &str, property: &Property<'_>, has_named_flag: bool) -> bool {
         let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let name = spaced_words(property.name);
         let text = format!("{name} {description}").to_lowercase();
-        let tool = spaced_words(tool);
+        let others = spaced_words(others);
         if self.is_exempt_flag(&name) || self.words.has_negation() && !has_named_flag {
             return true;
         }
-        let mut distinctive = distinctive_words(&text, &tool).peekable();
+        let mut distinctive = distinctive_words(&text, &others).peekable();
         distinctive.peek().is_none() || self.has_any(distinctive)
     }
 
@@ -417,12 +420,13 @@ impl KnownFacts {
 
     /// Returns `true` if the conversation contains `text`, or at least `min_share` of its words.
     fn contains_share(&self, text: &str, min_share: f64) -> bool {
+        let code = text;
         let text = text.to_lowercase();
         // The letter of `M`, a size, is in many words, and is the end of "I'm".
-        if text.chars().count() < MIN_PARTIAL_LENGTH && self.words.has_word(&text) {
-            return self.words.has_whole_word(&text);
-        }
         let is_long = text.chars().count() >= MIN_PARTIAL_LENGTH;
+        if !is_long && self.words.has_word(&text) {
+            return self.words.has_short_code(code);
+        }
         is_long && self.words.has_text(&text) || self.words.share(&text) >= min_share
     }
 
@@ -435,9 +439,17 @@ impl KnownFacts {
 
     fn contains_text(&self, parameter: Parameter<'_>, text: &str, strictness: Strictness) -> bool {
         let name = parameter.name;
+        let is_letter = strictness == Strictness::Required && text.trim().chars().count() == 1;
+        if is_letter && text.contains(char::is_alphabetic) {
+            return self.words.has_short_code(text.trim());
+        }
+        // `WEB` is no code of a language or of a currency.
+        let is_other_code = !text.contains(char::is_lowercase) && !codes::may_be_code(parameter);
         let text = text.trim().to_lowercase();
         if is_identifier(name) {
-            return self.words.has_identifier(&text);
+            let has_digit = text.contains(|letter: char| letter.is_ascii_digit());
+            let is_number = spaced_words(name).ends_with("number");
+            return self.words.has_identifier(&text) && (has_digit || !is_number);
         }
         if is_path(name) {
             return self.words.has_path(&text);
@@ -456,13 +468,14 @@ impl KnownFacts {
         }
         // Users write the name instead of a code: `Spanish` instead of `es`.
         let can_be_found = is_ticker(name) && self.lookups.symbols;
-        let may_be_code = (strictness == Strictness::Required || is_code(name)) && !can_be_found;
+        let may_be_code =
+            (strictness == Strictness::Required && !is_other_code || is_code(name)) && !can_be_found;
         let max_length = if is_ticker(name) { MAX_TICKER_LENGTH } else { MAX_CODE_LENGTH };
         if may_be_code && text.len() <= max_length && text.chars().all(char::is_alphabetic) {
             return codes::may_be_stated(parameter, &text, &self.words);
         }
         match strictness {
-            Strictness::Required => self.words.share(&text) > 0.0,
+            Strictness::Required => self.words.share(&text) > 0.0 && !self.is_invented_name(&text),
             Strictness::Optional => self.words.share(&text) >= 0.5 && self.words.has_numbers_of(&text),
         }
     }
@@ -486,9 +499,13 @@ impl KnownFacts {
             Strictness::Optional if parameter_names::is_limit(name) => self.numbers.contains_exactly(number),
             Strictness::Optional => self.numbers.contains(number),
             Strictness::Required if self.states(name, number) => true,
-            Strictness::Required if parameter_names::is_count(name) => {
-                self.numbers.has_count(number) && number != 1.0 || may_be_free()
+            Strictness::Required if number == 1.0 && parameter_names::is_stated_number(name, number) => {
+                self.numbers.has_one_in_unit()
             }
+            Strictness::Required if parameter_names::is_count(name) => {
+                self.numbers.has_count(number) || may_be_free()
+            }
+            Strictness::Required if self.is_of_other_unit(name, number) => false,
             Strictness::Required => self.numbers.contains(number) || may_be_free(),
         }
     }

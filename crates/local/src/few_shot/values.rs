@@ -18,7 +18,7 @@ use text2num::{Language, replace_numbers_in_text};
 pub(super) use self::dates::{DateRange, parse_date, starts_with_date};
 pub(super) use self::quantities::{Quantity, pattern};
 pub(super) use self::times::parse_time;
-pub(super) use self::units::Unit;
+pub(super) use self::units::{Dimension, Unit};
 
 /// The maximum length of the text in which values are searched, in bytes. A longer text usually
 /// contains a file or a large tool result.

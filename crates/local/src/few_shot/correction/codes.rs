@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::{description, pattern, spaced_words};
 
+/// The maximum length of an abbreviation of a full name.
+const MAX_ABBREVIATION_LENGTH: usize = 3;
 /// The maximum number of letters of a ticker symbol without a suffix such as `.B`.
 const MAX_TICKER_LETTERS: usize = 5;
 
@@ -15,6 +17,11 @@ const MAX_TICKER_LETTERS: usize = 5;
 /// code: a small model writes `Tesla` for a ticker symbol. Returns `None` if the parameter may have
 /// other texts.
 pub(in crate::few_shot) fn missing_code(property: &Property<'_>, text: &str) -> Option<&'static str> {
+    if description(property).to_lowercase().contains("full name") {
+        // An abbreviation, such as `CA` for California.
+        let is_short = text.len() <= MAX_ABBREVIATION_LENGTH && text.chars().all(char::is_uppercase);
+        return is_short.then_some(r"^\p{Lu}\p{Ll}{2}.*$");
+    }
     let shape = shape(property)?;
     let is_code = match shape.length {
         // The codes are compared without their case: `usd` is a code.

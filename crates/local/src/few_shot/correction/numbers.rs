@@ -105,7 +105,8 @@ fn frequency(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Opt
 
 /// Returns the quantity in the unit of `property`, if `number` is the same quantity in another
 /// unit: 168 for `height_cm` and "1.68 m". A number that is not in the text is replaced if the text
-/// has a single number: 90 for `minutes` and "an hour and a half".
+/// has a single number, or a fraction beside numbers of other units: 90 for `minutes` and "an hour
+/// and a half".
 fn converted(property: &Property<'_>, number: f64, others: &[f64], sources: &Sources<'_>) -> Option<f64> {
     let unit = unit_of(property)?;
     let in_unit = |values: &TextValues| -> Vec<f64> {
@@ -121,7 +122,13 @@ fn converted(property: &Property<'_>, number: f64, others: &[f64], sources: &Sou
         return raw.in_unit(unit);
     }
     // Numbers in dates and times are ignored.
-    let mut quantities = source.quantities.iter().filter(|quantity| !is_part_of_moment(quantity, source));
+    let quantities = || source.quantities.iter().filter(|quantity| !is_part_of_moment(quantity, source));
+    // A fraction of an hour is seldom a part of a computation with a distance.
+    let is_of_other_kind =
+        |quantity: &Quantity| quantity.unit.is_some_and(|own| own.dimension != unit.dimension);
+    let is_fraction = |quantity: &Quantity| quantity.number.fract() != 0.0 && !is_of_other_kind(quantity);
+    let has_fraction = quantities().any(is_fraction);
+    let mut quantities = quantities().filter(|quantity| !has_fraction || !is_of_other_kind(quantity));
     let only = quantities.next().filter(|_| quantities.next().is_none())?;
     let expected = only.in_unit(unit)?;
     let is_used = others.iter().any(|other| is_equal(*other, expected) || is_equal(*other, only.number));
@@ -340,6 +347,8 @@ pub(super) struct Bound<'t> {
     pub(super) is_money: bool,
     /// The word after the number. Empty if there is none.
     pub(super) label: &'t str,
+    /// `true` if the number is in thousands or more, as salaries and prices are: `70k`.
+    pub(super) is_large: bool,
 }
 
 /// Currencies after a number. Pounds may be a weight.
@@ -355,6 +364,11 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let number = r"([$€£]?)(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,2})?)([^\s]*)(?: ([a-z]+))?";
         pattern(&format!(r"\b(?:({maximum})|{minimum}) {number}"))
     });
+    // The bound after the number: "30 minutes or less".
+    static TRAILING: LazyLock<Regex> = LazyLock::new(|| {
+        let maximum = "less|fewer|under|below|cheaper";
+        pattern(&format!(r"([$€£]?)(\d+(?:\.\d{{1,2}})?) ?([a-z]*) or (?:({maximum})|more|over|above)\b"))
+    });
     static NEGATION: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?:\b(?:cannot|never|no|not|nothing)|n't)\b[^.;,]*$"));
     let bound = |captures: Captures<'_>| {
@@ -365,7 +379,7 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let (currency, behind, label) = (part(2), part(4), part(5));
         let behind = behind.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
         let factor = match (behind, label) {
-            ("k", _) if !currency.is_empty() || label.is_empty() => 1e3,
+            ("k", _) if !currency.is_empty() || ["", "a", "per"].contains(&label) => 1e3,
             ("m", _) if !currency.is_empty() => 1e6,
             ("", "thousand") => 1e3,
             ("", "million") => 1e6,
@@ -383,10 +397,23 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let is_negated = NEGATION.is_match(before);
         let is_money = !currency.is_empty() || CURRENCIES.contains(&label);
         let number = (number * factor * 1e6).round() / 1e6;
-        let bound = Bound { number, is_maximum: captures.get(1).is_some(), is_money, label };
+        let is_large = factor > 1.0;
+        let bound = Bound { number, is_maximum: captures.get(1).is_some(), is_money, label, is_large };
         (!is_negated).then_some(bound)
     };
-    BOUND.captures_iter(text).filter_map(bound).collect()
+    let trailing = |captures: Captures<'_>| {
+        let start = captures.get(0)?.start();
+        let part = |index: usize| text.get(captures.get(index).map_or(0..0, |found| found.range()));
+        let (number, label) = (part(2)?.parse().ok()?, part(3)?);
+        let before = text.get(..start)?;
+        let is_part = before.ends_with(|letter: char| letter.is_ascii_digit() || matches!(letter, ',' | '.'));
+        let is_money = !part(1)?.is_empty() || CURRENCIES.contains(&label);
+        let is_maximum = captures.get(4).is_some();
+        let bound = Bound { number, is_maximum, is_money, label, is_large: false };
+        (!is_part && !NEGATION.is_match(before)).then_some(bound)
+    };
+    let leading = BOUND.captures_iter(text).filter_map(bound);
+    leading.chain(TRAILING.captures_iter(text).filter_map(trailing)).collect()
 }
 
 /// Removes the optional minimum or maximum with the same number as its counterpart: "under 80

@@ -122,7 +122,7 @@ fn add_omitted_limit(schema: &Schema, arguments: &mut Map<String, Value>, need: 
 /// have `number of` and this word.
 fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     let need = need.to_lowercase();
-    for Bound { number, is_maximum, is_money, label } in numbers::bounds(&need) {
+    for Bound { number, is_maximum, is_money, label, is_large } in numbers::bounds(&need) {
         let value = to_json(number);
         let limits = if is_maximum { ["max", "maximum"] } else { ["min", "minimum"] };
         let is_label = |word: &str| word.trim_end_matches('s') == label.trim_end_matches('s');
@@ -139,8 +139,8 @@ fn add_omitted_bound(schema: &Schema, arguments: &mut Map<String, Value>, need: 
             !property.is_required
                 && !arguments.contains_key(property.name)
                 && limits.into_iter().any(has_word)
-                && has_money == is_money
-                && (is_money || !label.is_empty() && !has_word("per") && has_label)
+                && (has_money == is_money || has_money && is_large)
+                && (is_money || is_large && has_money || !label.is_empty() && !has_word("per") && has_label)
                 && is_valid(schema, arguments, property.name, &value)
         };
         let mut properties = schema.properties().filter(is_bound);

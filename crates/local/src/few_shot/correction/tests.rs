@@ -706,3 +706,48 @@ fn the_value_of_another_sentence_is_kept() {
     let question = "I got the wrong item. It is not damaged, and I need the right one.";
     assert_eq!(corrected_with(&schema, need, question, damaged), json!({"reason": "wrong_item"}));
 }
+
+#[test]
+fn a_bound_after_its_number_is_added() {
+    let car = || json!({"title": "car"});
+    let text = "a car for 120 dollars or less";
+    assert_eq!(corrected(text, car()), json!({"title": "car", "max_price_per_day": 120}));
+    assert_eq!(corrected("a car with 4 seats or more", car()), json!({"title": "car", "min_seats": 4}));
+    assert_unchanged("a car with 4 doors or more", car());
+    assert_unchanged("a car, but not for 120 dollars or more", car());
+    let salary = json!({"description": "Lowest yearly salary."});
+    let schema = Schema::new(json!({"properties": {"min_salary": salary, "min_age": {}}})).unwrap();
+    let jobs = "jobs that pay at least 70k a year";
+    assert_eq!(corrected_with(&schema, jobs, jobs, json!({})), json!({"min_salary": 70_000}));
+}
+
+#[test]
+fn the_opposite_of_public_is_private() {
+    let schema = Schema::new(json!({"properties": {"isPublic": {"type": "boolean"}}})).unwrap();
+    let private = "Create a private playlist";
+    assert_eq!(
+        corrected_with(&schema, private, private, json!({"isPublic": true})),
+        json!({"isPublic": false})
+    );
+    let public = "Create a public playlist";
+    assert_eq!(corrected_with(&schema, public, public, json!({"isPublic": true})), json!({"isPublic": true}));
+}
+
+#[test]
+fn a_full_name_is_no_abbreviation() {
+    let state = json!({"type": "string", "description": "Full name of the US state."});
+    let schema = Schema::new(json!({"properties": {"state": state}, "required": ["state"]})).unwrap();
+    let question = "Find cases in California.";
+    let corrected = corrected_with(&schema, question, question, json!({"state": "CA"}));
+    let pattern = Regex::new(corrected["choose"]["state"]["pattern"].as_str().unwrap()).unwrap();
+    assert!(pattern.is_match("California") && !pattern.is_match("CA"));
+    let unchanged = json!({"state": "California"});
+    assert_eq!(corrected_with(&schema, question, question, unchanged.clone()), unchanged);
+}
+
+#[test]
+fn fractions_of_an_hour_replace_a_wrong_duration() {
+    let question = "I just ran 8 kilometres in three quarters of an hour, log it!";
+    assert_eq!(corrected(question, json!({"minutes": 150})), json!({"minutes": 45}));
+    assert_unchanged("8 km at 6 minutes per km", json!({"minutes": 48}));
+}

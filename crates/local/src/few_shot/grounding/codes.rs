@@ -47,6 +47,42 @@ const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("usd", &["bucks", "dollar", "dollars", "$"]),
 ];
 
+/// Returns `true` if the name or the description of `parameter` has a word for a code with capitals
+/// that users seldom write, such as the code of a country.
+pub(super) fn may_be_code(parameter: Parameter<'_>) -> bool {
+    const WORDS: [&str; 26] = [
+        "abbreviation",
+        "airport",
+        "arrival",
+        "base",
+        "city",
+        "code",
+        "country",
+        "currency",
+        "departure",
+        "destination",
+        "from",
+        "iata",
+        "iso",
+        "language",
+        "locale",
+        "location",
+        "method",
+        "origin",
+        "source",
+        "state",
+        "station",
+        "symbol",
+        "target",
+        "ticker",
+        "to",
+        "unit",
+    ];
+    let text = format!("{} {}", spaced_words(parameter.name), description_of(parameter.schema));
+    let mut words = text.split(|letter: char| !letter.is_alphanumeric());
+    words.any(|word| WORDS.contains(&word))
+}
+
 /// Returns `false` if `parameter` is a unit, a language or a currency, and if the
 /// conversation has neither a word for the lower-case code `text` nor, for a language or a
 /// currency, a proper name that may imply it, such as a country.

@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 
 use super::words::KnownWords;
-use crate::few_shot::values::{Quantity, TextValues, Unit};
+use crate::few_shot::values::{Dimension, Quantity, TextValues, Unit};
 
 /// Words for another form of a number, which is not computed. If the conversation has one of them,
 /// every number counts as known.
@@ -33,8 +33,8 @@ pub(super) struct KnownNumbers {
     numbers: Vec<f64>,
     /// The numbers in digits, without sign, with each of their repetitions.
     digits: Vec<f64>,
-    /// The numbers in digits and in words, with each of their repetitions.
-    quantities: Vec<f64>,
+    /// The numbers in digits and in words with their units, with each of their repetitions.
+    quantities: Vec<Quantity>,
     /// The numbers in digits and in words that are no part of a date or of a time. `None` if the
     /// conversation is too long to read them.
     counts: Option<Vec<f64>>,
@@ -67,11 +67,10 @@ impl KnownNumbers {
         numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));
         let factors = FACTOR_WORDS.iter().filter(|(word, _)| words.has_word(word));
         let has_any = |list: &[&str]| list.iter().any(|word| words.has_word(word));
-        let count = |quantity: &Quantity| quantity.number.abs() * if quantity.is_share { 100.0 } else { 1.0 };
         Self {
             numbers,
             digits: text.split(|letter: char| !is_digit_or_point(letter)).filter_map(parse_digits).collect(),
-            quantities: values.quantities.iter().map(count).collect(),
+            quantities: values.quantities,
             counts: TextValues::without_moments(text).map(|text| parse_numbers(&text)),
             dates: days,
             has_one: words.has_word("one") || words.has_word("first"),
@@ -108,8 +107,31 @@ impl KnownNumbers {
 
     /// Returns the number of places where the conversation contains `number`, without its sign.
     pub(super) fn occurrences(&self, number: f64) -> usize {
-        let count = |numbers: &[f64]| numbers.iter().filter(|known| is_equal(**known, number.abs())).count();
-        count(&self.digits).max(count(&self.quantities))
+        let number = number.abs();
+        let in_digits = self.digits.iter().filter(|known| is_equal(**known, number)).count();
+        let quantities = self.quantities.iter().map(magnitude);
+        in_digits.max(quantities.filter(|known| is_equal(*known, number)).count())
+    }
+
+    /// Returns `true` if the conversation has the number 1 in digits, or a quantity that is 1 in a
+    /// larger unit: 7 days are a week.
+    pub(super) fn has_one_in_unit(&self) -> bool {
+        const ONES: [f64; 8] = [7.0, 12.0, 24.0, 52.0, 60.0, 100.0, 365.0, 1000.0];
+        let is_one = |quantity: &Quantity| quantity.unit.is_some() && ONES.contains(&quantity.number);
+        self.digits.contains(&1.0) || self.quantities.iter().any(is_one)
+    }
+
+    /// Returns `true` if all quantities of the conversation that give `number` have a unit of
+    /// another dimension than `unit`. Periods of the calendar and durations are the same dimension.
+    pub(super) fn has_only_other_units(&self, number: f64, unit: Unit) -> bool {
+        let kind = |unit: Unit| match unit.dimension {
+            Dimension::Calendar => Dimension::Time,
+            dimension => dimension,
+        };
+        let gives = |quantity: &&Quantity| has_in_unit(&[magnitude(quantity)], number);
+        let mut sources = self.quantities.iter().filter(gives).peekable();
+        sources.peek().is_some()
+            && sources.all(|source| source.unit.is_some_and(|own| kind(own) != kind(unit)))
     }
 
     /// Returns `true` if the conversation may contain `number` outside of dates and times, or a
@@ -167,6 +189,11 @@ impl KnownNumbers {
 /// Returns `true` if the numbers are equal, except for the error of a multiplication.
 fn is_equal(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-6 * other.abs().max(1e-3)
+}
+
+/// Returns the number of `quantity` without its sign, in percent if it is a share.
+fn magnitude(quantity: &Quantity) -> f64 {
+    quantity.number.abs() * if quantity.is_share { 100.0 } else { 1.0 }
 }
 
 /// Returns `true` if `numbers` contain `number`, possibly in another unit.

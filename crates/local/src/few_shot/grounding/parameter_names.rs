@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Names of texts that the model composes. They need not have words of the conversation.
-const COMPOSED: [&str; 22] = [
+const COMPOSED: [&str; 23] = [
     "answer",
     "body",
     "caption",
@@ -13,6 +13,7 @@ const COMPOSED: [&str; 22] = [
     "content",
     "description",
     "expression",
+    "formula",
     "message",
     "note",
     "pattern",

@@ -11,7 +11,7 @@ use super::parameter_names::{
 };
 use super::{KnownFacts, KnownWords, PAIR_WORDS, Parameter, enumeration};
 use crate::few_shot::calls::argument_text;
-use crate::few_shot::values::{parse_date, parse_time, starts_with_date};
+use crate::few_shot::values::{Unit, parse_date, parse_time, starts_with_date};
 
 /// Words in the names of the first of two different places, accounts, units, persons or dates.
 const FIRST_WORDS: [&str; 17] = [
@@ -275,6 +275,28 @@ impl KnownFacts {
             1.0 => self.words.has_one_of(name),
             _ => false,
         }
+    }
+
+    /// Returns `true` if the lower-case `text`, which the conversation does not contain, is a name
+    /// that the model made up: with another number, such as `img_2045.jpg` for `IMG_2044.jpg`, or
+    /// with `my`, such as `my-bucket`.
+    pub(super) fn is_invented_name(&self, text: &str) -> bool {
+        let is_name = text.contains(char::is_alphabetic);
+        let mut numbers = text.split(|letter: char| !letter.is_alphanumeric()).filter_map(|word| {
+            let is_number = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_digit());
+            is_number.then(|| word.parse::<f64>().ok()).flatten()
+        });
+        let starts_with_my = ["my-", "my_", "my "].iter().any(|start| text.starts_with(start));
+        is_name && (starts_with_my || numbers.any(|number| !self.numbers.contains(number)))
+    }
+
+    /// Returns `true` if the parameter `name` has a unit, such as `ml`, and if all numbers of the
+    /// conversation that may be `number` have a unit of another quantity: "1.5 km" for 1500.
+    pub(super) fn is_of_other_unit(&self, name: &str, number: f64) -> bool {
+        let name = spaced_words(name);
+        // `distance_min` is a minimum.
+        let unit = name.rsplit(' ').next().filter(|unit| *unit != "min").and_then(Unit::from_name);
+        unit.is_some_and(|unit| self.numbers.has_only_other_units(number, unit))
     }
 
     /// Returns `true` if `items` of the parameter `name` are at least two numbers that the

@@ -479,3 +479,25 @@ fn a_short_value_is_no_part_of_a_word() {
     }
     assert!(KnownFacts::from_text("A shirt in size M").mentions_name("M"));
 }
+
+#[test]
+fn the_names_of_other_parameters_mention_no_flag() {
+    let schema = json!({"properties": {
+        "song": {"type": "string"},
+        "repeat": {"type": "boolean", "description": "Whether to play the song in a loop."},
+        "files": {"type": "array"},
+        "delete_originals": {"type": "boolean", "description": "Whether to delete the files afterwards."},
+    }});
+    let schema = Schema::new(schema).unwrap();
+    let kept = |question: &str, arguments: Value| {
+        let call = ToolCall::new("1", "play_music", arguments.to_string());
+        let facts = KnownFacts::from_text(question);
+        facts.without_invented(&call, &schema).unwrap_or(call).arguments.value_or_string().as_ref().clone()
+    };
+    let song = || json!({"song": "Yesterday", "repeat": true});
+    assert_eq!(kept("Please play the song Yesterday", song()), json!({"song": "Yesterday"}));
+    assert_eq!(kept("Please play the song Yesterday in a loop", song()), song());
+    let files = || json!({"files": ["a.txt"], "delete_originals": true});
+    assert_eq!(kept("Zip the files a.txt and b.txt into c.zip", files()), json!({"files": ["a.txt"]}));
+    assert_eq!(kept("Zip a.txt and delete the original", files()), files());
+}

@@ -41,14 +41,14 @@ const EMPTY_WORDS: [&str; 30] = [
     "your",
 ];
 /// Frequent English words that are rare in other languages.
-const ENGLISH_WORDS: [&str; 26] = [
-    "about", "could", "does", "from", "get", "how", "many", "much", "need", "please", "should", "than",
-    "that", "the", "there", "this", "what", "when", "where", "which", "who", "with", "within", "would",
-    "you", "your",
+const ENGLISH_WORDS: [&str; 28] = [
+    "about", "and", "could", "does", "from", "get", "how", "into", "many", "much", "need", "please",
+    "should", "than", "that", "the", "there", "this", "what", "when", "where", "which", "who", "with",
+    "within", "would", "you", "your",
 ];
 /// Frequent English words that are also words of other languages.
-const SHARED_WORDS: [&str; 15] =
-    ["a", "an", "and", "any", "are", "days", "find", "for", "give", "my", "now", "of", "right", "show", "to"];
+const SHARED_WORDS: [&str; 14] =
+    ["a", "an", "any", "are", "days", "find", "for", "give", "my", "now", "of", "right", "show", "to"];
 /// Frequent values of enumerations and symbols of units, with the words that users write for them.
 const SYNONYMS: [(&str, &[&str]); 24] = [
     ("bicycling", &["bicycle", "bike", "cycle"]),
@@ -106,16 +106,19 @@ pub(in crate::few_shot) struct KnownWords {
     compact: String,
     words: HashSet<String>,
     stems: HashSet<String>,
+    /// The words of one or two letters that do not begin a sentence, in their own case.
+    short_words: HashSet<String>,
     has_name: bool,
 }
 
 impl KnownWords {
     pub(in crate::few_shot) fn new(text: &str) -> Self {
         let has_name = has_name(text);
+        let short_words = short_words(text);
         let text = text.to_lowercase();
         let words: HashSet<_> = split_words(&text).map(str::to_owned).collect();
         let stems = words.iter().filter_map(|word| stem(word)).collect();
-        Self { words, stems, compact: compact(&text), text, has_name }
+        Self { words, stems, compact: compact(&text), text, short_words, has_name }
     }
 
     /// Returns `true` if the conversation contains the lower-case `text`, ignoring whitespace and
@@ -183,9 +186,16 @@ impl KnownWords {
 
     /// Returns `true` if `word`, in lower case, is a word of the conversation: the letter `m` in
     /// "size M", and not in "I'm".
-    pub(super) fn has_whole_word(&self, word: &str) -> bool {
+    fn has_whole_word(&self, word: &str) -> bool {
         let is_separator = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}');
         self.text.split(is_separator).any(|known| known == word)
+    }
+
+    /// Returns `true` if the conversation has `code`, a value of one or two letters: the zone `A` in
+    /// "a ticket for zone A", and not in "a ticket".
+    pub(super) fn has_short_code(&self, code: &str) -> bool {
+        let word = code.to_lowercase();
+        self.short_words.contains(code) || !SHORT_WORDS.contains(&word.as_str()) && self.has_whole_word(&word)
     }
 
     /// Returns the number of places where the conversation contains the lower-case `text`.
@@ -434,6 +444,15 @@ impl KnownWords {
     }
 }
 
+/// Frequent English words of one or two letters.
+const SHORT_WORDS: [&str; 29] = [
+    "a", "am", "an", "as", "at", "be", "by", "do", "go", "he", "i", "if", "in", "is", "it", "me", "my", "no",
+    "of", "on", "or", "pm", "so", "to", "up", "us", "we", "ok", "hi",
+];
+/// The names of currencies, without a plural `s`.
+const CURRENCIES: [&str; 11] =
+    ["dollar", "dirham", "franc", "krona", "krone", "peso", "pound", "rand", "real", "rupee", "yen"];
+
 /// Prefixes that give a verb the opposite meaning.
 const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
 
@@ -457,11 +476,25 @@ pub(in crate::few_shot) fn stem(word: &str) -> Option<String> {
     (stem.chars().count() == MIN_STEM_LENGTH && !stem.chars().all(char::is_numeric)).then_some(stem)
 }
 
+/// Returns the words of one or two letters in `text` that do not begin a sentence.
+fn short_words(text: &str) -> HashSet<String> {
+    let is_separator = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}');
+    let sentences = text.split(['.', '?', '!', '\n']).map(str::trim_start);
+    let words = sentences.flat_map(|sentence| sentence.split(is_separator).skip(1));
+    words.filter(|word| (1..=2).contains(&word.chars().count())).map(str::to_owned).collect()
+}
+
 /// Returns `true` if `text` has a capitalized word of at least two letters that does not begin a
-/// sentence.
+/// sentence. The name in a currency, such as "Swiss francs", does not count.
 fn has_name(text: &str) -> bool {
     let mut begins_sentence = true;
-    for word in text.split_whitespace() {
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let next = words.peek().map(|next| next.trim_end_matches(|letter: char| !letter.is_alphabetic()));
+        if next.is_some_and(|next| CURRENCIES.contains(&next.trim_end_matches('s'))) {
+            begins_sentence = false;
+            continue;
+        }
         let letters: Vec<char> = word.chars().filter(|letter| letter.is_alphabetic()).take(2).collect();
         let is_name =
             matches!(letters.as_slice(), [first, second] if first.is_uppercase() && second.is_lowercase());

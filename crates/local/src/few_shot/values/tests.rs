@@ -131,3 +131,17 @@ fn periods_have_a_first_and_a_last_day() {
     assert_eq!(dates("next week"), ["2025-09-08 to 2025-09-14"]);
     assert_eq!(dates("this weekend"), ["2025-09-06 to 2025-09-07"]);
 }
+
+#[test]
+fn three_quarters_of_an_hour_are_45_minutes() {
+    let values = TextValues::new("I just ran 8 kilometres in three quarters of an hour, log it!", None);
+    let minutes: Vec<_> = values.quantities.iter().filter_map(|it| it.in_unit(Unit::MINUTE)).collect();
+    assert_eq!(minutes, [45.0]);
+    assert!(!values.has_unclear_numbers);
+}
+
+#[test]
+fn a_part_of_the_day_may_follow_the_weekdays() {
+    let values = TextValues::new("an alarm for quarter past six every Saturday and Sunday morning", None);
+    assert_eq!(values.times, [time(6, 15, 0, 0)]);
+}

@@ -38,7 +38,7 @@ pub(super) fn remove(text: &str) -> String {
 }
 
 /// The maximum distance in bytes between a time and the part of the day that belongs to it.
-const PART_OF_DAY_DISTANCE: usize = 24;
+const PART_OF_DAY_DISTANCE: usize = 40;
 
 /// The part of the day to which a time belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

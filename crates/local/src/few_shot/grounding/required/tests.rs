@@ -286,3 +286,47 @@ fn a_title_does_not_use_up_the_content() {
     let lacks = |question: &str| lacking(question, "post", post.clone(), json!({}));
     assert_eq!(lacks("Can you post something in #random?").as_deref(), Some("message"));
 }
+
+#[test]
+fn a_number_of_another_unit_is_invented() {
+    let lacks = |question: &str, name: &str, number: u32| {
+        let properties = json!({name: {"type": "integer"}});
+        lacking(question, "log", json!({name: number}), properties).is_some()
+    };
+    assert!(lacks("Log my swim, I did 1.5 km.", "ml", 1500));
+    assert!(!lacks("Log 1.5 liters of water.", "ml", 1500));
+    assert!(!lacks("Log 1500.", "ml", 1500));
+    assert!(!lacks("A loan for two years", "term_months", 24));
+    assert!(!lacks("Runs of at least 5 km", "distance_min", 5));
+    // 4.1 is not 1, but 7 days are a week.
+    assert!(lacks("What is the monthly rate at 4.1 % interest?", "years", 1));
+    assert!(!lacks("A loan for 12 months", "years", 1));
+    assert!(!lacks("I'm away for 7 days.", "weeks", 1));
+    assert!(!lacks("A table for 1, please", "guests", 1));
+}
+
+#[test]
+fn a_name_that_the_model_made_up_is_invented() {
+    let rename = |question: &str, name: &str| {
+        lacking_text(question, json!({"path": "/Photos/IMG_2044.jpg", "new_name": name}))
+    };
+    let question = "Please rename the file /Photos/IMG_2044.jpg";
+    assert_eq!(rename(question, "IMG_2045.jpg").as_deref(), Some("new_name"));
+    assert_eq!(rename("Rename /Photos/IMG_2044.jpg to beach 12.jpg", "beach_12.jpg"), None);
+    let bucket = |question: &str, name: &str| lacking_text(question, json!({ "name": name }));
+    assert!(bucket("Make a new private bucket.", "my-private-bucket").is_some());
+    assert!(bucket("Make the bucket my-private-bucket.", "my-private-bucket").is_none());
+    assert!(lacking_text("When does it leave?", json!({"flight_number": "leave"})).is_some());
+}
+
+#[test]
+fn a_code_with_capitals_must_be_stated_or_known() {
+    let code = |question: &str, name: &str, value: &str| lacking_text(question, json!({ name: value }));
+    assert!(code("File a new bug: search crashes", "project", "WEB").is_some());
+    assert!(code("File a new bug in WEB: search crashes", "project", "WEB").is_none());
+    assert!(code("How is the weather in France?", "country", "FR").is_none());
+    assert!(code("I need a weekly ticket.", "zone", "A").is_some());
+    assert!(code("I need a weekly ticket for zone A.", "zone", "A").is_none());
+    assert!(code("Convert 350 Swiss francs for me.", "to_currency", "USD").is_some());
+    assert!(code("Convert 350 Swiss francs for my trip to Japan.", "to_currency", "JPY").is_none());
+}
