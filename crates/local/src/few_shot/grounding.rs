@@ -17,7 +17,7 @@ use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequ
 use serde_json::{Map, Value};
 
 pub(super) use self::codes::LANGUAGES;
-use self::dates::{is_known_date, is_known_time};
+use self::dates::{is_known_date, is_known_time, remove_copied_return_date};
 use self::numbers::KnownNumbers;
 use self::parameter_names::{is_address, is_composed_text, is_path, is_ticker};
 pub(super) use self::parameter_names::{
@@ -240,11 +240,11 @@ impl KnownFacts {
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of
-    /// `property`, an optional boolean. The words of `others`, the names of the tool and of its other
-    /// parameters, do not count. A flag for
-    /// safety and a flag without distinctive words always count as mentioned, and so do all flags
-    /// after a question that is not English or has a negation. If `has_named_flag` is `true`, the
-    /// negation belongs to a flag that the conversation names.
+    /// `property`, an optional boolean. The words of `others`, the names of the tool and of its
+    /// other parameters, do not count. A flag for safety and a flag without distinctive words
+    /// always count as mentioned, and so do all flags after a question that is not English or has
+    /// a negation. If `has_named_flag` is `true`, the negation belongs to a flag that the
+    /// conversation names.
     fn mentions_flag(&self, others: &str, property: &Property<'_>, has_named_flag: bool) -> bool {
         let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let name = spaced_words(property.name);
@@ -524,17 +524,6 @@ pub(super) fn is_order(property: &Property<'_>) -> bool {
     let name = spaced_words(property.name);
     let is_verb = |word: &str| matches!(word, "sort" | "sorted" | "sorting" | "ordering");
     name.split(' ').any(is_verb) || name == "order by"
-}
-
-/// Removes the date of a return that is the date of another argument: a one-way trip has none.
-fn remove_copied_return_date(arguments: &mut Map<String, Value>) {
-    let is_copy = |name: &str, value: &Value| {
-        name.starts_with("return")
-            && value.as_str().is_some_and(|text| parse_date(text).is_some())
-            && arguments.iter().any(|(other, copy)| other != name && copy == value)
-    };
-    let copied = arguments.iter().find(|(name, value)| is_copy(name, value)).map(|(name, _)| name.clone());
-    copied.and_then(|name| arguments.remove(&name));
 }
 
 /// Returns the values of the enumeration `schema`, a part of `root`. Returns no values if `schema`

@@ -2,7 +2,10 @@
 
 use jiff::civil::Date;
 
+use serde_json::{Map, Value};
+
 use super::{Strictness, numbers::KnownNumbers, words::KnownWords};
+use crate::few_shot::values::parse_date;
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -127,6 +130,17 @@ pub(super) fn is_known_time(
         Strictness::Optional => hours.iter().any(is_marked),
     };
     Some(has_hour || numbers.has_number_word() || TIME_WORDS.iter().any(|word| words.has_word(word)))
+}
+
+/// Removes the date of a return that is the date of another argument: a one-way trip has none.
+pub(super) fn remove_copied_return_date(arguments: &mut Map<String, Value>) {
+    let is_copy = |name: &str, value: &Value| {
+        name.starts_with("return")
+            && value.as_str().is_some_and(|text| parse_date(text).is_some())
+            && arguments.iter().any(|(other, copy)| other != name && copy == value)
+    };
+    let copied = arguments.iter().find(|(name, value)| is_copy(name, value)).map(|(name, _)| name.clone());
+    copied.and_then(|name| arguments.remove(&name));
 }
 
 fn parse_parts<const N: usize>(text: &str, separator: char) -> Option<[f64; N]> {

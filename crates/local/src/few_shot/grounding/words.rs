@@ -191,8 +191,8 @@ impl KnownWords {
         self.text.split(is_separator).any(|known| known == word)
     }
 
-    /// Returns `true` if the conversation has `code`, a value of one or two letters: the zone `A` in
-    /// "a ticket for zone A", and not in "a ticket".
+    /// Returns `true` if the conversation has `code`, a value of one or two letters: the zone `A`
+    /// in "a ticket for zone A", and not in "a ticket".
     pub(super) fn has_short_code(&self, code: &str) -> bool {
         let word = code.to_lowercase();
         self.short_words.contains(code) || !SHORT_WORDS.contains(&word.as_str()) && self.has_whole_word(&word)
