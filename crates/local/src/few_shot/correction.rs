@@ -154,7 +154,7 @@ impl ArgumentCorrector {
             );
             candidates.retain(|candidate| is_valid(schema, arguments, property.name, candidate));
             match candidates.as_slice() {
-                [] => narrowed.extend(code_schema(schema, &property, &corrected)),
+                [] => narrowed.extend(code_schema(schema, &property, &corrected, &self.question)),
                 // The question has one date or time, and two arguments: one of them is invented.
                 [only] if is_invented_copy(schema, &property, only, &corrected) => {
                     corrected.remove(property.name);
@@ -460,8 +460,10 @@ impl ArgumentCorrector {
 /// `locked`, `disable` for `enabled`. Returns `true` if it has the verb itself.
 fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
     let name = spaced_words(property.name);
-    if name.trim_start_matches("is ") == "public" && KnownWords::new(need).has_words("private") {
-        return Some(false);
+    let words = KnownWords::new(need);
+    if name.trim_start_matches("is ") == "public" && words.has_words("private") && !words.has_words("public")
+    {
+        return (!words.has_negation()).then_some(false);
     }
     let stem = name.trim_start_matches("is ").strip_suffix("ed").filter(|stem| !stem.contains(' '))?;
     if stem.chars().count() < MIN_VERB_LETTERS || KnownWords::new(need).has_negation() {
@@ -481,18 +483,21 @@ fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
     }
 }
 
-/// Returns the name of `property` and a schema for the code that it describes, if the argument is
-/// no code. Returns `None` for an optional code of another kind than [`is_code`], which would be
-/// removed because the conversation does not contain it.
+/// Returns the name of `property` and a schema for the code or the full name that it describes, if
+/// the argument is no code, or an abbreviation that `question` does not have. Returns `None` for an
+/// optional code of another kind than [`is_code`], which would be removed because the conversation
+/// does not contain it.
 fn code_schema<'p>(
     schema: &Schema,
     property: &Property<'p>,
     arguments: &Map<String, Value>,
+    question: &str,
 ) -> Option<(&'p str, Value)> {
     let text = arguments.get(property.name)?.as_str()?;
     let is_kept = property.is_required || is_code(property.name);
     let is_free = enumeration(schema.as_value(), property.schema).is_empty();
-    let pattern = missing_code(property, text).filter(|_| is_kept && is_free)?;
+    let missing = missing_code(property, text).or_else(|| codes::missing_full_name(property, text, question));
+    let pattern = missing.filter(|_| is_kept && is_free)?;
     Some((property.name, json!({ "type": "string", "pattern": pattern })))
 }
 

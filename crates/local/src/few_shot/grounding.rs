@@ -191,8 +191,9 @@ impl KnownFacts {
         for property in schema.properties().filter(|property| !property.is_required) {
             let Some(value) = known.get(property.name) else { continue };
             let others = schema.properties().map(|other| other.name).filter(|other| *other != property.name);
-            let others = others.chain([call.name.as_str()]).collect::<Vec<_>>().join(" ");
-            let is_unknown = value.is_boolean() && !self.mentions_flag(&others, &property, has_named_flag)
+            let others = others.collect::<Vec<_>>().join(" ");
+            let names = [call.name.as_str(), &others];
+            let is_unknown = value.is_boolean() && !self.mentions_flag(names, &property, has_named_flag)
                 || self.is_unstated_source(property.name, value)
                 || self.is_unstated_order(&property, value)
                 || self.is_repeating_note(&property, value, &known)
@@ -240,20 +241,24 @@ impl KnownFacts {
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of
-    /// `property`, an optional boolean. The words of `others`, the names of the tool and of its
-    /// other parameters, do not count. A flag for safety and a flag without distinctive words
-    /// always count as mentioned, and so do all flags after a question that is not English or has
-    /// a negation. If `has_named_flag` is `true`, the negation belongs to a flag that the
-    /// conversation names.
-    fn mentions_flag(&self, others: &str, property: &Property<'_>, has_named_flag: bool) -> bool {
+    /// `property`, an optional boolean. `names` are the name of the tool, whose words do not count,
+    /// and the names of its other parameters, whose words do not count in the description. A flag
+    /// for safety and a flag without distinctive words always count as mentioned, and so do all
+    /// flags after a question that is not English or has a negation. If `has_named_flag` is `true`,
+    /// the negation belongs to a flag that the conversation names.
+    fn mentions_flag(&self, names: [&str; 2], property: &Property<'_>, has_named_flag: bool) -> bool {
+        let [tool, others] = names;
+        let tool = &spaced_words(tool);
         let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let name = spaced_words(property.name);
-        let text = format!("{name} {description}").to_lowercase();
+        let description = description.to_lowercase();
         let others = spaced_words(others);
         if self.is_exempt_flag(&name) || self.words.has_negation() && !has_named_flag {
             return true;
         }
-        let mut distinctive = distinctive_words(&text, &others).peekable();
+        let is_of_other = |word: &&str| others.split(' ').any(|other| other == *word);
+        let of_description = distinctive_words(&description, tool).filter(|word| !is_of_other(word));
+        let mut distinctive = distinctive_words(&name, tool).chain(of_description).peekable();
         distinctive.peek().is_none() || self.has_any(distinctive)
     }
 
@@ -439,12 +444,12 @@ impl KnownFacts {
 
     fn contains_text(&self, parameter: Parameter<'_>, text: &str, strictness: Strictness) -> bool {
         let name = parameter.name;
-        let is_letter = strictness == Strictness::Required && text.trim().chars().count() == 1;
-        if is_letter && text.contains(char::is_alphabetic) {
+        let is_letter = text.trim().chars().count() == 1 && text.contains(char::is_alphabetic);
+        if strictness == Strictness::Required && is_letter && codes::is_letter(name) {
             return self.words.has_short_code(text.trim());
         }
         // `WEB` is no code of a language or of a currency.
-        let is_other_code = !text.contains(char::is_lowercase) && !codes::may_be_code(parameter);
+        let is_other_code = !text.contains(char::is_lowercase) && codes::is_project(name);
         let text = text.trim().to_lowercase();
         if is_identifier(name) {
             let has_digit = text.contains(|letter: char| letter.is_ascii_digit());
@@ -475,7 +480,7 @@ impl KnownFacts {
             return codes::may_be_stated(parameter, &text, &self.words);
         }
         match strictness {
-            Strictness::Required => self.words.share(&text) > 0.0 && !self.is_invented_name(&text),
+            Strictness::Required => self.words.share(&text) > 0.0 && !self.is_invented_name(name, &text),
             Strictness::Optional => self.words.share(&text) >= 0.5 && self.words.has_numbers_of(&text),
         }
     }
@@ -500,7 +505,7 @@ impl KnownFacts {
             Strictness::Optional => self.numbers.contains(number),
             Strictness::Required if self.states(name, number) => true,
             Strictness::Required if number == 1.0 && parameter_names::is_stated_number(name, number) => {
-                self.numbers.has_one_in_unit()
+                self.numbers.states_one(name)
             }
             Strictness::Required if parameter_names::is_count(name) => {
                 self.numbers.has_count(number) || may_be_free()

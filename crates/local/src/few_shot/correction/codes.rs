@@ -17,11 +17,6 @@ const MAX_TICKER_LETTERS: usize = 5;
 /// code: a small model writes `Tesla` for a ticker symbol. Returns `None` if the parameter may have
 /// other texts.
 pub(in crate::few_shot) fn missing_code(property: &Property<'_>, text: &str) -> Option<&'static str> {
-    if description(property).to_lowercase().contains("full name") {
-        // An abbreviation, such as `CA` for California.
-        let is_short = text.len() <= MAX_ABBREVIATION_LENGTH && text.chars().all(char::is_uppercase);
-        return is_short.then_some(r"^\p{Lu}\p{Ll}{2}.*$");
-    }
     let shape = shape(property)?;
     let is_code = match shape.length {
         // The codes are compared without their case: `usd` is a code.
@@ -75,6 +70,16 @@ pub(super) fn absolute_paths(items: &[Value], question: &str) -> Option<Value> {
     let path = |item: &Value| absolute_path(item.as_str()?, question);
     let paths: Vec<_> = items.iter().map(|item| path(item).unwrap_or_else(|| item.clone())).collect();
     (paths != items).then_some(Value::Array(paths))
+}
+
+/// Returns a regular expression for a full name, if `text` is an abbreviation that `question` does
+/// not have, and if `property` is a full name: `CA` for "Full name of the state" and California.
+pub(super) fn missing_full_name(property: &Property<'_>, text: &str, question: &str) -> Option<&'static str> {
+    let description = description(property).to_lowercase();
+    let is_full_name = description.contains("full name") && !description.contains(" or ");
+    let is_short =
+        (1..=MAX_ABBREVIATION_LENGTH).contains(&text.len()) && text.chars().all(char::is_uppercase);
+    (is_full_name && is_short && !question.contains(text)).then_some(r"^\p{Lu}\p{Ll}{2}.*$")
 }
 
 /// The form of a code.

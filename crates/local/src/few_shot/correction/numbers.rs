@@ -347,7 +347,7 @@ pub(super) struct Bound<'t> {
     pub(super) is_money: bool,
     /// The word after the number. Empty if there is none.
     pub(super) label: &'t str,
-    /// `true` if the number is in thousands or more, as salaries and prices are: `70k`.
+    /// `true` if the number is in thousands with `k`, as salaries and prices are: `70k`.
     pub(super) is_large: bool,
 }
 
@@ -397,7 +397,8 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let is_negated = NEGATION.is_match(before);
         let is_money = !currency.is_empty() || CURRENCIES.contains(&label);
         let number = (number * factor * 1e6).round() / 1e6;
-        let is_large = factor > 1.0;
+        // 50 thousand miles are no price.
+        let is_large = behind == "k";
         let bound = Bound { number, is_maximum: captures.get(1).is_some(), is_money, label, is_large };
         (!is_negated).then_some(bound)
     };
@@ -410,7 +411,8 @@ pub(super) fn bounds(text: &str) -> Vec<Bound<'_>> {
         let is_money = !part(1)?.is_empty() || CURRENCIES.contains(&label);
         let is_maximum = captures.get(4).is_some();
         let bound = Bound { number, is_maximum, is_money, label, is_large: false };
-        (!is_part && !NEGATION.is_match(before)).then_some(bound)
+        let is_unclear = ["bn", "k", "m"].contains(&label);
+        (!is_part && !is_unclear && !NEGATION.is_match(before)).then_some(bound)
     };
     let leading = BOUND.captures_iter(text).filter_map(bound);
     leading.chain(TRAILING.captures_iter(text).filter_map(trailing)).collect()

@@ -715,6 +715,8 @@ fn a_bound_after_its_number_is_added() {
     assert_eq!(corrected("a car with 4 seats or more", car()), json!({"title": "car", "min_seats": 4}));
     assert_unchanged("a car with 4 doors or more", car());
     assert_unchanged("a car, but not for 120 dollars or more", car());
+    assert_unchanged("a car for $70k or less", car());
+    assert_unchanged("a car under 50 thousand miles", car());
     let salary = json!({"description": "Lowest yearly salary."});
     let schema = Schema::new(json!({"properties": {"min_salary": salary, "min_age": {}}})).unwrap();
     let jobs = "jobs that pay at least 70k a year";
@@ -729,8 +731,10 @@ fn the_opposite_of_public_is_private() {
         corrected_with(&schema, private, private, json!({"isPublic": true})),
         json!({"isPublic": false})
     );
-    let public = "Create a public playlist";
-    assert_eq!(corrected_with(&schema, public, public, json!({"isPublic": true})), json!({"isPublic": true}));
+    for text in ["Create a public playlist", "Make my private playlist public", "It is not private"] {
+        let public = json!({"isPublic": true});
+        assert_eq!(corrected_with(&schema, text, text, public.clone()), public, "{text}");
+    }
 }
 
 #[test]
@@ -741,8 +745,10 @@ fn a_full_name_is_no_abbreviation() {
     let corrected = corrected_with(&schema, question, question, json!({"state": "CA"}));
     let pattern = Regex::new(corrected["choose"]["state"]["pattern"].as_str().unwrap()).unwrap();
     assert!(pattern.is_match("California") && !pattern.is_match("CA"));
-    let unchanged = json!({"state": "California"});
-    assert_eq!(corrected_with(&schema, question, question, unchanged.clone()), unchanged);
+    for (question, name) in [(question, "California"), ("Find cases in CA.", "CA"), (question, "")] {
+        let unchanged = json!({ "state": name });
+        assert_eq!(corrected_with(&schema, question, question, unchanged.clone()), unchanged, "{name}");
+    }
 }
 
 #[test]

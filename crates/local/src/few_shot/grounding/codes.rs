@@ -1,6 +1,6 @@
 //! Codes of languages, currencies and units.
 
-use super::parameter_names::{description_of, spaced_words};
+use super::parameter_names::{description_of, has_word_of, spaced_words};
 use super::{Parameter, words::KnownWords};
 use crate::few_shot::values::Unit;
 
@@ -47,40 +47,22 @@ const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("usd", &["bucks", "dollar", "dollars", "$"]),
 ];
 
-/// Returns `true` if the name or the description of `parameter` has a word for a code with capitals
-/// that users seldom write, such as the code of a country.
-pub(super) fn may_be_code(parameter: Parameter<'_>) -> bool {
-    const WORDS: [&str; 26] = [
-        "abbreviation",
-        "airport",
-        "arrival",
-        "base",
-        "city",
-        "code",
-        "country",
-        "currency",
-        "departure",
-        "destination",
-        "from",
-        "iata",
-        "iso",
-        "language",
-        "locale",
-        "location",
-        "method",
-        "origin",
-        "source",
-        "state",
-        "station",
-        "symbol",
-        "target",
-        "ticker",
-        "to",
-        "unit",
+/// Returns `true` if the parameter `name` is the code of a project or of another thing of the user.
+pub(super) fn is_project(name: &str) -> bool {
+    has_word_of(
+        name,
+        &["account", "board", "channel", "key", "project", "repo", "repository", "space", "workspace"],
+    )
+}
+
+/// Returns `true` if the parameter `name` is a letter that only the user knows, such as the zone of
+/// a ticket. The letters of units, symbols and variables are known or derived.
+pub(super) fn is_letter(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "block", "category", "class", "drive", "gate", "grade", "group", "hall", "level", "platform", "row",
+        "section", "size", "terminal", "tier", "zone",
     ];
-    let text = format!("{} {}", spaced_words(parameter.name), description_of(parameter.schema));
-    let mut words = text.split(|letter: char| !letter.is_alphanumeric());
-    words.any(|word| WORDS.contains(&word))
+    has_word_of(name, &NAMES)
 }
 
 /// Returns `false` if `parameter` is a unit, a language or a currency, and if the

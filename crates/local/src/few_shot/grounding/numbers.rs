@@ -2,6 +2,7 @@
 
 use jiff::civil::Date;
 
+use super::parameter_names::{is_number_of_persons, is_rank};
 use super::words::KnownWords;
 use crate::few_shot::values::{Dimension, Quantity, TextValues, Unit};
 
@@ -113,12 +114,16 @@ impl KnownNumbers {
         in_digits.max(quantities.filter(|known| is_equal(*known, number)).count())
     }
 
-    /// Returns `true` if the conversation has the number 1 in digits, or a quantity that is 1 in a
-    /// larger unit: 7 days are a week.
-    pub(super) fn has_one_in_unit(&self) -> bool {
-        const ONES: [f64; 8] = [7.0, 12.0, 24.0, 52.0, 60.0, 100.0, 365.0, 1000.0];
+    /// Returns `true` if the conversation states the number 1 for the parameter `name`, a number
+    /// that only the user knows: in digits, or for a duration as a quantity that is 1 in a larger
+    /// unit, such as 7 days, or for a version or a rating as "one" or "first".
+    pub(super) fn states_one(&self, name: &str) -> bool {
+        const ONES: [f64; 9] = [1.0, 7.0, 12.0, 24.0, 52.0, 60.0, 100.0, 365.0, 1000.0];
         let is_one = |quantity: &Quantity| quantity.unit.is_some() && ONES.contains(&quantity.number);
-        self.digits.contains(&1.0) || self.quantities.iter().any(is_one)
+        let is_of_date = self.dates.iter().any(|date| date.day() == 1 || date.month() == 1);
+        let has_digit = self.digits.contains(&1.0) && !is_of_date;
+        let is_duration = !is_number_of_persons(name) && !is_rank(name);
+        has_digit || is_duration && self.quantities.iter().any(is_one) || is_rank(name) && self.has_one
     }
 
     /// Returns `true` if all quantities of the conversation that give `number` have a unit of
@@ -130,8 +135,10 @@ impl KnownNumbers {
         };
         let gives = |quantity: &&Quantity| has_in_unit(&[magnitude(quantity)], number);
         let mut sources = self.quantities.iter().filter(gives).peekable();
-        sources.peek().is_some()
-            && sources.all(|source| source.unit.is_some_and(|own| kind(own) != kind(unit)))
+        // Pounds may be money.
+        let pound = Unit::from_name("pound");
+        let is_other = |own: Unit| kind(own) != kind(unit) && Some(own) != pound;
+        sources.peek().is_some() && sources.all(|source| source.unit.is_some_and(is_other))
     }
 
     /// Returns `true` if the conversation may contain `number` outside of dates and times, or a

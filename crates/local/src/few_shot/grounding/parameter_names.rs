@@ -169,6 +169,11 @@ pub(super) fn is_number_of_persons(name: &str) -> bool {
     has_word_of(name, &PERSONS)
 }
 
+/// Returns `true` if the parameter `name` is a version or a rating.
+pub(super) fn is_rank(name: &str) -> bool {
+    has_word_of(name, &["rating", "revision", "version"])
+}
+
 /// Returns `true` if the parameter `name` is a number of persons or things, but neither a date nor
 /// a time.
 pub(super) fn is_count(name: &str) -> bool {

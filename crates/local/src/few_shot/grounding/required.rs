@@ -119,6 +119,8 @@ const REFERENCES: [&str; 18] = [
     "verification",
     "voucher",
 ];
+/// Words in the names of parameters for a name.
+const NAMES: [&str; 7] = ["branch", "bucket", "file", "filename", "name", "title", "username"];
 /// Names of texts that a person sends or publishes.
 const MESSAGES: [&str; 8] = ["body", "caption", "comment", "content", "message", "note", "reply", "text"];
 /// Words of a request for a message that are not about its content.
@@ -277,11 +279,11 @@ impl KnownFacts {
         }
     }
 
-    /// Returns `true` if the lower-case `text`, which the conversation does not contain, is a name
-    /// that the model made up: with another number, such as `img_2045.jpg` for `IMG_2044.jpg`, or
-    /// with `my`, such as `my-bucket`.
-    pub(super) fn is_invented_name(&self, text: &str) -> bool {
-        let is_name = text.contains(char::is_alphabetic);
+    /// Returns `true` if the lower-case `text` of the parameter `name`, which the conversation does
+    /// not contain, is a name that the model made up: with another number, such as `img_2045.jpg`
+    /// for `IMG_2044.jpg`, or with `my`, such as `my-bucket`.
+    pub(super) fn is_invented_name(&self, name: &str, text: &str) -> bool {
+        let is_name = has_word_of(name, &NAMES) && text.contains(char::is_alphabetic);
         let mut numbers = text.split(|letter: char| !letter.is_alphanumeric()).filter_map(|word| {
             let is_number = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_digit());
             is_number.then(|| word.parse::<f64>().ok()).flatten()
@@ -294,8 +296,13 @@ impl KnownFacts {
     /// conversation that may be `number` have a unit of another quantity: "1.5 km" for 1500.
     pub(super) fn is_of_other_unit(&self, name: &str, number: f64) -> bool {
         let name = spaced_words(name);
-        // `distance_min` is a minimum.
-        let unit = name.rsplit(' ').next().filter(|unit| *unit != "min").and_then(Unit::from_name);
+        let mut words = name.rsplit(' ').map(|word| (word, Unit::from_name(word)));
+        let last = words.next();
+        // `m` is a mass, `distance_min` a minimum, and `speed_km_h` and `price_per_night` are
+        // rates.
+        let is_unit = |word: &str| word != "min" && (word.len() > 1 || name.contains(' '));
+        let is_rate = has_word_of(&name, &["per"]) || words.next().is_some_and(|(_, unit)| unit.is_some());
+        let unit = last.filter(|(word, _)| is_unit(word) && !is_rate).and_then(|(_, unit)| unit);
         unit.is_some_and(|unit| self.numbers.has_only_other_units(number, unit))
     }
 

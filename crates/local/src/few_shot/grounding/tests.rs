@@ -486,6 +486,8 @@ fn the_names_of_other_parameters_mention_no_flag() {
         "song": {"type": "string"},
         "repeat": {"type": "boolean", "description": "Whether to play the song in a loop."},
         "files": {"type": "array"},
+        "pets": {"type": "integer"},
+        "pets_allowed": {"type": "boolean", "description": "Only listings that allow pets."},
         "delete_originals": {"type": "boolean", "description": "Whether to delete the files afterwards."},
     }});
     let schema = Schema::new(schema).unwrap();
@@ -497,6 +499,8 @@ fn the_names_of_other_parameters_mention_no_flag() {
     let song = || json!({"song": "Yesterday", "repeat": true});
     assert_eq!(kept("Please play the song Yesterday", song()), json!({"song": "Yesterday"}));
     assert_eq!(kept("Please play the song Yesterday in a loop", song()), song());
+    let pets = || json!({"pets_allowed": true});
+    assert_eq!(kept("I need a flat where I can bring pets", pets()), pets());
     let files = || json!({"files": ["a.txt"], "delete_originals": true});
     assert_eq!(kept("Zip the files a.txt and b.txt into c.zip", files()), json!({"files": ["a.txt"]}));
     assert_eq!(kept("Zip a.txt and delete the original", files()), files());

@@ -144,4 +144,6 @@ fn three_quarters_of_an_hour_are_45_minutes() {
 fn a_part_of_the_day_may_follow_the_weekdays() {
     let values = TextValues::new("an alarm for quarter past six every Saturday and Sunday morning", None);
     assert_eq!(values.times, [time(6, 15, 0, 0)]);
+    let values = TextValues::new("remind me at 9:00 to buy the vegetables for dinner", None);
+    assert_eq!(values.times, [time(9, 0, 0, 0), time(21, 0, 0, 0)]);
 }

@@ -38,7 +38,7 @@ pub(super) fn remove(text: &str) -> String {
 }
 
 /// The maximum distance in bytes between a time and the part of the day that belongs to it.
-const PART_OF_DAY_DISTANCE: usize = 40;
+const PART_OF_DAY_DISTANCE: usize = 24;
 
 /// The part of the day to which a time belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +189,11 @@ fn part_of_day(text: &str, start: usize, end: usize) -> Option<Half> {
     const CLAUSE_ENDS: [char; 5] = [',', '.', ';', '?', '!'];
     let after = text.get(end..).unwrap_or_default();
     let after = after.split(CLAUSE_ENDS).next().unwrap_or_default();
+    // "Every Saturday and Sunday morning"
+    static WEEKDAYS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r"^ (?:(?:every|on|and|mon|tues|wednes|thurs|fri|satur|sun)(?:days?)?\b,? ?)+")
+    });
+    let after = WEEKDAYS.find(after).and_then(|days| after.get(days.end()..)).unwrap_or(after);
     let after = after.get(..after.floor_char_boundary(PART_OF_DAY_DISTANCE)).unwrap_or(after);
     let from = text.ceil_char_boundary(start.saturating_sub(PART_OF_DAY_DISTANCE));
     let before = text.get(from..start).unwrap_or_default();

@@ -330,3 +330,41 @@ fn a_code_with_capitals_must_be_stated_or_known() {
     assert!(code("Convert 350 Swiss francs for me.", "to_currency", "USD").is_some());
     assert!(code("Convert 350 Swiss francs for my trip to Japan.", "to_currency", "JPY").is_none());
 }
+
+#[test]
+fn texts_of_everyday_requests_are_kept() {
+    for (question, name, text) in [
+        ("Set an alarm for 7 tomorrow", "time", "7:00 AM"),
+        ("Today is Saturday, 3 May 2025. Remind me tomorrow.", "date", "4 May 2025"),
+        ("Show me the history for the last month", "period", "1 month"),
+        ("Convert 25 degrees Celsius to Fahrenheit", "from_unit", "C"),
+        ("What is the stock price of Visa?", "symbol", "V"),
+        ("What is the derivative of 3x^2 + 2x?", "variable", "x"),
+        ("What is the price of bitcoin?", "coin", "BTC"),
+        ("When do the Lakers play?", "league", "NBA"),
+        ("I want size m", "size", "M"),
+    ] {
+        assert_eq!(lacking_text(question, json!({ name: text })), None, "{question}");
+    }
+}
+
+#[test]
+fn rates_and_symbols_have_no_unit() {
+    for (question, name, number) in [
+        ("The potential energy of 5 kg at 10 meters", "m", 5),
+        ("How long do I need at 60 km/h?", "speed_km_h", 60),
+        ("500 mg per day", "dose_mg_per_day", 500),
+        ("A room for 100 pounds a night", "price_per_night", 100),
+        ("Book a one-hour meeting.", "duration_hours", 1),
+        ("Give it one star.", "rating", 1),
+        ("Restore the first version.", "version", 1),
+    ] {
+        let properties = json!({name: {"type": "integer"}});
+        assert_eq!(lacking(question, "tool", json!({name: number}), properties), None, "{question}");
+    }
+    for question in ["A room for 7 nights", "A room from July 1", "The cheapest one"] {
+        let properties = json!({"guests": {"type": "integer"}});
+        let lacking = lacking(question, "tool", json!({"guests": 1}), properties);
+        assert_eq!(lacking.as_deref(), Some("guests"), "{question}");
+    }
+}
