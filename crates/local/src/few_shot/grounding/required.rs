@@ -273,7 +273,12 @@ impl KnownFacts {
                     || self.words.has_negation()
                     || ZERO_WORDS.iter().any(|word| self.words.has_word(word))
             }
-            1.0 if is_number_of_persons(name) => self.words.has_one_person(),
+            1.0 if is_number_of_persons(name) => {
+                // "Find me a flight" is for one passenger, and "book me a table" for any number.
+                let is_traveler = has_word_of(name, &["passengers", "travelers", "travellers"]);
+                let is_user = || ["i", "me", "my"].iter().any(|word| self.words.has_word(word));
+                self.words.has_one_person() || is_traveler && is_user()
+            }
             1.0 => self.words.has_one_of(name),
             _ => false,
         }

@@ -138,7 +138,7 @@ fn some_numbers_must_be_stated_even_if_they_are_one() {
     };
     assert!(lacks("Book a double room.", "nights", 1));
     assert!(!lacks("Book a room for a night.", "nights", 1));
-    assert!(lacks("Book a table.", "party_size", 1));
+    assert!(lacks("Book me a table.", "party_size", 1));
     assert!(lacks("Restore an earlier version.", "version", 1));
     assert!(lacks("Split the bill between four of us.", "total", 100));
     assert!(!lacks("Order a pizza.", "quantity", 1));
@@ -240,6 +240,7 @@ fn numbers_of_everyday_requests_are_kept() {
         ("A car for a day", "duration", json!(1)),
         ("A table for just me", "party_size", json!(1)),
         ("A table for one at 7 pm", "party_size", json!(1)),
+        ("Find me a flight to Oslo.", "passengers", json!(1)),
         ("Two dozen eggs for December 24", "quantity", json!(24)),
         ("Remind me in a couple of hours", "minutes", json!(120)),
         ("I take it twice a day", "interval_hours", json!(12)),
