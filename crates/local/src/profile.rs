@@ -122,7 +122,7 @@ pub(crate) const QWEN25_CODER_0_5B: ExampleProfile = ExampleProfile {
 /// The profile of Qwen2.5-Coder-Instruct with 1.5B parameters in four-bit quantization. Optional
 /// values that this model invents have a support of up to 1.5, and implied values have 2.6 or more.
 /// Required values that it invents have a support of up to 2.7 or log-odds of up to 1.7, and
-/// implied values have at least 3.2 and 2.9 (10 of 11 cases).
+/// implied values have at least 3.2 and 2.9 (with one exception of each kind).
 pub(crate) const QWEN25_CODER_1_5B: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder-1.5b",
     min_implied_support: 2.0,
