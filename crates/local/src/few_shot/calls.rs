@@ -266,8 +266,9 @@ impl ExampleReply<'_> {
     /// Generates the call for `need` of the tool in `choice`, the result of
     /// [`choose_tool`](Self::choose_tool). Returns `None` if the token limit was reached.
     ///
-    /// A call with an invented required argument, and a call that repeats a known result, is
-    /// discarded. Another tool may then fit, such as one that finds the missing identifier.
+    /// A call with a required argument that the user did not state, and a call that repeats a known
+    /// result, is discarded. Another tool may then fit, such as one that finds the missing
+    /// identifier.
     pub(super) fn write_call_with(
         &mut self,
         need: String,
@@ -288,9 +289,9 @@ impl ExampleReply<'_> {
             let Some(mut call) = self.write_arguments(&need, &tool, schema, &|_| None)? else {
                 return Ok(None);
             };
-            let mut invented = self.facts.first_invented(&call, schema);
+            let mut missing = self.facts.first_invented(&call, schema);
             if let Some(narrowed) =
-                invented.as_deref().and_then(|name| self.facts.with_known_ids(schema, name))
+                missing.as_deref().and_then(|name| self.facts.with_known_ids(schema, name))
             {
                 self.writer.prompt.truncate(start);
                 self.writer.prefill(&lead);
@@ -298,19 +299,20 @@ impl ExampleReply<'_> {
                     return Ok(None);
                 };
                 call = other;
-                invented = self.facts.first_invented(&call, schema);
+                missing = self.facts.first_invented(&call, schema);
             }
-            // The tool fits if its arguments are in the conversation, also if one is missing.
-            let fits = invented.is_none();
+            // The tool fits if the conversation has all values of the call, also if one of them
+            // belongs to another argument.
+            let fits = missing.is_none();
             if fits && !self.must_call() {
-                invented = match self.facts.first_unstated(&call, schema) {
+                missing = match self.facts.first_unstated(&call, schema) {
                     None => self.unsupported_choice(end_of_lead, &call, schema)?,
                     unstated => unstated,
                 };
             }
             let repeats = repeats_known_result(self.writer.request, &call);
-            debug!(tool, ?invented, repeats, "wrote a call");
-            if self.must_call() || (invented.is_none() && !repeats) {
+            debug!(tool, ?missing, repeats, "wrote a call");
+            if self.must_call() || (missing.is_none() && !repeats) {
                 return Ok(Some(NextStep::Call { need, call }));
             }
             self.writer.prompt.truncate(start);
@@ -324,10 +326,10 @@ impl ExampleReply<'_> {
             if fits || self.stage == Stage::Call || discarded.len() == MAX_DISCARDED_CALLS {
                 break;
             }
-            let finder = invented.as_deref().and_then(|name| self.finder_of(name, &discarded));
+            let finder = missing.as_deref().and_then(|name| self.finder_of(name, &discarded));
             choice = self.choose_other_tool(&need, &discarded, best_score - MAX_SCORE_DIFFERENCE)?;
-            let lacks_it = |tool: &str| invented.as_deref().is_some_and(|name| self.requires(tool, name));
-            if choice.as_ref().is_none_or(|(tool, _)| finder.is_some() && lacks_it(tool)) {
+            let needs_it = |tool: &str| missing.as_deref().is_some_and(|name| self.requires(tool, name));
+            if choice.as_ref().is_none_or(|(tool, _)| finder.is_some() && needs_it(tool)) {
                 choice = finder;
             }
         }
@@ -415,8 +417,13 @@ impl ExampleReply<'_> {
 
 /// Returns the texts and numbers among the arguments of `call`, in lower case.
 pub(super) fn texts_of(call: &ToolCall) -> Vec<String> {
+    texts_in(&call.arguments.value_or_string())
+}
+
+/// Returns the texts and numbers in `value`, in lower case.
+pub(super) fn texts_in(value: &Value) -> Vec<String> {
     let mut texts = Vec::new();
-    add_texts(&call.arguments.value_or_string(), &mut texts);
+    add_texts(value, &mut texts);
     texts
 }
 

@@ -25,15 +25,14 @@ pub(super) use self::codes::missing_code;
 use self::moments::TextArgument;
 use super::dialogue::last_question;
 use super::grounding::{
-    KnownWords, enumeration, is_code, is_composed, is_opposite, spaced_json, spaced_words, text_of,
+    KnownWords, enumeration, has_word_of, is_code, is_composed, is_opposite, spaced_json, spaced_words,
+    text_of,
 };
 use super::quotes::quotations;
 use super::values::{MAX_TEXT_BYTES, TextValues, parse_date, pattern};
 
 /// The maximum number of values among which the model chooses.
 const MAX_CANDIDATES: usize = 8;
-/// The minimum number of letters of a verb in the name of a flag.
-const MIN_VERB_LETTERS: usize = 4;
 /// The minimum length of the part of an identifier that is replaced by the identifier.
 const MIN_IDENTIFIER_LENGTH: usize = 4;
 /// The minimum length of the values of an enumeration that are compared with the question.
@@ -251,7 +250,7 @@ impl ArgumentCorrector {
                 });
                 number.map(to_json).into_iter().collect()
             }
-            Value::Bool(flag) => stated_flag(property, need)
+            Value::Bool(flag) => flags::stated_flag(property, need)
                 .filter(|stated| stated != flag)
                 .map(Value::Bool)
                 .into_iter()
@@ -453,33 +452,6 @@ impl ArgumentCorrector {
             }
         }
         None
-    }
-}
-
-/// Returns `false` if `need` has the opposite of the verb in the name of `property`: `unlock` for
-/// `locked`, `disable` for `enabled`. Returns `true` if it has the verb itself.
-fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
-    let name = spaced_words(property.name);
-    let words = KnownWords::new(need);
-    if name.trim_start_matches("is ") == "public" && words.has_words("private") && !words.has_words("public")
-    {
-        return (!words.has_negation()).then_some(false);
-    }
-    let stem = name.trim_start_matches("is ").strip_suffix("ed").filter(|stem| !stem.contains(' '))?;
-    if stem.chars().count() < MIN_VERB_LETTERS || KnownWords::new(need).has_negation() {
-        return None;
-    }
-    let need = need.to_lowercase();
-    let has = |verb: &str| {
-        let forms = ["", "e", "ed", "ing"].map(|ending| format!("{verb}{ending}"));
-        need.split(|letter: char| !letter.is_alphabetic()).any(|word| forms.iter().any(|form| form == word))
-    };
-    let disables = stem.strip_prefix("en").is_some_and(|verb| has(&format!("dis{verb}")));
-    match (has(stem), has(&format!("un{stem}")) || disables) {
-        (true, false) => Some(true),
-        (false, true) => Some(false),
-        // "Lock the front door and unlock the garage"
-        (true, true) | (false, false) => None,
     }
 }
 

@@ -19,9 +19,9 @@ use serde_json::{Map, Value};
 pub(super) use self::codes::LANGUAGES;
 use self::dates::{is_known_date, is_known_time, remove_copied_return_date};
 use self::numbers::KnownNumbers;
-use self::parameter_names::{is_address, is_composed_text, is_path, is_ticker};
+use self::parameter_names::{description_of, is_address, is_composed_text, is_limit, is_path, is_ticker};
 pub(super) use self::parameter_names::{
-    is_code, is_composed, is_coordinate, is_format, is_identifier, is_time_zone, spaced_words,
+    has_word_of, is_code, is_composed, is_coordinate, is_format, is_identifier, is_time_zone, spaced_words,
 };
 pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
@@ -54,9 +54,10 @@ const MAX_REFERENCES: usize = 4;
 pub(super) struct KnownFacts {
     words: KnownWords,
     numbers: KnownNumbers,
-    /// The words of the user, and those of the last question.
-    said: KnownWords,
-    question: KnownWords,
+    /// The words in the messages of the user.
+    user_words: KnownWords,
+    /// The words in the last message of the user.
+    question_words: KnownWords,
     /// The JSON values in the tool results.
     results: Vec<Value>,
     has_results: bool,
@@ -117,31 +118,35 @@ impl KnownFacts {
             MessageBody::Tool(result) => serde_json::from_str(&result.model_text()).ok(),
             _ => None,
         });
-        let is_said = |message: &Message| matches!(message.body(), MessageBody::User { .. });
-        let said = request.all_messages().filter(|message| is_said(message));
-        let said: Vec<_> = said.map(|message| text_of(message)).collect();
+        let is_of_user = |message: &Message| matches!(message.body(), MessageBody::User { .. });
+        let of_user = request.all_messages().filter(|message| is_of_user(message));
+        let of_user: Vec<_> = of_user.map(|message| text_of(message)).collect();
         let is_result = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
         Self {
             results: results.collect(),
             has_results: request.all_messages().any(|message| is_result(message)),
-            question: KnownWords::new(said.last().map_or("", String::as_str)),
-            said: KnownWords::new(&said.join("\n")),
             lookups: Lookups::new(request),
-            ..Self::from_text(&text.join("\n"))
+            ..Self::from_texts(&text.join("\n"), &of_user)
         }
     }
 
-    fn from_text(text: &str) -> Self {
+    /// Reads the words and numbers of the conversation `text`, with the messages `of_user`.
+    fn from_texts(text: &str, of_user: &[String]) -> Self {
         let words = KnownWords::new(text);
         Self {
             numbers: KnownNumbers::new(text, &words),
             words,
-            said: KnownWords::new(text),
-            question: KnownWords::new(text),
+            user_words: KnownWords::new(&of_user.join("\n")),
+            question_words: KnownWords::new(of_user.last().map_or("", String::as_str)),
             results: Vec::new(),
             has_results: false,
             lookups: Lookups::default(),
         }
+    }
+
+    #[cfg(test)]
+    fn from_text(text: &str) -> Self {
+        Self::from_texts(text, &[text.to_owned()])
     }
 
     /// Returns the name of the first required argument of `call` that the conversation does not
@@ -249,9 +254,7 @@ impl KnownFacts {
     fn mentions_flag(&self, names: [&str; 2], property: &Property<'_>, has_named_flag: bool) -> bool {
         let [tool, others] = names;
         let tool = &spaced_words(tool);
-        let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let name = spaced_words(property.name);
-        let description = description.to_lowercase();
+        let (name, description) = (spaced_words(property.name), description_of(property.schema));
         let others = spaced_words(others);
         if self.is_exempt_flag(&name) || self.words.has_negation() && !has_named_flag {
             return true;
@@ -317,9 +320,7 @@ impl KnownFacts {
                 let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
                     continue;
                 };
-                let is_end =
-                    |name: &str| spaced_words(name).split(' ').any(|word| PAIR_WORDS.contains(&word));
-                let is_pair = is_end(one.name) && is_end(other.name);
+                let is_pair = has_word_of(one.name, &PAIR_WORDS) && has_word_of(other.name, &PAIR_WORDS);
                 let are_optional = !one.is_required && !other.is_required;
                 let is_free_text =
                     |property: &Property<'_>| value.is_string() && property.schema.get("enum").is_none();
@@ -345,8 +346,8 @@ impl KnownFacts {
     /// Returns the number of words of the name and the description of `property` that are in the
     /// conversation.
     fn relevance(&self, property: &Property<'_>) -> usize {
-        let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        self.words.count(&format!("{} {description}", property.name).to_lowercase())
+        let name = property.name.to_lowercase();
+        self.words.count(&format!("{name} {}", description_of(property.schema)))
     }
 
     /// Returns the part of the optional argument `value` that the conversation contains: the known
@@ -445,11 +446,11 @@ impl KnownFacts {
     fn contains_text(&self, parameter: Parameter<'_>, text: &str, strictness: Strictness) -> bool {
         let name = parameter.name;
         let is_letter = text.trim().chars().count() == 1 && text.contains(char::is_alphabetic);
-        if strictness == Strictness::Required && is_letter && codes::is_letter(name) {
+        if strictness == Strictness::Required && is_letter && codes::is_letter_of_user(name) {
             return self.words.has_short_code(text.trim());
         }
         // `WEB` is no code of a language or of a currency.
-        let is_other_code = !text.contains(char::is_lowercase) && codes::is_project(name);
+        let is_other_code = !text.contains(char::is_lowercase) && codes::is_key_of_user(name);
         let text = text.trim().to_lowercase();
         if is_identifier(name) {
             let has_digit = text.contains(|letter: char| letter.is_ascii_digit());
@@ -491,27 +492,13 @@ impl KnownFacts {
     }
 
     fn contains_number(&self, name: &str, number: f64, strictness: Strictness) -> bool {
-        let may_be_free = || {
-            let is_place = is_coordinate(name) && self.words.has_name() && !self.lookups.coordinates;
-            let is_default = number == 0.0 || number == 1.0 || parameter_names::is_limit(name);
-            let must_be_stated = parameter_names::is_stated_number(name, number);
-            !is_identifier(name) && (is_place || is_default && !must_be_stated)
-        };
         match strictness {
             // "I don't want to change" for `max_changes`
             Strictness::Optional if number == 0.0 && self.negates(name) => true,
             // An invented limit, such as 1000, is often a multiple of a number in the question.
-            Strictness::Optional if parameter_names::is_limit(name) => self.numbers.contains_exactly(number),
+            Strictness::Optional if is_limit(name) => self.numbers.contains_exactly(number),
             Strictness::Optional => self.numbers.contains(number),
-            Strictness::Required if self.states(name, number) => true,
-            Strictness::Required if number == 1.0 && parameter_names::is_stated_number(name, number) => {
-                self.numbers.states_one(name)
-            }
-            Strictness::Required if parameter_names::is_count(name) => {
-                self.numbers.has_count(number) || may_be_free()
-            }
-            Strictness::Required if self.is_of_other_unit(name, number) => false,
-            Strictness::Required => self.numbers.contains(number) || may_be_free(),
+            Strictness::Required => self.contains_required_number(name, number),
         }
     }
 }

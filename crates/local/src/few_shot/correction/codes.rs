@@ -1,4 +1,4 @@
-//! Detection of names in arguments that must be codes.
+//! Codes, designations, paths and full names in arguments.
 
 use std::sync::LazyLock;
 
@@ -30,8 +30,8 @@ pub(in crate::few_shot) fn missing_code(property: &Property<'_>, text: &str) -> 
     (!is_code).then_some(shape.pattern)
 }
 
-/// Returns the designation in `question` with the number of `text`, if `text` is there with other
-/// letters: `ICE 578` for `IC 578`. Returns `None` if `question` has several.
+/// Returns the letters and the number in `question` that `text` has with other letters after the
+/// first: `ICE 578` for `IC 578`. Returns `None` if `question` has the number several times.
 pub(super) fn designation(text: &str, question: &str) -> Option<Value> {
     static DESIGNATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\p{Lu}{1,4})[ -]?(\d{1,5})\b"));
     let parts = |captures: &Captures<'_>| {
@@ -50,8 +50,8 @@ pub(super) fn designation(text: &str, question: &str) -> Option<Value> {
     is_other.then(|| only.get(0).map(|whole| json!(whole.as_str()))).flatten()
 }
 
-/// Returns the path in `question` that is `text` after its first slash: `/home/ana/a.txt` for
-/// `home/ana/a.txt`. Returns `None` if `question` has `text` itself, or if `text` has no folder.
+/// Returns `text` with a leading slash, if it is a path that `question` has only with this slash:
+/// `/home/ana/a.txt` for `home/ana/a.txt`.
 pub(super) fn absolute_path(text: &str, question: &str) -> Option<Value> {
     let is_relative = text.contains('/') && !text.starts_with('/');
     let mut places = question.match_indices(text).filter(|_| is_relative).peekable();
@@ -120,28 +120,4 @@ fn shape(property: &Property<'_>) -> Option<CodeShape> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_begins_as_in_the_question() {
-        let question = "Pack /home/ana/a.txt and \"/home/ana/b.txt\" with src/main.rs and ../home/c.txt";
-        let items = ["home/ana/a.txt", "/home/ana/b.txt", "home/ana/b.txt"].map(Value::from);
-        let paths = json!(["/home/ana/a.txt", "/home/ana/b.txt", "/home/ana/b.txt"]);
-        assert_eq!(absolute_paths(&items, question), Some(paths));
-        for text in ["src/main.rs", "a.txt", "home/c.txt", "home/ben/a.txt", ""] {
-            assert_eq!(absolute_path(text, question), None, "{text}");
-        }
-        assert_eq!(absolute_paths(&[json!("src/main.rs")], question), None);
-    }
-
-    #[test]
-    fn the_letters_before_a_number_are_those_of_the_question() {
-        let question = "Is the ICE 578 late, and the bus M29?";
-        assert_eq!(designation("IC 578", question), Some(json!("ICE 578")));
-        for text in ["B29", "ICE 578", "IC 579", "the IC 578", "578"] {
-            assert_eq!(designation(text, question), None, "{text}");
-        }
-        assert_eq!(designation("IC 578", "ICE 578 or RE 578"), None);
-    }
-}
+mod tests;

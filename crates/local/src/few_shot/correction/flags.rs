@@ -1,4 +1,4 @@
-//! Flags whose description names a case for each of their values.
+//! Flags that the need states with other words than their names.
 
 use std::sync::LazyLock;
 
@@ -8,11 +8,59 @@ use serde_json::{Map, Value};
 
 use super::{KnownWords, description, is_valid, pattern, spaced_words};
 
-/// The maximum number of words of a case that its alternative lacks. A longer case is a sentence,
-/// whose words may have another meaning in the need.
+/// The minimum number of letters of a verb in the name of a flag.
+const MIN_VERB_LETTERS: usize = 4;
+/// The maximum number of words of a case that its alternative lacks. The words of a longer case may
+/// have another meaning in the need.
 const MAX_CASE_WORDS: usize = 2;
 /// The minimum number of letters of a word that distinguishes the two cases.
 const MIN_CASE_LETTERS: usize = 5;
+
+/// Returns `false` if `need` has the opposite of the name of `property`: `unlock` for `locked`,
+/// `disable` for `enabled`, `private` for `public`. Returns `true` if it has the verb itself.
+pub(super) fn stated_flag(property: &Property<'_>, need: &str) -> Option<bool> {
+    let name = spaced_words(property.name);
+    let name = name.trim_start_matches("is ");
+    let words = KnownWords::new(need);
+    if words.has_negation() {
+        return None;
+    }
+    if let Some(antonym) = antonym(name) {
+        return (words.has_words(antonym) && !words.has_words(name)).then_some(false);
+    }
+    let stem = name.strip_suffix("ed").filter(|stem| !stem.contains(' '))?;
+    if stem.chars().count() < MIN_VERB_LETTERS {
+        return None;
+    }
+    let need = need.to_lowercase();
+    let has = |verb: &str| {
+        let forms = ["", "e", "ed", "ing"].map(|ending| format!("{verb}{ending}"));
+        need.split(|letter: char| !letter.is_alphabetic()).any(|word| forms.iter().any(|form| form == word))
+    };
+    let disables = stem.strip_prefix("en").is_some_and(|verb| has(&format!("dis{verb}")));
+    match (has(stem), has(&format!("un{stem}")) || disables) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        // "Lock the front door and unlock the garage"
+        (true, true) | (false, false) => None,
+    }
+}
+
+/// Returns the opposite of the adjective `name`: `private` for `public`.
+fn antonym(name: &str) -> Option<&'static str> {
+    const ANTONYMS: [(&str, &str); 5] = [
+        ("active", "inactive"),
+        ("available", "unavailable"),
+        ("online", "offline"),
+        ("public", "private"),
+        ("visible", "hidden"),
+    ];
+    ANTONYMS.iter().find_map(|(one, other)| match name {
+        _ if name == *one => Some(*other),
+        _ if name == *other => Some(*one),
+        _ => None,
+    })
+}
 
 /// Sets the optional flags whose description has a case of the need: `sample` with the description
 /// "true: sample deviation; false: population deviation" is `false` for "the population deviation".
@@ -81,48 +129,4 @@ fn long_words(text: &str) -> Vec<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn flagged(description: &str, need: &str, arguments: &Value) -> Value {
-        let flag = json!({"type": "boolean", "description": description, "default": true});
-        let schema = Schema::new(json!({"type": "object", "properties": {"sample": flag}})).unwrap();
-        let mut arguments = arguments.as_object().unwrap().clone();
-        set_described_flags(&schema, &mut arguments, "deviation", need);
-        Value::Object(arguments)
-    }
-
-    #[test]
-    fn a_case_in_the_need_sets_the_flag() {
-        let off = json!({"sample": false});
-        for description in [
-            "true: sample deviation (n-1); false: population deviation (n). Default: true",
-            "True for a sample, false for a population.",
-            "false = population; true = sample",
-        ] {
-            assert_eq!(flagged(description, "The population deviation of 1, 2", &json!({})), off);
-            assert_eq!(flagged(description, "The sample deviation", &off), json!({"sample": true}));
-            for need in [
-                "The deviation of 1, 2",
-                "The deviation of a sample of the population",
-                "The deviation, but not of the population",
-            ] {
-                assert_eq!(flagged(description, need, &json!({})), json!({}), "{description}, {need}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_description_without_cases_changes_nothing() {
-        for description in [
-            "Whether it is a population.",
-            "true: the population",
-            "True or false for people",
-            "true: numbers from everywhere; false: only the people directly in the given population",
-        ] {
-            assert_eq!(flagged(description, "The population", &json!({})), json!({}), "{description}");
-        }
-    }
-}
+mod tests;

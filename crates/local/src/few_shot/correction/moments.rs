@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Span};
 use serde_json::{Map, Value, json};
 
 use super::Sources;
-use crate::few_shot::grounding::spaced_words;
+use crate::few_shot::grounding::has_word_of;
 use crate::few_shot::values::{DateRange, Unit, parse_date, parse_time};
 
 /// Words in the names of parameters for the end of a period or for a new time, which the model may
@@ -64,7 +64,7 @@ impl TextArgument<'_> {
         if !must_be_iso {
             return Some(Candidates::default());
         }
-        let is_end = spaced_words(self.name).split(' ').any(|word| END_WORDS.contains(&word));
+        let is_end = has_word_of(self.name, &END_WORDS);
         let other_clock = if is_end { None } else { other_clock(rest, sources) };
         let clock = other_clock.as_deref().unwrap_or(rest);
         let format = |day: Date| match clock {

@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{CallInProgress, TextValues, description, pattern, spaced_words};
+use super::{CallInProgress, TextValues, description, has_word_of, pattern, spaced_words};
 use crate::few_shot::grounding::LANGUAGES;
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
 use crate::few_shot::quotes::{MARKS, quotations};
@@ -74,7 +74,7 @@ pub(super) fn name_in_need(
     question: &str,
     call: CallInProgress<'_>,
 ) -> Option<Value> {
-    let is_place = spaced_words(property.name).split(' ').any(|word| PLACE_WORDS.contains(&word));
+    let is_place = has_word_of(property.name, &PLACE_WORDS);
     let is_clause = need.split(' ').count() >= MIN_CLAUSE_WORDS && !starts_with_phrase(need);
     let (before, _) = question.split_once(need)?;
     let is_foreign = before.contains(text) && !need.to_lowercase().contains(&text.to_lowercase());
@@ -110,7 +110,7 @@ pub(super) fn place_of_departure(
     let mut routes = ROUTE.captures_iter(question);
     let (Some(route), None) = (routes.next(), routes.next()) else { return None };
     let (start, end) = (route.get(1)?.as_str(), route.get(2)?.as_str());
-    let is_departure = spaced_words(property.name).split(' ').any(|word| DEPARTURE_WORDS.contains(&word));
+    let is_departure = has_word_of(property.name, &DEPARTURE_WORDS);
     (is_departure && has(text) && has(end) && start != text && !has(start)).then(|| json!(start))
 }
 

@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
 use super::{Sources, description};
-use crate::few_shot::grounding::{is_coordinate, spaced_words};
+use crate::few_shot::grounding::{has_word_of, is_coordinate, spaced_words};
 use crate::few_shot::values::{Quantity, TextValues, Unit, normalize, pattern};
 
 /// Names of parameters from 0 to 100.
@@ -153,9 +153,7 @@ fn is_part_of_moment(quantity: &Quantity, values: &TextValues) -> bool {
 /// Returns the percentage in the text, if `number` is the same percentage as a part of one, or if
 /// the text has no other number: 75 for `position` and "three quarters".
 fn percentage(property: &Property<'_>, number: f64, sources: &Sources<'_>) -> Option<f64> {
-    let text = description(property).to_lowercase();
-    let is_part_of_one = PARTS_OF_ONE.iter().any(|words| text.contains(words));
-    if !is_percentage(property) || is_part_of_one || number == 0.0 || number == 100.0 {
+    if !is_percentage(property) || is_part_of_one(property) || number == 0.0 || number == 100.0 {
         return None;
     }
     // `brightness` is from 0 to 100, unless the schema limits it to 1.
@@ -505,9 +503,14 @@ fn unit_of(property: &Property<'_>) -> Option<Unit> {
     })
 }
 
-fn is_percentage(property: &Property<'_>) -> bool {
+/// Returns `true` if the description of `property` is that of a part of one: a fraction.
+pub(super) fn is_part_of_one(property: &Property<'_>) -> bool {
     let description = description(property).to_lowercase();
-    spaced_words(property.name).split(' ').any(|word| PERCENTAGES.contains(&word))
-        || description.contains("percent")
-        || description.contains('%')
+    PARTS_OF_ONE.iter().any(|words| description.contains(words))
+}
+
+/// Returns `true` if the name or the description of `property` is that of a percentage.
+pub(super) fn is_percentage(property: &Property<'_>) -> bool {
+    let description = description(property).to_lowercase();
+    has_word_of(property.name, &PERCENTAGES) || description.contains("percent") || description.contains('%')
 }

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::numbers::{self, Bound, CURRENCIES};
-use super::{description, is_valid, pattern, spaced_words, to_json};
+use super::{description, has_word_of, is_valid, pattern, spaced_words, to_json};
 use crate::few_shot::question::PUNCTUATION;
 use crate::few_shot::values::{TextValues, Unit, normalize};
 
@@ -157,7 +157,7 @@ fn add_omitted_number(schema: &Schema, arguments: &mut Map<String, Value>, need:
     for property in schema.properties().filter(|property| !property.is_required) {
         let kind = property.schema.get("type").and_then(Value::as_str);
         let is_number = matches!(kind, Some("integer" | "number"));
-        let is_limit = spaced_words(property.name).split(' ').any(|word| LIMITS.contains(&word));
+        let is_limit = has_word_of(property.name, &LIMITS);
         if !is_number || is_limit || arguments.contains_key(property.name) || need.has_unclear_numbers {
             continue;
         }
@@ -235,18 +235,17 @@ fn described_name(property: &Property<'_>) -> Option<String> {
 }
 
 /// Returns the percentage at the end of `before`, the text before a name, as a number for
-/// `property`, whose description must say whether it is a fraction or in percent.
+/// `property`. Returns `None` if `property` is neither a fraction nor in percent.
 fn percentage_before(before: &str, property: &Property<'_>) -> Option<f64> {
     let before = before.trim_end();
     let before = before.strip_suffix('%').or_else(|| before.strip_suffix(" percent"))?.trim_end();
     let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.';
     let number = before.get(before.trim_end_matches(is_digit).len()..)?.parse::<f64>().ok()?;
-    let description = description(property).to_lowercase();
-    let has_one = |words: &[&str]| words.iter().any(|word| description.contains(word));
-    if has_one(&["percent", "%"]) {
-        return Some(number);
+    match (numbers::is_percentage(property), numbers::is_part_of_one(property)) {
+        (true, _) => Some(number),
+        (false, true) => Some(number / 100.0),
+        (false, false) => None,
     }
-    has_one(&["fraction", "decimal"]).then_some(number / 100.0)
 }
 
 /// Returns the number at the beginning of `after`, the text after a name. `24%`, `24.5`, `24-30`,
@@ -318,31 +317,4 @@ fn first_words(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the argument `alpha` with the description `description` that `need` adds.
-    fn added(description: &str, need: &str) -> Value {
-        let alpha = json!({"type": "number", "description": description});
-        let schema = Schema::new(json!({"type": "object", "properties": {"alpha": alpha}})).unwrap();
-        let mut arguments = Map::new();
-        add_named_number(&schema, &mut arguments, need);
-        Value::Object(arguments)
-    }
-
-    #[test]
-    fn the_description_is_another_name_of_a_number() {
-        let fraction = "Significance level as a fraction (default 0.05)";
-        for need in ["at the 1% significance level", "at the one percent significance level"] {
-            assert_eq!(added(fraction, need), json!({"alpha": 0.01}), "{need}");
-            assert_eq!(added("Significance level in percent (0-100)", need), json!({"alpha": 1}), "{need}");
-            assert_eq!(added("Significance level", need), json!({}), "{need}");
-        }
-        assert_eq!(added("Opening angle, in degrees", "with an opening angle of 30"), json!({"alpha": 30}));
-        assert_eq!(added("Angle in degrees", "an angle of 30"), json!({}), "a single word is ambiguous");
-        assert_eq!(
-            added(fraction, "a 2% and a 1% significance level, or a 3% significance level"),
-            json!({})
-        );
-    }
-}
+mod tests;

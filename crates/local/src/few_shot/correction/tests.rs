@@ -724,13 +724,16 @@ fn a_bound_after_its_number_is_added() {
 }
 
 #[test]
-fn the_opposite_of_public_is_private() {
+fn an_antonym_negates_a_flag() {
     let schema = Schema::new(json!({"properties": {"isPublic": {"type": "boolean"}}})).unwrap();
     let private = "Create a private playlist";
     assert_eq!(
         corrected_with(&schema, private, private, json!({"isPublic": true})),
         json!({"isPublic": false})
     );
+    let hidden = Schema::new(json!({"properties": {"visible": {"type": "boolean"}}})).unwrap();
+    let text = "Add a hidden column";
+    assert_eq!(corrected_with(&hidden, text, text, json!({"visible": true})), json!({"visible": false}));
     for text in ["Create a public playlist", "Make my private playlist public", "It is not private"] {
         let public = json!({"isPublic": true});
         assert_eq!(corrected_with(&schema, text, text, public.clone()), public, "{text}");

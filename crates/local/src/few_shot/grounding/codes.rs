@@ -1,6 +1,6 @@
 //! Codes of languages, currencies and units.
 
-use super::parameter_names::{description_of, has_word_of, spaced_words};
+use super::parameter_names::{description_of, has_word_of};
 use super::{Parameter, words::KnownWords};
 use crate::few_shot::values::Unit;
 
@@ -47,17 +47,18 @@ const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("usd", &["bucks", "dollar", "dollars", "$"]),
 ];
 
-/// Returns `true` if the parameter `name` is the code of a project or of another thing of the user.
-pub(super) fn is_project(name: &str) -> bool {
+/// Returns `true` if the parameter `name` is a code that the user chose, such as the key of a
+/// project.
+pub(super) fn is_key_of_user(name: &str) -> bool {
     has_word_of(
         name,
         &["account", "board", "channel", "key", "project", "repo", "repository", "space", "workspace"],
     )
 }
 
-/// Returns `true` if the parameter `name` is a letter that only the user knows, such as the zone of
-/// a ticket. The letters of units, symbols and variables are known or derived.
-pub(super) fn is_letter(name: &str) -> bool {
+/// Returns `true` if the parameter `name` has letters among which the user chooses, such as the
+/// zone of a ticket. The letters of units, symbols and variables are known or derived.
+pub(super) fn is_letter_of_user(name: &str) -> bool {
     const NAMES: [&str; 16] = [
         "block", "category", "class", "drive", "gate", "grade", "group", "hall", "level", "platform", "row",
         "section", "size", "terminal", "tier", "zone",
@@ -65,12 +66,16 @@ pub(super) fn is_letter(name: &str) -> bool {
     has_word_of(name, &NAMES)
 }
 
-/// Returns `false` if `parameter` is a unit, a language or a currency, and if the
-/// conversation has neither a word for the lower-case code `text` nor, for a language or a
-/// currency, a proper name that may imply it, such as a country.
+/// Returns `true` if `word` is the name of a currency. The verb `won` does not count.
+pub(super) fn is_currency_name(word: &str) -> bool {
+    word != "won" && CURRENCY_NAMES.iter().any(|(_, names)| names.contains(&word))
+}
+
+/// Returns `false` if `parameter` is a unit, a language or a currency, and if the conversation has
+/// neither a word for the lower-case code `text` nor, for a language or a currency, a proper name
+/// that may imply it, such as a country.
 pub(super) fn may_be_stated(parameter: Parameter<'_>, text: &str, words: &KnownWords) -> bool {
-    let is_unit = spaced_words(parameter.name).split(' ').any(|word| matches!(word, "unit" | "units"));
-    if is_unit && Unit::from_name(text).is_some() {
+    if has_word_of(parameter.name, &["unit", "units"]) && Unit::from_name(text).is_some() {
         return words.has_unit(text);
     }
     // The names of languages and currencies are English.

@@ -117,7 +117,7 @@ impl KnownNumbers {
     /// Returns `true` if the conversation states the number 1 for the parameter `name`, a number
     /// that only the user knows: in digits, or for a duration as a quantity that is 1 in a larger
     /// unit, such as 7 days, or for a version or a rating as "one" or "first".
-    pub(super) fn states_one(&self, name: &str) -> bool {
+    pub(super) fn has_one_for(&self, name: &str) -> bool {
         const ONES: [f64; 9] = [1.0, 7.0, 12.0, 24.0, 52.0, 60.0, 100.0, 365.0, 1000.0];
         let is_one = |quantity: &Quantity| quantity.unit.is_some() && ONES.contains(&quantity.number);
         let is_of_date = self.dates.iter().any(|date| date.day() == 1 || date.month() == 1);

@@ -155,10 +155,9 @@ pub(super) fn is_limit(name: &str) -> bool {
 
 /// Returns `true` if the user must state `number`, 0, 1 or a limit, for the parameter `name`. A
 /// duration may have a part that is 0, such as the minutes of "two hours".
-pub(super) fn is_stated_number(name: &str, number: f64) -> bool {
-    let is_minimum = || has_word_of(name, &["min", "minimum", "offset"]);
+pub(super) fn must_be_stated(name: &str, number: f64) -> bool {
     match number {
-        0.0 => has_word_of(name, &AMOUNTS) && !is_minimum(),
+        0.0 => has_word_of(name, &AMOUNTS) && !has_word_of(name, &["min", "minimum"]),
         1.0 => is_number_of_persons(name) || has_word_of(name, &STATED_NUMBERS),
         _ => has_word_of(name, &AMOUNTS) || is_number_of_persons(name),
     }
@@ -188,7 +187,7 @@ pub(in crate::few_shot) fn is_format(name: &str) -> bool {
 }
 
 /// Returns `true` if the parameter name `name` has one of `words`.
-pub(super) fn has_word_of(name: &str, words: &[&str]) -> bool {
+pub(in crate::few_shot) fn has_word_of(name: &str, words: &[&str]) -> bool {
     spaced_words(name).split(' ').any(|word| words.contains(&word))
 }
 
@@ -197,8 +196,8 @@ pub(super) fn has_word_of(name: &str, words: &[&str]) -> bool {
 pub(in crate::few_shot) fn is_time_zone(name: &str, schema: &Value) -> bool {
     let words = spaced_words(name);
     let has_word = |expected: &str| words.split(' ').any(|word| word == expected);
-    let description = || schema.get("description").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-    let is_described = || ["iana ", "time zone", "timezone"].iter().any(|text| description().contains(text));
+    let is_described =
+        || ["iana ", "time zone", "timezone"].iter().any(|text| description_of(schema).contains(text));
     words.replace(' ', "").contains("timezone")
         || has_word("tz")
         || name.eq_ignore_ascii_case("tz")

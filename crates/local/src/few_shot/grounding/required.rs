@@ -7,10 +7,11 @@ use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::{Map, Value};
 
 use super::parameter_names::{
-    description_of, has_program_word, has_word_of, is_coordinate, is_number_of_persons, is_path, spaced_words,
+    description_of, has_program_word, has_word_of, is_coordinate, is_count, is_identifier, is_limit,
+    is_number_of_persons, is_path, must_be_stated, spaced_words,
 };
 use super::{KnownFacts, KnownWords, PAIR_WORDS, Parameter, enumeration};
-use crate::few_shot::calls::argument_text;
+use crate::few_shot::calls::texts_in;
 use crate::few_shot::values::{Unit, parse_date, parse_time, starts_with_date};
 
 /// Words in the names of the first of two different places, accounts, units, persons or dates.
@@ -58,9 +59,9 @@ const SECOND_WORDS: [&str; 20] = [
 ];
 /// Words in the names of the ends of a stay or a journey, which are on different days.
 const STAY_WORDS: [&str; 7] = ["arrival", "check", "checkin", "checkout", "departure", "out", "return"];
-/// Words in the names of the places where a hired thing is taken and returned.
-const HIRE_WORDS: [&str; 5] = ["drop", "dropoff", "pick", "pickup", "return"];
-/// Words before a date that is only the beginning or the end of a period.
+/// Words in the names of the two places of a rental.
+const RENTAL_WORDS: [&str; 5] = ["drop", "dropoff", "pick", "pickup", "return"];
+/// Words before the first or the last day of a period.
 const PERIOD_MARKS: [&str; 10] = [
     "arriving",
     "beginning",
@@ -121,7 +122,7 @@ const REFERENCES: [&str; 18] = [
 ];
 /// Words in the names of parameters for a name.
 const NAMES: [&str; 7] = ["branch", "bucket", "file", "filename", "name", "title", "username"];
-/// Names of texts that a person sends or publishes.
+/// Words in the names of texts that the user sends or publishes.
 const MESSAGES: [&str; 8] = ["body", "caption", "comment", "content", "message", "note", "reply", "text"];
 /// Words of a request for a message that are not about its content.
 const MESSAGE_WORDS: [&str; 56] = [
@@ -215,14 +216,15 @@ impl KnownFacts {
         let (Some(value), Some(copy)) = (arguments.get(one.name), arguments.get(other.name)) else {
             return false;
         };
-        let may_be_same = || self.said.all().any(|word| SAME_WORDS.iter().any(|same| word.starts_with(same)));
+        let may_be_same =
+            || self.user_words.all().any(|word| SAME_WORDS.iter().any(|same| word.starts_with(same)));
         if value != copy || may_be_same() {
             return false;
         }
         match value {
             Value::String(text) => {
                 are_ends(one.name, other.name)
-                    && !is_hire(one.name, other.name, arguments)
+                    && !is_rental(one.name, other.name, arguments)
                     && self.is_one_end([one.name, other.name], text)
             }
             Value::Number(number) => {
@@ -256,16 +258,38 @@ impl KnownFacts {
             (true, true) => self.numbers.dates().len() == 1,
             // "From tomorrow 9 am until 5 pm" has the times as ends.
             (true, false) => {
-                !self.question.has_digit_time() && self.question.has_before(&PERIOD_MARKS, starts_with_date)
+                !self.question_words.has_digit_time()
+                    && self.question_words.has_before(&PERIOD_MARKS, starts_with_date)
             }
             (false, _) if is_time => true,
-            (false, _) => self.said.occurrences(&text.to_lowercase()) == 1,
+            (false, _) => self.user_words.occurrences(&text.to_lowercase()) == 1,
         }
     }
 
-    /// Returns `true` if the user states `number` for the parameter `name`: 1 as an article or as a
-    /// number of persons, or 0 as a negation.
-    pub(super) fn states(&self, name: &str, number: f64) -> bool {
+    /// Returns `true` if the conversation contains `number`, the value of the required parameter
+    /// `name`, or if the model may choose it freely.
+    pub(super) fn contains_required_number(&self, name: &str, number: f64) -> bool {
+        if self.implies_number(name, number) {
+            return true;
+        }
+        let must_be_stated = must_be_stated(name, number);
+        if number == 1.0 && must_be_stated {
+            return self.numbers.has_one_for(name);
+        }
+        let is_count = is_count(name);
+        if !is_count && self.is_of_other_unit(name, number) {
+            return false;
+        }
+        let is_default = number == 0.0 || number == 1.0 || is_limit(name);
+        let is_place = is_coordinate(name) && self.words.has_name() && !self.lookups.coordinates;
+        let is_free = !is_identifier(name) && (is_place || is_default && !must_be_stated);
+        let is_known = if is_count { self.numbers.has_count(number) } else { self.numbers.contains(number) };
+        is_free || is_known
+    }
+
+    /// Returns `true` if the conversation implies `number` for the parameter `name`: 1 by a
+    /// determiner or a single person, or 0 by a negation.
+    fn implies_number(&self, name: &str, number: f64) -> bool {
         const ZERO_WORDS: [&str; 5] = ["free", "mute", "muted", "off", "top"];
         match number {
             0.0 => {
@@ -299,7 +323,7 @@ impl KnownFacts {
 
     /// Returns `true` if the parameter `name` has a unit, such as `ml`, and if all numbers of the
     /// conversation that may be `number` have a unit of another quantity: "1.5 km" for 1500.
-    pub(super) fn is_of_other_unit(&self, name: &str, number: f64) -> bool {
+    fn is_of_other_unit(&self, name: &str, number: f64) -> bool {
         let name = spaced_words(name);
         let mut words = name.rsplit(' ').map(|word| (word, Unit::from_name(word)));
         let last = words.next();
@@ -364,7 +388,7 @@ impl KnownFacts {
         let is_label = |name: &str| is_path(name) || has_word_of(name, &["subject", "title"]);
         let others = arguments.iter().filter(|(name, _)| *name != property.name && !is_label(name));
         let others =
-            KnownWords::new(&others.flat_map(|(_, value)| texts(value)).collect::<Vec<_>>().join(" "));
+            KnownWords::new(&others.flat_map(|(_, value)| texts_in(value)).collect::<Vec<_>>().join(" "));
         let names: Vec<_> =
             std::iter::once(tool).chain(arguments.keys().map(String::as_str)).map(spaced_words).collect();
         let is_about = |word: &str| {
@@ -373,16 +397,16 @@ impl KnownFacts {
                 && !others.has_word(word)
                 && !names.iter().any(|name| name.split(' ').any(|part| part == word))
         };
-        !self.words.has_text(&text.to_lowercase()) && !self.said.all().any(is_about)
+        !self.words.has_text(&text.to_lowercase()) && !self.user_words.all().any(is_about)
     }
 }
 
-/// Returns `true` if `one` and `other` are the places where a hired thing is taken and returned at
-/// the dates or times in `arguments`.
-fn is_hire(one: &str, other: &str, arguments: &Map<String, Value>) -> bool {
+/// Returns `true` if `one` and `other` are the places where a rental begins and ends, and if
+/// `arguments` have its dates or times.
+fn is_rental(one: &str, other: &str, arguments: &Map<String, Value>) -> bool {
     let is_moment =
-        |name: &String| has_word_of(name, &HIRE_WORDS) && has_word_of(name, &["date", "time", "day", "at"]);
-    has_word_of(one, &HIRE_WORDS) && has_word_of(other, &HIRE_WORDS) && arguments.keys().any(is_moment)
+        |name: &String| has_word_of(name, &RENTAL_WORDS) && has_word_of(name, &["date", "time", "day", "at"]);
+    has_word_of(one, &RENTAL_WORDS) && has_word_of(other, &RENTAL_WORDS) && arguments.keys().any(is_moment)
 }
 
 /// Returns `true` if the parameters `one` and `other` are two ends, such as the origin and the
@@ -391,12 +415,6 @@ fn are_ends(one: &str, other: &str) -> bool {
     let are_ends =
         |first: &str, second: &str| has_word_of(first, &FIRST_WORDS) && has_word_of(second, &SECOND_WORDS);
     are_ends(one, other) || are_ends(other, one)
-}
-
-/// Returns the texts and numbers in `value`, in lower case.
-fn texts(value: &Value) -> Vec<String> {
-    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    items.iter().filter_map(argument_text).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use haft_core::schema::Property;
 use serde_json::{Map, Value};
 
-use super::{KnownFacts, KnownWords, Parameter, spaced_words};
+use super::{KnownFacts, KnownWords, Parameter, has_word_of, spaced_words};
 use crate::few_shot::calls::argument_text;
 
 /// Words in the names of parameters for a remark of the user.
@@ -18,8 +18,7 @@ impl KnownFacts {
         value: &Value,
         arguments: &Map<String, Value>,
     ) -> bool {
-        let name = spaced_words(property.name);
-        let is_note = name.split(' ').any(|word| NOTE_WORDS.contains(&word));
+        let is_note = has_word_of(property.name, &NOTE_WORDS);
         let Some(note) = value.as_str().filter(|_| is_note).map(|note| note.trim().to_lowercase()) else {
             return false;
         };

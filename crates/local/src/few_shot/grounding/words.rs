@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::spaced_words;
+use super::{codes::is_currency_name, spaced_words};
 use crate::few_shot::values::{TextValues, Unit};
 
 /// Words that say nothing about a value: `file` does not make `file.txt` a known file.
@@ -187,8 +187,7 @@ impl KnownWords {
     /// Returns `true` if `word`, in lower case, is a word of the conversation: the letter `m` in
     /// "size M", and not in "I'm".
     fn has_whole_word(&self, word: &str) -> bool {
-        let is_separator = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}');
-        self.text.split(is_separator).any(|known| known == word)
+        contracted_words(&self.text).any(|known| known == word)
     }
 
     /// Returns `true` if the conversation has `code`, a value of one or two letters: the zone `A`
@@ -217,19 +216,17 @@ impl KnownWords {
         })
     }
 
-    /// Returns `true` if the conversation has the number one as an article before a word of the
+    /// Returns `true` if the conversation has a determiner for a single thing before a word of the
     /// parameter name `name`: "a year" for `years`, and any period for `duration`.
     pub(super) fn has_one_of(&self, name: &str) -> bool {
-        const ARTICLES: [&str; 13] = [
-            "a", "an", "another", "each", "every", "for", "last", "next", "one", "past", "per", "single",
-            "this",
-        ];
+        const DETERMINERS: [&str; 12] =
+            ["a", "an", "another", "each", "every", "last", "next", "one", "past", "per", "single", "this"];
         const PERIODS: [&str; 7] = ["day", "hour", "minute", "month", "night", "week", "year"];
         let name = spaced_words(name);
         let text = format!(" {}", self.text);
         let is_stated = |noun: &str| {
-            let phrases = ARTICLES.iter().map(|article| format!(" {article} {noun}"));
-            phrases.into_iter().any(|phrase| {
+            let mut phrases = DETERMINERS.iter().map(|determiner| format!(" {determiner} {noun}"));
+            phrases.any(|phrase| {
                 let ends_word = |rest: &str| !rest.starts_with(char::is_alphabetic);
                 text.match_indices(&phrase)
                     .any(|(at, _)| text.get(at + phrase.len()..).is_some_and(ends_word))
@@ -449,10 +446,6 @@ const SHORT_WORDS: [&str; 29] = [
     "a", "am", "an", "as", "at", "be", "by", "do", "go", "he", "i", "if", "in", "is", "it", "me", "my", "no",
     "of", "on", "or", "pm", "so", "to", "up", "us", "we", "ok", "hi",
 ];
-/// The names of currencies, without a plural `s`.
-const CURRENCIES: [&str; 11] =
-    ["dollar", "dirham", "franc", "krona", "krone", "peso", "pound", "rand", "real", "rupee", "yen"];
-
 /// Prefixes that give a verb the opposite meaning.
 const NEGATING_PREFIXES: [&str; 3] = ["de", "dis", "un"];
 
@@ -476,11 +469,15 @@ pub(in crate::few_shot) fn stem(word: &str) -> Option<String> {
     (stem.chars().count() == MIN_STEM_LENGTH && !stem.chars().all(char::is_numeric)).then_some(stem)
 }
 
+/// Returns the words of `text`. A contraction, such as "I'm", is one word.
+fn contracted_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}'))
+}
+
 /// Returns the words of one or two letters in `text` that do not begin a sentence.
 fn short_words(text: &str) -> HashSet<String> {
-    let is_separator = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}');
     let sentences = text.split(['.', '?', '!', '\n']).map(str::trim_start);
-    let words = sentences.flat_map(|sentence| sentence.split(is_separator).skip(1));
+    let words = sentences.flat_map(|sentence| contracted_words(sentence).skip(1));
     words.filter(|word| (1..=2).contains(&word.chars().count())).map(str::to_owned).collect()
 }
 
@@ -491,7 +488,7 @@ fn has_name(text: &str) -> bool {
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
         let next = words.peek().map(|next| next.trim_end_matches(|letter: char| !letter.is_alphabetic()));
-        if next.is_some_and(|next| CURRENCIES.contains(&next.trim_end_matches('s'))) {
+        if next.is_some_and(is_currency_name) {
             begins_sentence = false;
             continue;
         }
