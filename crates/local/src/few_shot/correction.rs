@@ -455,10 +455,10 @@ impl ArgumentCorrector {
     }
 }
 
-/// Returns the name of `property` and a schema for the code or the full name that it describes, if
-/// the argument is no code, or an abbreviation that `question` does not have. Returns `None` for an
-/// optional code of another kind than [`is_code`], which would be removed because the conversation
-/// does not contain it.
+/// Returns the name of `property` and a schema for its code or full name, if the argument is not a
+/// code, or is an abbreviation and `question` does not contain it. Returns `None` for an optional
+/// code of another kind than [`is_code`]: it would be removed, because the conversation does not
+/// contain it.
 fn code_schema<'p>(
     schema: &Schema,
     property: &Property<'p>,

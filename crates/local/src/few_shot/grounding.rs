@@ -246,11 +246,11 @@ impl KnownFacts {
     }
 
     /// Returns `true` if the conversation contains a word of the name or the description of
-    /// `property`, an optional boolean. `names` are the name of the tool, whose words do not count,
-    /// and the names of its other parameters, whose words do not count in the description. A flag
-    /// for safety and a flag without distinctive words always count as mentioned, and so do all
-    /// flags after a question that is not English or has a negation. If `has_named_flag` is `true`,
-    /// the negation belongs to a flag that the conversation names.
+    /// `property`, an optional boolean. `names` are the name of the tool and the names of its other
+    /// parameters. The words of the tool do not count, and those of other parameters do not count
+    /// in the description. A flag for safety and a flag without distinctive words always count as
+    /// mentioned, and so do all flags after a question in another language or with a negation. If
+    /// `has_named_flag` is `true`, the negation belongs to a flag in the conversation.
     fn mentions_flag(&self, names: [&str; 2], property: &Property<'_>, has_named_flag: bool) -> bool {
         let [tool, others] = names;
         let tool = &spaced_words(tool);
@@ -428,7 +428,7 @@ impl KnownFacts {
     fn contains_share(&self, text: &str, min_share: f64) -> bool {
         let code = text;
         let text = text.to_lowercase();
-        // The letter of `M`, a size, is in many words, and is the end of "I'm".
+        // Many words contain `m`, and "I'm" ends with it: neither is the size `M`.
         let is_long = text.chars().count() >= MIN_PARTIAL_LENGTH;
         if !is_long && self.words.has_word(&text) {
             return self.words.has_short_code(code);
@@ -449,7 +449,7 @@ impl KnownFacts {
         if strictness == Strictness::Required && is_letter && codes::is_letter_of_user(name) {
             return self.words.has_short_code(text.trim());
         }
-        // `WEB` is no code of a language or of a currency.
+        // `WEB` is not the code of a language or of a currency.
         let is_other_code = !text.contains(char::is_lowercase) && codes::is_key_of_user(name);
         let text = text.trim().to_lowercase();
         if is_identifier(name) {

@@ -22,8 +22,7 @@ const MAX_ALTERNATIVES: usize = 12;
 /// an uppercase letter.
 const MIN_WORD_LENGTH: usize = 4;
 const MIN_CODE_LENGTH: usize = 3;
-/// The log-odds of a required value that is always used: the model is certain of it also without
-/// the need, as of the method `GET`.
+/// The minimum log-odds of a required value without support by the need, such as the method `GET`.
 const CERTAIN_ODDS: f32 = 4.0;
 /// The minimum support of a flag whose description has a word of the conversation; see
 /// [`Odds::support`]. The 1.5B model had -1.5 to -0.2 for invented flags and more than
@@ -94,9 +93,9 @@ impl ExampleReply<'_> {
         Ok(ToolCall::new(grounded.id, grounded.name, spaced_json(&implied)))
     }
 
-    /// Returns the name of the first required enumeration in `call` whose value the conversation
-    /// neither names nor implies. `schema` is the input schema of the tool, and the prompt before
-    /// the arguments has `end_of_lead` tokens.
+    /// Returns the name of the first required enumeration in `call` with an unsupported value: the
+    /// conversation neither names nor implies it. `schema` is the input schema of the tool, and the
+    /// prompt before the arguments has `end_of_lead` tokens.
     pub(super) fn unsupported_choice(
         &mut self,
         end_of_lead: usize,

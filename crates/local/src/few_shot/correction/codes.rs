@@ -30,8 +30,8 @@ pub(in crate::few_shot) fn missing_code(property: &Property<'_>, text: &str) -> 
     (!is_code).then_some(shape.pattern)
 }
 
-/// Returns the letters and the number in `question` that `text` has with other letters after the
-/// first: `ICE 578` for `IC 578`. Returns `None` if `question` has the number several times.
+/// Returns the designation in `question` with the number and the first letter of `text`: `ICE 578`
+/// for `IC 578`. Returns `None` if `question` contains `text`, or the number several times.
 pub(super) fn designation(text: &str, question: &str) -> Option<Value> {
     static DESIGNATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\p{Lu}{1,4})[ -]?(\d{1,5})\b"));
     let parts = |captures: &Captures<'_>| {
@@ -50,7 +50,7 @@ pub(super) fn designation(text: &str, question: &str) -> Option<Value> {
     is_other.then(|| only.get(0).map(|whole| json!(whole.as_str()))).flatten()
 }
 
-/// Returns `text` with a leading slash, if it is a path that `question` has only with this slash:
+/// Returns the path `text` with a leading slash, if `question` contains it only with this slash:
 /// `/home/ana/a.txt` for `home/ana/a.txt`.
 pub(super) fn absolute_path(text: &str, question: &str) -> Option<Value> {
     let is_relative = text.contains('/') && !text.starts_with('/');
@@ -72,8 +72,8 @@ pub(super) fn absolute_paths(items: &[Value], question: &str) -> Option<Value> {
     (paths != items).then_some(Value::Array(paths))
 }
 
-/// Returns a regular expression for a full name, if `text` is an abbreviation that `question` does
-/// not have, and if `property` is a full name: `CA` for "Full name of the state" and California.
+/// Returns a regular expression for a full name, if `property` is a full name, and if `text` is an
+/// abbreviation outside of `question`: `CA` for "Full name of the state" and California.
 pub(super) fn missing_full_name(property: &Property<'_>, text: &str, question: &str) -> Option<&'static str> {
     let description = description(property).to_lowercase();
     let is_full_name = description.contains("full name") && !description.contains(" or ");

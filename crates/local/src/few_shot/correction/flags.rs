@@ -1,4 +1,4 @@
-//! Flags that the need states with other words than their names.
+//! Flags with an antonym in the need, or with a description of both values.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use super::{KnownWords, description, is_valid, pattern, spaced_words};
 
 /// The minimum number of letters of a verb in the name of a flag.
 const MIN_VERB_LETTERS: usize = 4;
-/// The maximum number of words of a case that its alternative lacks. The words of a longer case may
-/// have another meaning in the need.
+/// The maximum number of distinctive words of a case. The words of a longer case may have another
+/// meaning in the need.
 const MAX_CASE_WORDS: usize = 2;
-/// The minimum number of letters of a word that distinguishes the two cases.
+/// The minimum number of letters of a distinctive word.
 const MIN_CASE_LETTERS: usize = 5;
 
 /// Returns `false` if `need` has the opposite of the name of `property`: `unlock` for `locked`,
@@ -62,8 +62,9 @@ fn antonym(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Sets the optional flags whose description has a case of the need: `sample` with the description
-/// "true: sample deviation; false: population deviation" is `false` for "the population deviation".
+/// Sets the optional flags with a description of both values, if the need has a distinctive word of
+/// one of them. For example, `sample` with the description "true: sample deviation; false:
+/// population deviation" is `false` for "the population deviation".
 pub(super) fn set_described_flags(
     schema: &Schema,
     arguments: &mut Map<String, Value>,

@@ -503,13 +503,13 @@ fn unit_of(property: &Property<'_>) -> Option<Unit> {
     })
 }
 
-/// Returns `true` if the description of `property` is that of a part of one: a fraction.
+/// Returns `true` if `property` has the description of a number from 0 to 1.
 pub(super) fn is_part_of_one(property: &Property<'_>) -> bool {
     let description = description(property).to_lowercase();
     PARTS_OF_ONE.iter().any(|words| description.contains(words))
 }
 
-/// Returns `true` if the name or the description of `property` is that of a percentage.
+/// Returns `true` if `property` has the name or the description of a percentage.
 pub(super) fn is_percentage(property: &Property<'_>) -> bool {
     let description = description(property).to_lowercase();
     has_word_of(property.name, &PERCENTAGES) || description.contains("percent") || description.contains('%')

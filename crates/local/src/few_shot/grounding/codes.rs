@@ -47,8 +47,8 @@ const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("usd", &["bucks", "dollar", "dollars", "$"]),
 ];
 
-/// Returns `true` if the parameter `name` is a code that the user chose, such as the key of a
-/// project.
+/// Returns `true` if the parameter `name` is a code with a meaning for the user only, such as the
+/// key of a project.
 pub(super) fn is_key_of_user(name: &str) -> bool {
     has_word_of(
         name,
@@ -56,8 +56,8 @@ pub(super) fn is_key_of_user(name: &str) -> bool {
     )
 }
 
-/// Returns `true` if the parameter `name` has letters among which the user chooses, such as the
-/// zone of a ticket. The letters of units, symbols and variables are known or derived.
+/// Returns `true` if the parameter `name` may be a letter from the user, such as the zone of a
+/// ticket. The letters of units, symbols and variables are known or derived.
 pub(super) fn is_letter_of_user(name: &str) -> bool {
     const NAMES: [&str; 16] = [
         "block", "category", "class", "drive", "gate", "grade", "group", "hall", "level", "platform", "row",

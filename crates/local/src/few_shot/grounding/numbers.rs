@@ -6,8 +6,8 @@ use super::parameter_names::{is_number_of_persons, is_rank};
 use super::words::KnownWords;
 use crate::few_shot::values::{Dimension, Quantity, TextValues, Unit};
 
-/// Words for another form of a number, which is not computed. If the conversation has one of them,
-/// every number counts as known.
+/// Words for another form of a number. The number is not converted: if the conversation has one of
+/// these words, every number counts as known.
 const FORM_WORDS: [&str; 4] = ["binary", "decimal", "hexadecimal", "octal"];
 /// Words by which a number is multiplied or divided. A side of a coin or of a die has the
 /// probability 1/2 or 1/6.
@@ -36,8 +36,8 @@ pub(super) struct KnownNumbers {
     digits: Vec<f64>,
     /// The numbers in digits and in words with their units, with each of their repetitions.
     quantities: Vec<Quantity>,
-    /// The numbers in digits and in words that are no part of a date or of a time. `None` if the
-    /// conversation is too long to read them.
+    /// The numbers in digits and in words outside of dates and times. `None` if the conversation is
+    /// too long to read them.
     counts: Option<Vec<f64>>,
     /// The days with a month.
     dates: Vec<Date>,
@@ -114,9 +114,9 @@ impl KnownNumbers {
         in_digits.max(quantities.filter(|known| is_equal(*known, number)).count())
     }
 
-    /// Returns `true` if the conversation states the number 1 for the parameter `name`, a number
-    /// that only the user knows: in digits, or for a duration as a quantity that is 1 in a larger
-    /// unit, such as 7 days, or for a version or a rating as "one" or "first".
+    /// Returns `true` if the conversation contains the number 1 for the parameter `name`: in
+    /// digits, for a duration also in another unit, such as 7 days for a week, and for a version or
+    /// a rating also as "one" or "first".
     pub(super) fn has_one_for(&self, name: &str) -> bool {
         const ONES: [f64; 9] = [1.0, 7.0, 12.0, 24.0, 52.0, 60.0, 100.0, 365.0, 1000.0];
         let is_one = |quantity: &Quantity| quantity.unit.is_some() && ONES.contains(&quantity.number);

@@ -1,4 +1,4 @@
-//! Detection of required arguments that repeat another argument, or that have no content.
+//! Detection of missing required arguments.
 //!
 //! A small model fills a required parameter with any value of the request: "Find flights to Rome"
 //! gives the origin `Rome`, and "Send Martin a message" gives the text "Hello Martin!".
@@ -57,7 +57,7 @@ const SECOND_WORDS: [&str; 20] = [
     "to",
     "until",
 ];
-/// Words in the names of the ends of a stay or a journey, which are on different days.
+/// Words in the names of the first and the last day of a stay or a journey. The days are different.
 const STAY_WORDS: [&str; 7] = ["arrival", "check", "checkin", "checkout", "departure", "out", "return"];
 /// Words in the names of the two places of a rental.
 const RENTAL_WORDS: [&str; 5] = ["drop", "dropoff", "pick", "pickup", "return"];
@@ -99,7 +99,7 @@ const SAME_WORDS: [&str; 20] = [
     "symmetric",
     "twin",
 ];
-/// Words in the names and descriptions of codes that a service gave to the user.
+/// Words in the names and descriptions of codes from a service, such as the code of a booking.
 const REFERENCES: [&str; 18] = [
     "booking",
     "card",
@@ -124,7 +124,7 @@ const REFERENCES: [&str; 18] = [
 const NAMES: [&str; 7] = ["branch", "bucket", "file", "filename", "name", "title", "username"];
 /// Words in the names of texts that the user sends or publishes.
 const MESSAGES: [&str; 8] = ["body", "caption", "comment", "content", "message", "note", "reply", "text"];
-/// Words of a request for a message that are not about its content.
+/// Words without content in a request for a message.
 const MESSAGE_WORDS: [&str; 56] = [
     "about",
     "add",
@@ -191,8 +191,8 @@ impl KnownFacts {
         self.first_invented(call, schema).or_else(|| self.first_unstated(call, schema)).is_some()
     }
 
-    /// Returns the name of the first required argument of `call` that repeats another required
-    /// argument, or that is a text without content. `schema` is the input schema of the tool.
+    /// Returns the name of the first required argument of `call` with the value of another required
+    /// argument, or with a message without content. `schema` is the input schema of the tool.
     pub(in crate::few_shot) fn first_unstated(&self, call: &ToolCall, schema: &Schema) -> Option<String> {
         let arguments = call.arguments.value_or_string();
         let arguments = arguments.as_object()?;
@@ -205,7 +205,8 @@ impl KnownFacts {
         unstated.map(|(_, property)| property.name.to_owned())
     }
 
-    /// Returns `true` if `one` and `other` have the same value, which can be only one of them.
+    /// Returns `true` if `one` and `other` have the same value, and if it belongs to only one of
+    /// them.
     fn is_repeated(
         &self,
         arguments: &Map<String, Value>,
@@ -308,9 +309,9 @@ impl KnownFacts {
         }
     }
 
-    /// Returns `true` if the lower-case `text` of the parameter `name`, which the conversation does
-    /// not contain, is a name that the model made up: with another number, such as `img_2045.jpg`
-    /// for `IMG_2044.jpg`, or with `my`, such as `my-bucket`.
+    /// Returns `true` if the lower-case `text` of the parameter `name` is an invented name: with a
+    /// number outside of the conversation, such as `img_2045.jpg` for `IMG_2044.jpg`, or with `my`,
+    /// such as `my-bucket`. The conversation does not contain `text`.
     pub(super) fn is_invented_name(&self, name: &str, text: &str) -> bool {
         let is_name = has_word_of(name, &NAMES) && text.contains(char::is_alphabetic);
         let mut numbers = text.split(|letter: char| !letter.is_alphanumeric()).filter_map(|word| {
