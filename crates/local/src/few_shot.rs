@@ -180,27 +180,29 @@ impl ExampleReply<'_> {
             self.add_reasoning(Some(need));
             tool_calls.push(call);
             self.stage = Stage::Call;
+            if follows_question && let Some(completed) = self.completed_call(&question, &tool_calls) {
+                question.add_planned(&texts_of(&completed));
+            }
         }
-        // The quoted need of the only call may lack a part of the question.
-        let has_other_request = question.next_request().is_some() || question.elliptical_sentence().is_some();
-        if let [only] = tool_calls.as_mut_slice()
-            && follows_question
-            && !has_other_request
-            && self.unmet == UnmetNeed::default()
-            && let Some(completed) = self.completed_call(only)
-        {
-            *only = completed;
+        if follows_question && let Some(completed) = self.completed_call(&question, &tool_calls) {
+            tool_calls = vec![completed];
         }
         let deferred = self.unmet.deferred.take().map(|need| format!("{DEFERRED_LABEL}{need}"));
         self.add_reasoning(deferred);
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
 
-    /// Returns `call`, the only call for the question, with the arguments in the question that it
-    /// lacks. Returns `None` if it lacks none.
-    fn completed_call(&self, call: &ToolCall) -> Option<ToolCall> {
-        let tool = self.writer.request.tools.get(&call.name)?;
-        self.corrector.completed(call, tool.definition().input_schema())
+    /// Returns the call in `tool_calls` with the arguments in the question that it lacks, because
+    /// its need is only a part of the question. Returns `None` if it lacks none, if there are other
+    /// calls, or if `question` has another request.
+    fn completed_call(&self, question: &OpenQuestion, tool_calls: &[ToolCall]) -> Option<ToolCall> {
+        let [only] = tool_calls else { return None };
+        let has_other_request = question.next_request().is_some() || question.elliptical_sentence().is_some();
+        if has_other_request || self.unmet != UnmetNeed::default() {
+            return None;
+        }
+        let tool = self.writer.request.tools.get(&only.name)?;
+        self.corrector.completed(only, tool.definition().input_schema())
     }
 
     /// Generates the first step of the reply to `question`. Returns `None` if the token limit was

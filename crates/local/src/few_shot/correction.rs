@@ -513,7 +513,8 @@ fn is_invented_copy(
 /// Removes the optional date of the return of a one-way trip.
 fn remove_return_date(schema: &Schema, arguments: &mut Map<String, Value>) {
     for property in schema.properties().filter(|property| !property.is_required) {
-        let is_date = |value: &Value| value.as_str().is_some_and(|text| parse_date(text).is_some());
+        let is_date =
+            |value: &Value| value.as_str().is_some_and(|text| text.is_empty() || parse_date(text).is_some());
         if property.name.starts_with("return") && arguments.get(property.name).is_some_and(is_date) {
             arguments.remove(property.name);
         }

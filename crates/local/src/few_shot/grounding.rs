@@ -7,6 +7,7 @@
 
 mod codes;
 mod dates;
+mod flags;
 mod numbers;
 mod parameter_names;
 mod required;
@@ -18,10 +19,12 @@ use serde_json::{Map, Value};
 
 pub(super) use self::codes::LANGUAGES;
 use self::dates::{is_known_date, is_known_time, remove_copied_return_date};
+use self::flags::distinctive_words;
 use self::numbers::KnownNumbers;
 use self::parameter_names::{description_of, is_address, is_composed_text, is_limit, is_path, is_ticker};
 pub(super) use self::parameter_names::{
-    has_word_of, is_code, is_composed, is_coordinate, is_format, is_identifier, is_time_zone, spaced_words,
+    has_word_of, is_code, is_composed, is_coordinate, is_date, is_format, is_identifier, is_time_zone,
+    spaced_words,
 };
 pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
@@ -33,20 +36,9 @@ const MAX_TICKER_LENGTH: usize = 5;
 
 /// The minimum length of the value of an enumeration that may be a part of a word.
 const MIN_PARTIAL_LENGTH: usize = 3;
-/// The minimum length of a word that distinguishes a boolean parameter.
-const MIN_FLAG_WORD_LENGTH: usize = 4;
-/// Words in the names of flags that prevent or permit damage.
-const SAFETY_FLAGS: [&str; 8] =
-    ["confirm", "dry", "force", "notify", "overwrite", "preview", "send", "simulate"];
 /// Words in the names of the two ends of a period or of a range, and of sizes.
 const PAIR_WORDS: [&str; 12] =
     ["begin", "end", "from", "height", "max", "maximum", "min", "minimum", "start", "to", "until", "width"];
-/// Words that many boolean parameters have.
-const FLAG_WORDS: [&str; 12] = [
-    "also", "enable", "false", "include", "only", "return", "set", "should", "show", "true", "whether",
-    "with",
-];
-
 /// The maximum number of references and alternatives that lead to an enumeration.
 const MAX_REFERENCES: usize = 4;
 
@@ -202,7 +194,8 @@ impl KnownFacts {
                 || self.is_unstated_source(property.name, value)
                 || self.is_unstated_order(&property, value)
                 || self.is_repeating_note(&property, value, &known)
-                || value.as_str().is_some_and(str::is_empty) && !self.words.may_remove_text();
+                || value.as_str().is_some_and(str::is_empty)
+                    && !self.words.may_remove_text(is_date(property.schema));
             match self.known_part(Parameter::new(schema, &property), value).filter(|_| !is_unknown) {
                 Some(part) => known.insert(property.name.to_owned(), part),
                 None => known.remove(property.name),
@@ -245,65 +238,6 @@ impl KnownFacts {
         self.words.is_english() && !self.words.has_order() && !self.words.has_literal(&format!("by {first}"))
     }
 
-    /// Returns `true` if the conversation contains a word of the name or the description of
-    /// `property`, an optional boolean. `names` are the name of the tool and the names of its other
-    /// parameters. The words of the tool do not count, and those of other parameters do not count
-    /// in the description. A flag for safety and a flag without distinctive words always count as
-    /// mentioned, and so do all flags after a question in another language or with a negation. If
-    /// `has_named_flag` is `true`, the negation belongs to a flag in the conversation.
-    fn mentions_flag(&self, names: [&str; 2], property: &Property<'_>, has_named_flag: bool) -> bool {
-        let [tool, others] = names;
-        let tool = &spaced_words(tool);
-        let (name, description) = (spaced_words(property.name), description_of(property.schema));
-        let others = spaced_words(others);
-        if self.is_exempt_flag(&name) || self.words.has_negation() && !has_named_flag {
-            return true;
-        }
-        let is_of_other = |word: &&str| others.split(' ').any(|other| other == *word);
-        let of_description = distinctive_words(&description, tool).filter(|word| !is_of_other(word));
-        let mut distinctive = distinctive_words(&name, tool).chain(of_description).peekable();
-        distinctive.peek().is_none() || self.has_any(distinctive)
-    }
-
-    /// Returns `true` if the conversation contains no word of the name of `property`, an optional
-    /// boolean of `tool`. A word of its description may then be about something else: "all log
-    /// files" and `include_hidden`, "Include hidden files". Flags that always count as mentioned
-    /// are excluded.
-    pub(super) fn lacks_name_of_flag(&self, tool: &str, property: &Property<'_>) -> bool {
-        let name = spaced_words(property.name);
-        let tool = spaced_words(tool);
-        let mut distinctive = distinctive_words(&name, &tool).peekable();
-        !self.is_exempt_flag(&name)
-            && !self.words.has_negation()
-            && distinctive.peek().is_some()
-            && !self.has_any(distinctive)
-    }
-
-    /// Returns `true` if the conversation contains one of `words`.
-    fn has_any<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> bool {
-        words.any(|word| self.words.share(word) > 0.0)
-    }
-
-    /// Returns `true` if the conversation contains a word of the name of an optional boolean in
-    /// `call` with the value `false`: a negation then belongs to this flag.
-    fn has_named_flag(&self, call: &ToolCall, schema: &Schema) -> bool {
-        let arguments = call.arguments.value_or_string();
-        let tool = spaced_words(&call.name);
-        let is_named = |property: &Property<'_>| {
-            let name = spaced_words(property.name);
-            let is_off = arguments.get(property.name) == Some(&Value::Bool(false));
-            is_off && self.has_any(distinctive_words(&name, &tool))
-        };
-        schema.properties().any(|property| !property.is_required && is_named(&property))
-    }
-
-    /// Returns `true` if the flag `name` always counts as mentioned: it is a flag for safety, or
-    /// the conversation is not English.
-    fn is_exempt_flag(&self, name: &str) -> bool {
-        let is_safety_flag = SAFETY_FLAGS.iter().any(|flag| name.contains(flag));
-        is_safety_flag || !self.words.is_english()
-    }
-
     /// Removes all but one of the optional arguments with the same date, or with the same text or
     /// number if the conversation contains it once: "the first 5 lines" gives one of `head` and
     /// `tail`. Keeps the argument with the most words of the conversation in its name and
@@ -327,8 +261,8 @@ impl KnownFacts {
                 if !(are_optional || is_free_text(one) && is_free_text(other)) {
                     continue;
                 }
-                let is_date = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
-                if value == copy && !is_pair && (is_date || self.words.occurs_once(value)) {
+                let is_day = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
+                if value == copy && !is_pair && (is_day || self.words.occurs_once(value)) {
                     let is_enumeration =
                         |property: &Property<'_>| !enumeration(schema.as_value(), property.schema).is_empty();
                     let is_worse = match (are_optional, is_enumeration(one), is_enumeration(other)) {
@@ -501,14 +435,6 @@ impl KnownFacts {
             Strictness::Required => self.contains_required_number(name, number),
         }
     }
-}
-
-/// Returns the words of the lower-case `text` that distinguish a flag from other flags of `tool`.
-fn distinctive_words<'a>(text: &'a str, tool: &'a str) -> impl Iterator<Item = &'a str> {
-    let is_distinctive = |word: &&str| word.len() >= MIN_FLAG_WORD_LENGTH && !FLAG_WORDS.contains(word);
-    text.split(|letter: char| !letter.is_alphanumeric())
-        .filter(is_distinctive)
-        .filter(|word| !tool.contains(*word))
 }
 
 /// Returns `true` if `property` is the order of the results, such as `sort_by`.

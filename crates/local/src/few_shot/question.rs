@@ -77,6 +77,8 @@ const RESULT_LIMIT_WORDS: [&str; 21] = [
     "at", "first", "give", "i", "just", "last", "limit", "list", "me", "more", "most", "need", "no", "only",
     "please", "results", "show", "than", "the", "to", "up",
 ];
+/// Verbs of a sentence that gives the value of an argument.
+const STATING_WORDS: [&str; 6] = ["are", "is", "it's", "that's", "there's", "was"];
 /// Characters between a list and a question about all of its items.
 const LIST_ENDS: [char; 5] = [' ', '-', '\u{2013}', '\u{2014}', ':'];
 /// Punctuation that may follow a word.
@@ -107,6 +109,11 @@ impl OpenQuestion {
     /// begins with one of them needs a call: `overnight` in "express and overnight prices".
     pub(super) fn set_alternatives(&mut self, alternatives: Vec<String>) {
         self.alternatives = alternatives;
+    }
+
+    /// Adds `values`, texts in the question that belong to the planned calls, in lower case.
+    pub(super) fn add_planned(&mut self, values: &[String]) {
+        self.planned.extend_from_slice(values);
     }
 
     /// Returns the whole question.
@@ -347,13 +354,14 @@ impl OpenQuestion {
             return true;
         }
         let need = need.to_lowercase();
-        let mut words = need.split(' ').map(|word| word.trim_matches(PUNCTUATION));
+        let is_mark = |letter: char| PUNCTUATION.contains(&letter) || "%$\u{20ac}\u{a3}".contains(letter);
+        let mut words = need.split(' ').map(|word| word.trim_matches(is_mark));
         let has_number = |word: &&str| word.contains(|letter: char| letter.is_ascii_digit());
         let is_planned = |word: &str| self.planned.iter().any(|value| value == word);
         let mut numbers = words.clone().filter(has_number).peekable();
         let is_limit = words.clone().all(|word| has_number(&word) || RESULT_LIMIT_WORDS.contains(&word));
         let is_statement =
-            !is_request(&need, need.ends_with('?')) && words.any(|word| matches!(word, "is" | "are" | "was"));
+            !is_request(&need, need.ends_with('?')) && words.any(|word| STATING_WORDS.contains(&word));
         (is_limit || is_statement) && numbers.peek().is_some() && numbers.all(is_planned)
     }
 

@@ -123,12 +123,15 @@ fn converted(property: &Property<'_>, number: f64, others: &[f64], sources: &Sou
     }
     // Numbers in dates and times are ignored.
     let quantities = || source.quantities.iter().filter(|quantity| !is_part_of_moment(quantity, source));
-    // A fraction of an hour is seldom a part of a computation with a distance.
+    // A fraction of an hour, or an hour and five minutes, is seldom a part of a computation with a
+    // distance.
     let is_of_other_kind =
         |quantity: &Quantity| quantity.unit.is_some_and(|own| own.dimension != unit.dimension);
-    let is_fraction = |quantity: &Quantity| quantity.number.fract() != 0.0 && !is_of_other_kind(quantity);
-    let has_fraction = quantities().any(is_fraction);
-    let mut quantities = quantities().filter(|quantity| !has_fraction || !is_of_other_kind(quantity));
+    let is_final = |quantity: &Quantity| {
+        (quantity.number.fract() != 0.0 || quantity.is_sum) && !is_of_other_kind(quantity)
+    };
+    let has_final = quantities().any(is_final);
+    let mut quantities = quantities().filter(|quantity| !has_final || !is_of_other_kind(quantity));
     let only = quantities.next().filter(|_| quantities.next().is_none())?;
     let expected = only.in_unit(unit)?;
     let is_used = others.iter().any(|other| is_equal(*other, expected) || is_equal(*other, only.number));

@@ -652,6 +652,8 @@ fn a_one_way_trip_has_no_return_date() {
     assert_eq!(corrected(question, trip.clone()), json!({"date": "2025-05-09"}));
     assert_unchanged("A flight from 9 May 2025 to 12 May 2025", trip.clone());
     assert_unchanged("Not one way: on 9 May 2025, and back on 12 May 2025", trip);
+    let empty = json!({"date": "2025-05-09", "return_date": ""});
+    assert_eq!(corrected("one-way SFO to SEA on 9 May 2025", empty), json!({"date": "2025-05-09"}));
     let format = json!({"date": "2025-05-09", "return_format": "csv"});
     assert_unchanged("A one-way flight on 9 May 2025", format);
 }
@@ -758,5 +760,7 @@ fn a_full_name_is_no_abbreviation() {
 fn fractions_of_an_hour_replace_a_wrong_duration() {
     let question = "I just ran 8 kilometres in three quarters of an hour, log it!";
     assert_eq!(corrected(question, json!({"minutes": 150})), json!({"minutes": 45}));
+    let question = "Log my run: 8.2 km in an hour and five minutes, on 2025-04-19";
+    assert_eq!(corrected(question, json!({"minutes": 95})), json!({"minutes": 65}));
     assert_unchanged("8 km at 6 minutes per km", json!({"minutes": 48}));
 }

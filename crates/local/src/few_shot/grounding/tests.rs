@@ -30,6 +30,9 @@ fn schema() -> Schema {
             "time_zone": {"type": "string", "description": "An IANA name, such as America/Lima."},
             "tail": {"type": "integer", "description": "The last lines."},
             "max_changes": {"type": "integer"},
+            "mop": {"type": "boolean", "description": "Also wet the floor."},
+            "business_days_only": {"type": "boolean", "description": "Count only business days."},
+            "due": {"type": "string", "description": "Due date, YYYY-MM-DD"},
             "sort_by": {"enum": ["time", "magnitude"]},
             "notes": text(),
             "line": text(),
@@ -87,6 +90,19 @@ fn empty_texts_are_kept_only_if_the_user_removes_a_text() {
     assert_eq!(kept("which of the jobs are in Oslo", json!({"contact": ""})), json!({}));
     assert_eq!(kept("Lösche den Kontakt", json!({"contact": ""})), json!({"contact": ""}));
     assert_eq!(kept("remove the contact of Oslo", json!({"contact": ""})), json!({"contact": ""}));
+    assert_eq!(kept("one-way SFO to SEA", json!({"due": "", "contact": ""})), json!({"contact": ""}));
+    assert_eq!(kept("clear the date of the task", json!({"due": ""})), json!({"due": ""}));
+    assert_eq!(kept("Entferne das Datum", json!({"due": ""})), json!({"due": ""}));
+}
+
+#[test]
+fn short_words_and_synonyms_name_a_flag() {
+    let mop = json!({"mop": true});
+    assert_eq!(kept("Clean the kitchen at ten, and mop too.", mop.clone()), mop);
+    assert_eq!(kept("Please clean the kitchen at ten.", mop), json!({}));
+    let days = json!({"business_days_only": true});
+    assert_eq!(kept("How many weekdays are there in May?", days.clone()), days);
+    assert_eq!(kept("How many hours are there in my working life?", days), json!({}));
 }
 
 #[test]
@@ -100,7 +116,13 @@ fn a_negation_is_a_zero() {
 
 #[test]
 fn only_a_word_that_other_languages_lack_makes_a_text_english() {
-    for english in ["Show me the log", "How much is it", "Which trains are there"] {
+    for english in [
+        "Show me the log",
+        "How much is it",
+        "Which trains are there",
+        "I\u{2019}d love a jazz playlist",
+        "Remind me to call Ben",
+    ] {
         assert!(KnownWords::new(english).is_english(), "{english}");
     }
     for other in [
@@ -109,6 +131,7 @@ fn only_a_word_that_other_languages_lack_makes_a_text_english() {
         "ingresso para o show a partir de amanh\u{e3}",
         "a-t-elle gagn\u{e9} en un an",
         "een show of een film",
+        "Send en besked til Ben og find en tid",
     ] {
         assert!(!KnownWords::new(other).is_english(), "{other}");
     }

@@ -41,10 +41,80 @@ const EMPTY_WORDS: [&str; 30] = [
     "your",
 ];
 /// Frequent English words that are rare in other languages.
-const ENGLISH_WORDS: [&str; 28] = [
-    "about", "and", "could", "does", "from", "get", "how", "into", "many", "much", "need", "please",
-    "should", "than", "that", "the", "there", "this", "what", "when", "where", "which", "who", "with",
-    "within", "would", "you", "your",
+const ENGLISH_WORDS: [&str; 68] = [
+    "about",
+    "add",
+    "after",
+    "and",
+    "around",
+    "before",
+    "between",
+    "buy",
+    "cancel",
+    "convert",
+    "could",
+    "create",
+    "does",
+    "during",
+    "each",
+    "every",
+    "friday",
+    "from",
+    "get",
+    "how",
+    "into",
+    "keep",
+    "looking",
+    "make",
+    "many",
+    "monday",
+    "morning",
+    "much",
+    "need",
+    "our",
+    "please",
+    "remind",
+    "saturday",
+    "schedule",
+    "should",
+    "sunday",
+    "tell",
+    "than",
+    "that",
+    "the",
+    "their",
+    "them",
+    "there",
+    "they",
+    "this",
+    "those",
+    "through",
+    "thursday",
+    "today",
+    "tomorrow",
+    "tonight",
+    "translate",
+    "tuesday",
+    "turn",
+    "wednesday",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "with",
+    "within",
+    "without",
+    "would",
+    "write",
+    "yesterday",
+    "you",
+    "your",
+];
+/// English contractions.
+const CONTRACTIONS: [&str; 14] = [
+    "can't", "doesn't", "don't", "i'd", "i'll", "i'm", "i've", "it's", "let's", "we'd", "we're", "what's",
+    "where's", "who's",
 ];
 /// Frequent English words that are also words of other languages.
 const SHARED_WORDS: [&str; 14] =
@@ -109,6 +179,10 @@ pub(in crate::few_shot) struct KnownWords {
     /// The words of one or two letters that do not begin a sentence, in their own case.
     short_words: HashSet<String>,
     has_name: bool,
+    /// The number of [`ENGLISH_WORDS`] and [`CONTRACTIONS`] in the conversation.
+    english_count: usize,
+    /// The number of [`SHARED_WORDS`] in the conversation.
+    shared_count: usize,
 }
 
 impl KnownWords {
@@ -118,7 +192,20 @@ impl KnownWords {
         let text = text.to_lowercase();
         let words: HashSet<_> = split_words(&text).map(str::to_owned).collect();
         let stems = words.iter().filter_map(|word| stem(word)).collect();
-        Self { words, stems, compact: compact(&text), text, short_words, has_name }
+        let count = |list: &[&str]| list.iter().filter(|word| words.contains(**word)).count();
+        let contractions = contracted_words(&text)
+            .filter(|word| CONTRACTIONS.contains(&word.replace('\u{2019}', "'").as_str()))
+            .count();
+        Self {
+            english_count: count(&ENGLISH_WORDS) + contractions,
+            shared_count: count(&SHARED_WORDS),
+            stems,
+            compact: compact(&text),
+            text,
+            short_words,
+            has_name,
+            words,
+        }
     }
 
     /// Returns `true` if the conversation contains the lower-case `text`, ignoring whitespace and
@@ -283,21 +370,14 @@ impl KnownWords {
     /// Returns `true` if the conversation is probably English: it contains a word that only English
     /// has, and another frequent English word.
     pub(in crate::few_shot) fn is_english(&self) -> bool {
-        let (english, shared) = self.count_english_words();
-        english > 0 && english + shared > 1
+        self.english_count > 0 && self.english_count + self.shared_count > 1
     }
 
     /// Returns `true` if the conversation may be English: it has only ASCII letters, and a frequent
     /// English word.
     pub(super) fn may_be_english(&self) -> bool {
-        let (english, shared) = self.count_english_words();
-        english + shared > 0 && !self.text.chars().any(|letter| letter.is_alphabetic() && !letter.is_ascii())
-    }
-
-    /// Returns the number of [`ENGLISH_WORDS`] and of [`SHARED_WORDS`] in the conversation.
-    fn count_english_words(&self) -> (usize, usize) {
-        let count = |words: &[&str]| words.iter().filter(|word| self.words.contains(**word)).count();
-        (count(&ENGLISH_WORDS), count(&SHARED_WORDS))
+        self.english_count + self.shared_count > 0
+            && !self.text.chars().any(|letter| letter.is_alphabetic() && !letter.is_ascii())
     }
 
     /// Returns `true` if the conversation contains a negation in English or German.
@@ -375,13 +455,15 @@ impl KnownWords {
         ["back", "return", "round"].iter().any(|word| self.words.contains(*word))
     }
 
-    /// Returns `true` if the conversation has a word for the removal of a text, or is not English.
-    pub(super) fn may_remove_text(&self) -> bool {
+    /// Returns `true` if the conversation has a word for the removal of a text, or is not English. A
+    /// date is seldom removed, so a single frequent word of English is then enough.
+    pub(super) fn may_remove_text(&self, is_date: bool) -> bool {
         const WORDS: [&str; 12] = [
             "blank", "clear", "delete", "empty", "erase", "no", "none", "nothing", "remove", "reset",
             "unset", "without",
         ];
-        !self.is_english() || WORDS.iter().any(|word| self.words.contains(*word))
+        let is_english = if is_date { self.may_be_english() } else { self.is_english() };
+        !is_english || WORDS.iter().any(|word| self.words.contains(*word))
     }
 
     /// Returns `true` if the conversation contains all words of the lower-case `text` next to each

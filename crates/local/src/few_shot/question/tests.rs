@@ -505,6 +505,11 @@ fn statement_about_a_planned_argument_needs_no_call() {
     assert!(question.is_planned_statement("The order number is FD-90213"));
     assert!(!question.is_planned_statement("The order numbers are FD-90213 and FD-4"));
     assert!(!question.is_planned_statement("Cancel order FD-90213"));
+    let mut price = OpenQuestion::new("A jacket costs $80 and it's 30% off. There's 8% sales tax on top.");
+    price.advance_past("A jacket costs $80 and it's 30% off.", &["80".to_owned(), "30".to_owned()]);
+    assert!(!price.is_planned_statement("There's 8% sales tax on top."));
+    price.add_planned(&["8".to_owned()]);
+    assert!(price.is_planned_statement("There's 8% sales tax on top."));
     let mut albums = OpenQuestion::new("Which albums has Radiohead released? Show me up to 20.");
     albums.advance_past("Which albums has Radiohead released", &["radiohead".to_owned(), "20".to_owned()]);
     assert!(albums.is_planned_statement("Show me up to 20"));

@@ -15,6 +15,8 @@ pub(in crate::few_shot) struct Quantity {
     /// `true` if the number is a part of a whole, from 0 to 1: `0.35` for `35%`, and `0.75` for
     /// `three quarters`.
     pub(in crate::few_shot) is_share: bool,
+    /// `true` if the text states the quantity in two units: `1 hour 30 minutes`.
+    pub(in crate::few_shot) is_sum: bool,
 }
 
 impl Quantity {
@@ -98,8 +100,12 @@ pub(super) fn find(text: &str) -> Vec<Quantity> {
         let is_share = PERCENT.is_match(after);
         let is_negative = is_minus(before) || NEGATIVE.is_match(after);
         let sign = if is_negative { -1.0 } else { 1.0 };
-        let quantity =
-            Quantity { number: sign * if is_share { value / 100.0 } else { value }, unit, is_share };
+        let quantity = Quantity {
+            number: sign * if is_share { value / 100.0 } else { value },
+            unit,
+            is_share,
+            is_sum: false,
+        };
         let gap = sum_end.and_then(|end| text.get(end..number.start()));
         match found.last_mut().filter(|_| matches!(gap, Some("" | " " | " and " | ", "))) {
             Some(last) if is_smaller(&quantity, last) => add(last, &quantity),
@@ -123,7 +129,7 @@ fn is_smaller(one: &Quantity, other: &Quantity) -> bool {
 /// Adds `part` to `sum`. The result has the unit of `part`.
 fn add(sum: &mut Quantity, part: &Quantity) {
     if let Some(number) = part.unit.and_then(|unit| sum.in_unit(unit)) {
-        *sum = Quantity { number: number + part.number, ..*part };
+        *sum = Quantity { number: number + part.number, is_sum: true, ..*part };
     }
 }
 
@@ -141,7 +147,12 @@ fn fractions(text: &str) -> impl Iterator<Item = Quantity> {
         let count = captures.get(1).map_or("a", |count| count.as_str());
         let divisor = if name.as_str().starts_with("quarter") { 4.0 } else { 2.0 };
         let number = count.parse().unwrap_or(1.0) / divisor;
-        (!is_time && !is_ordinal && number <= 1.0).then_some(Quantity { number, unit: None, is_share: true })
+        (!is_time && !is_ordinal && number <= 1.0).then_some(Quantity {
+            number,
+            unit: None,
+            is_share: true,
+            is_sum: false,
+        })
     })
 }
 
@@ -172,10 +183,14 @@ fn is_minus(before: &str) -> bool {
 pub(super) fn has_unclear_numbers(text: &str) -> bool {
     static UNCLEAR: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"\d ?/ ?\d|\d\.\d{3}\b|\d ?(?:hours?|h|feet|foot|ft|pounds?|lbs?|stone) (?:and )?\d+\b(?: ?$| ?[,.?!]| [a-z]{3,})|(?:quarters?|thirds?|half) (?:of )?(?:a |an |1 )?(?:hour|minute|day|week)|(?:hours?|minutes?) and 1 quarter|(?:hours?|minutes?) and a quarter",
+            r"\d ?/ ?\d|\d\.\d{3}\b|\d ?(?:hours?|h|feet|foot|ft|pounds?|lbs?|stone) (?:and )?\d+\b(?: ?$| ?[,.?!]| (?<word>[a-z]{3,}))|(?:quarters?|thirds?|half) (?:of )?(?:a |an |1 )?(?:hour|minute|day|week)|(?:hours?|minutes?) and 1 quarter|(?:hours?|minutes?) and a quarter",
         )
     });
-    UNCLEAR.is_match(text)
+    // The second number in "1 hour 30 minutes" has a unit.
+    let has_unit = |captures: regex::Captures<'_>| {
+        captures.name("word").is_some_and(|word| Unit::from_name(word.as_str()).is_some())
+    };
+    UNCLEAR.captures_iter(text).any(|captures| !has_unit(captures))
 }
 
 /// Returns `true` if `text` has a number after `by`: `down by 10%`.
