@@ -135,6 +135,8 @@ impl ExampleReply<'_> {
         }
         let follows_question = self.stage == Stage::AfterQuestion;
         let mut tool_calls = Vec::new();
+        // The only call, with the arguments from sentences after its need.
+        let mut completed: Option<ToolCall> = None;
         while tool_calls.len() < self.writer.max_calls() {
             let (start, open_length) = (self.writer.prompt.len(), question.text().len());
             let decision = match self.stage {
@@ -157,17 +159,24 @@ impl ExampleReply<'_> {
                     let beginning = if asks { QUESTION_BEGINNING } else { "" };
                     return self.write_answer(&lead.unwrap_or_default(), beginning);
                 }
+                // Another request may follow the statement.
+                NextStep::PlannedStatement { need } => {
+                    question.advance_past(&need, &[]);
+                    if has_other_request(&question) && question.text().len() < open_length {
+                        continue;
+                    }
+                    break;
+                }
                 NextStep::Answer { .. } | NextStep::NoMoreCalls => break,
             };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here,
             // unless another request follows.
-            if self.repeats_call(&tool_calls, &need, &call) {
+            let made = completed.as_ref().map_or(tool_calls.as_slice(), std::slice::from_ref);
+            if self.repeats_call(made, &need, &call) {
                 self.writer.prompt.truncate(start);
                 self.is_need_split = false;
                 question.advance_past(&need, &texts_of(&call));
-                let has_request =
-                    question.next_request().is_some() || question.elliptical_sentence().is_some();
-                if has_request && question.text().len() < open_length {
+                if has_other_request(&question) && question.text().len() < open_length {
                     continue;
                 }
                 break;
@@ -180,9 +189,8 @@ impl ExampleReply<'_> {
             self.add_reasoning(Some(need));
             tool_calls.push(call);
             self.stage = Stage::Call;
-            if follows_question && let Some(completed) = self.completed_call(&question, &tool_calls) {
-                question.add_planned(&texts_of(&completed));
-            }
+            completed = self.completed_call(&question, &tool_calls).filter(|_| follows_question);
+            question.set_completed(completed.as_ref().map(texts_of).unwrap_or_default());
         }
         if follows_question && let Some(completed) = self.completed_call(&question, &tool_calls) {
             tool_calls = vec![completed];
@@ -197,8 +205,7 @@ impl ExampleReply<'_> {
     /// calls, or if `question` has another request.
     fn completed_call(&self, question: &OpenQuestion, tool_calls: &[ToolCall]) -> Option<ToolCall> {
         let [only] = tool_calls else { return None };
-        let has_other_request = question.next_request().is_some() || question.elliptical_sentence().is_some();
-        if has_other_request || self.unmet != UnmetNeed::default() {
+        if has_other_request(question) || self.unmet != UnmetNeed::default() {
             return None;
         }
         let tool = self.writer.request.tools.get(&only.name)?;
@@ -303,11 +310,11 @@ impl ExampleReply<'_> {
                 NextStep::NoMoreCalls
             }
             Plan::Need(need) if stage == Stage::Call && question.is_planned_statement(&need) => {
-                NextStep::NoMoreCalls
+                NextStep::PlannedStatement { need }
             }
             Plan::Need(need) => {
                 let need = match stage {
-                    Stage::AfterQuestion => question.with_sentence_start(&need),
+                    Stage::AfterQuestion => question.with_question_after(question.with_sentence_start(&need)),
                     Stage::AfterResults | Stage::Call => need,
                 };
                 if let Some(step) = self.write_skipped_call(question, &need)? {
@@ -348,4 +355,10 @@ impl ExampleReply<'_> {
         self.writer.reasoning.push_str(&line);
         self.writer.event_sender.reasoning(line);
     }
+}
+
+/// Returns `true` if another request, or a sentence that continues the last one, follows in
+/// `question`.
+fn has_other_request(question: &OpenQuestion) -> bool {
+    question.next_request().is_some() || question.elliptical_sentence().is_some()
 }

@@ -8,6 +8,7 @@
 mod codes;
 mod dates;
 mod flags;
+mod language;
 mod numbers;
 mod parameter_names;
 mod required;
@@ -23,8 +24,7 @@ use self::flags::distinctive_words;
 use self::numbers::KnownNumbers;
 use self::parameter_names::{description_of, is_address, is_composed_text, is_limit, is_path, is_ticker};
 pub(super) use self::parameter_names::{
-    has_word_of, is_code, is_composed, is_coordinate, is_date, is_format, is_identifier, is_time_zone,
-    spaced_words,
+    has_word_of, is_code, is_composed, is_coordinate, is_format, is_identifier, is_time_zone, spaced_words,
 };
 pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
@@ -124,11 +124,12 @@ impl KnownFacts {
 
     /// Reads the words and numbers of the conversation `text`, with the messages `of_user`.
     fn from_texts(text: &str, of_user: &[String]) -> Self {
-        let words = KnownWords::new(text);
+        let user_words = KnownWords::new(&of_user.join("\n"));
+        let words = KnownWords::new(text).with_language_of(&user_words);
         Self {
             numbers: KnownNumbers::new(text, &words),
             words,
-            user_words: KnownWords::new(&of_user.join("\n")),
+            user_words,
             question_words: KnownWords::new(of_user.last().map_or("", String::as_str)),
             results: Vec::new(),
             has_results: false,
@@ -194,8 +195,7 @@ impl KnownFacts {
                 || self.is_unstated_source(property.name, value)
                 || self.is_unstated_order(&property, value)
                 || self.is_repeating_note(&property, value, &known)
-                || value.as_str().is_some_and(str::is_empty)
-                    && !self.words.may_remove_text(is_date(property.schema));
+                || value.as_str().is_some_and(str::is_empty) && !self.words.may_remove_text();
             match self.known_part(Parameter::new(schema, &property), value).filter(|_| !is_unknown) {
                 Some(part) => known.insert(property.name.to_owned(), part),
                 None => known.remove(property.name),
@@ -261,8 +261,8 @@ impl KnownFacts {
                 if !(are_optional || is_free_text(one) && is_free_text(other)) {
                     continue;
                 }
-                let is_day = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
-                if value == copy && !is_pair && (is_day || self.words.occurs_once(value)) {
+                let is_date = are_optional && value.as_str().is_some_and(|text| parse_date(text).is_some());
+                if value == copy && !is_pair && (is_date || self.words.occurs_once(value)) {
                     let is_enumeration =
                         |property: &Property<'_>| !enumeration(schema.as_value(), property.schema).is_empty();
                     let is_worse = match (are_optional, is_enumeration(one), is_enumeration(other)) {

@@ -17,6 +17,9 @@ pub(super) enum NextStep {
     /// chose no tool. It is `None` if the model answers directly, which is possible only after tool
     /// results.
     Answer { need: Option<String> },
+    /// The model quotes a statement whose values are arguments of a planned call. It needs no
+    /// call.
+    PlannedStatement { need: String },
     /// The model ends the reply after its calls.
     NoMoreCalls,
 }

@@ -41,6 +41,9 @@ pub(super) struct OpenQuestion {
     open_part: OpenPart,
     /// The texts among the arguments of the planned calls, in lower case.
     planned: Vec<String>,
+    /// The texts among the arguments of the only call, with those from other sentences, in lower
+    /// case.
+    completed: Vec<String>,
     /// Other values of the enumerations in the last call, in lower case: `overnight` if the call
     /// has `express`.
     alternatives: Vec<String>,
@@ -77,6 +80,8 @@ const RESULT_LIMIT_WORDS: [&str; 21] = [
     "at", "first", "give", "i", "just", "last", "limit", "list", "me", "more", "most", "need", "no", "only",
     "please", "results", "show", "than", "the", "to", "up",
 ];
+/// Words of a sentence about something else with the same value.
+const ADDING_WORDS: [&str; 6] = ["also", "another", "likewise", "same", "too", "well"];
 /// Verbs of a sentence that gives the value of an argument.
 const STATING_WORDS: [&str; 6] = ["are", "is", "it's", "that's", "there's", "was"];
 /// Characters between a list and a question about all of its items.
@@ -94,6 +99,7 @@ impl OpenQuestion {
             is_continued: false,
             open_part: OpenPart::Unknown,
             planned: Vec::new(),
+            completed: Vec::new(),
             alternatives: Vec::new(),
             today: None,
             item_form: ItemForm::default(),
@@ -111,9 +117,10 @@ impl OpenQuestion {
         self.alternatives = alternatives;
     }
 
-    /// Adds `values`, texts in the question that belong to the planned calls, in lower case.
-    pub(super) fn add_planned(&mut self, values: &[String]) {
-        self.planned.extend_from_slice(values);
+    /// Sets the texts among the arguments of the only call, in lower case, with those that it has
+    /// from other sentences than its need.
+    pub(super) fn set_completed(&mut self, values: Vec<String>) {
+        self.completed = values;
     }
 
     /// Returns the whole question.
@@ -331,6 +338,26 @@ impl OpenQuestion {
         if start.len() > MAX_SINGLE_NEED_BYTES { need.to_owned() } else { format!("{start}{need}") }
     }
 
+    /// Returns `need`, a quotation from the question. If it is a statement with a number at the
+    /// beginning of the question, and if only a question with a further number follows, returns the
+    /// text to the end of this question: "It costs $80 and it's 30% off. What do I pay if 8% tax is
+    /// added?" needs a single call.
+    pub(super) fn with_question_after(&self, need: String) -> String {
+        let Some(rest) = self.text.strip_prefix(&need) else { return need };
+        let sentence = rest.trim_start_matches(PUNCTUATION).trim_start();
+        let ends_sentence =
+            need.ends_with(['.', '!']) || SENTENCE_ENDS.iter().any(|end| rest.starts_with(end));
+        let is_statement = !split_into_parts(&need).into_iter().any(|part| is_request(part, false));
+        let is_question = sentence.ends_with('?')
+            && first_of(sentence, SEPARATORS.iter().chain(&PART_SEPARATORS)).is_none();
+        let is_short = self.text.len() <= 2 * MAX_SINGLE_NEED_BYTES;
+        let continues = ends_sentence && is_statement && is_question && is_short && !refers_to_all(sentence);
+        if continues && has_digit(&need) && has_digit(sentence) {
+            return without_sentence_end(&self.text).to_owned();
+        }
+        need
+    }
+
     /// Returns the clause after `need`, a quotation from the question, if it
     /// [adds](adds_to_request) to the request `need` and is the last clause of its sentence. Also
     /// returns the text from `need` to the end of the clause.
@@ -348,21 +375,35 @@ impl OpenQuestion {
 
     /// Returns `true` if `need` has only arguments of a planned call: a statement with no other
     /// number ("The order number is FD-90213"), a number of results ("Show me up to 20"), or a
-    /// quotation ("the text 'I am late'").
+    /// quotation ("the text 'I am late'"). "Tesla is at 200, too" is about something else.
     pub(super) fn is_planned_statement(&self, need: &str) -> bool {
         if self.is_planned_quotation(need) {
             return true;
         }
         let need = need.to_lowercase();
-        let is_mark = |letter: char| PUNCTUATION.contains(&letter) || "%$\u{20ac}\u{a3}".contains(letter);
-        let mut words = need.split(' ').map(|word| word.trim_matches(is_mark));
-        let has_number = |word: &&str| word.contains(|letter: char| letter.is_ascii_digit());
-        let is_planned = |word: &str| self.planned.iter().any(|value| value == word);
-        let mut numbers = words.clone().filter(has_number).peekable();
-        let is_limit = words.clone().all(|word| has_number(&word) || RESULT_LIMIT_WORDS.contains(&word));
-        let is_statement =
-            !is_request(&need, need.ends_with('?')) && words.any(|word| STATING_WORDS.contains(&word));
-        (is_limit || is_statement) && numbers.peek().is_some() && numbers.all(is_planned)
+        let is_mark = |letter: char| PUNCTUATION.contains(&letter);
+        let words: Vec<_> = need.split(' ').map(|word| word.trim_matches(is_mark)).collect();
+        let numbers: Vec<_> = words.iter().copied().filter(|word| has_digit(word)).collect();
+        if numbers.is_empty() || words.iter().any(|word| ADDING_WORDS.contains(word)) {
+            return false;
+        }
+        let are_planned = numbers.iter().all(|number| self.planned.iter().any(|value| value == number));
+        let is_limit = words.iter().all(|word| has_digit(word) || RESULT_LIMIT_WORDS.contains(word));
+        let is_request = is_request(&need, need.ends_with('?'));
+        let has_verb = |verbs: &[&str]| !is_request && words.iter().any(|word| verbs.contains(word));
+        are_planned && (is_limit || has_verb(&["are", "is", "was"]))
+            || has_verb(&STATING_WORDS) && self.has_completed(&numbers)
+    }
+
+    /// Returns `true` if `numbers`, with symbols of currencies and percentages, are arguments of
+    /// the only call, and if it has one of them from another sentence than its need.
+    fn has_completed(&self, numbers: &[&str]) -> bool {
+        let is_symbol = |letter: char| "%$\u{20ac}\u{a3}".contains(letter);
+        let is_in = |values: &[String], number: &str| {
+            values.iter().any(|value| value == number.trim_matches(is_symbol))
+        };
+        numbers.iter().all(|number| is_in(&self.completed, number))
+            && numbers.iter().any(|number| !is_in(&self.planned, number))
     }
 
     /// Returns `true` if `need` has the beginning of a quotation that is an argument of a planned
@@ -450,6 +491,10 @@ impl OpenQuestion {
         }
         chunks
     }
+}
+
+fn has_digit(word: &str) -> bool {
+    word.contains(|letter: char| letter.is_ascii_digit())
 }
 
 /// Returns `true` if the last item of a list, which is between the offsets `start` and `end` of

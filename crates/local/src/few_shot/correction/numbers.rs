@@ -49,7 +49,10 @@ pub(super) fn candidate(
         .filter(|(name, _)| *name != property.name)
         .filter_map(|(_, value)| value.as_f64())
         .collect();
-    converted(property, number, &others, sources)
+    let stated = || converted(property, number, &others, sources);
+    (!is_of_side_event(property, &texts.join(" ")))
+        .then(stated)
+        .flatten()
         .or_else(|| percentage(property, number, sources))
         .or_else(|| fraction(property, number, &others, sources))
         .or_else(|| negated(property, number, texts, sources))
@@ -130,7 +133,9 @@ fn converted(property: &Property<'_>, number: f64, others: &[f64], sources: &Sou
     let is_final = |quantity: &Quantity| {
         (quantity.number.fract() != 0.0 || quantity.is_sum) && !is_of_other_kind(quantity)
     };
-    let has_final = quantities().any(is_final);
+    // Several distances may be parts of a proportion.
+    let is_proportion = quantities().filter(|quantity| is_of_other_kind(quantity)).count() > 1;
+    let has_final = !is_proportion && quantities().any(is_final);
     let mut quantities = quantities().filter(|quantity| !has_final || !is_of_other_kind(quantity));
     let only = quantities.next().filter(|_| quantities.next().is_none())?;
     let expected = only.in_unit(unit)?;
@@ -251,6 +256,9 @@ pub(super) fn omitted_quantity(
         let number = r"(?:\d+|a|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen|thirty)";
         pattern(&format!(r"(?i)\b(?:last|past|previous|within) (?:the )?(?:last |past )?{number} "))
     });
+    if is_of_side_event(property, text) {
+        return None;
+    }
     let name = spaced_words(property.name);
     let kind = property.schema.get("type").and_then(Value::as_str);
     let is_period = name.split(' ').any(|word| word == "within");
@@ -268,6 +276,16 @@ pub(super) fn omitted_quantity(
     }
     let mut used = arguments.values().filter_map(Value::as_f64);
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
+}
+
+/// Returns `true` if `property` is the time of something beside the event in `text`, such as
+/// `reminder_minutes`, and if `text` does not mention it.
+fn is_of_side_event(property: &Property<'_>, text: &str) -> bool {
+    const SIDE_EVENTS: [&str; 9] =
+        ["alert", "before", "break", "buffer", "grace", "lead", "notif", "remind", "snooze"];
+    let (name, text) = (spaced_words(property.name), text.to_lowercase());
+    let is_side = |event: &&str| name.split(' ').any(|word| word.starts_with(event));
+    SIDE_EVENTS.into_iter().find(is_side).is_some_and(|event| !text.contains(event))
 }
 
 /// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in `need`:

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::numbers::{self, Bound, CURRENCIES};
 use super::{description, has_word_of, is_valid, pattern, spaced_words, to_json};
-use crate::few_shot::grounding::is_date;
 use crate::few_shot::question::PUNCTUATION;
 use crate::few_shot::values::{TextValues, Unit, normalize};
 
@@ -285,10 +284,11 @@ fn add_omitted_date(schema: &Schema, arguments: &mut Map<String, Value>, need: &
     const WORDS: [&str; 4] = ["after", "before", "since", "until"];
     let need = need.to_lowercase();
     for property in schema.properties().filter(|property| !property.is_required) {
+        let is_date = property.schema.get("format").is_some_and(|format| format == "date")
+            || description(&property).to_lowercase().contains("yyyy-mm-dd");
         let name = spaced_words(property.name);
         let word = WORDS.iter().find(|word| name.split(' ').any(|part| part == **word));
-        let is_missing = is_date(property.schema) && !arguments.contains_key(property.name);
-        let Some(word) = word.filter(|_| is_missing) else { continue };
+        let Some(word) = word.filter(|_| is_date && !arguments.contains_key(property.name)) else { continue };
         let Some((_, rest)) = need.split_once(&format!(" {word} ")) else { continue };
         let begins_with_date = rest.starts_with(|letter: char| letter.is_ascii_digit())
             || DATE_BEGINNINGS.iter().any(|beginning| rest.starts_with(beginning));

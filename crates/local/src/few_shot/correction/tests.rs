@@ -757,10 +757,25 @@ fn a_full_name_is_no_abbreviation() {
 }
 
 #[test]
+fn the_duration_of_an_event_is_not_the_time_of_its_reminder() {
+    let schema = Schema::new(json!({"properties": {
+        "title": {"type": "string"}, "reminder_minutes": {"type": "integer"}}, "required": ["title"]}));
+    let schema = schema.unwrap();
+    let call = |minutes: Value| json!({"title": "Workshop", "reminder_minutes": minutes});
+    let text = "Schedule a workshop tomorrow at 2pm for 1 hour 30 minutes";
+    assert_eq!(corrected_with(&schema, text, text, call(json!(15))), call(json!(15)));
+    let title = json!({"title": "Workshop"});
+    assert_eq!(corrected_with(&schema, text, text, title.clone()), title);
+    let text = "Schedule the workshop and remind me 1 hour 30 minutes before";
+    assert_eq!(corrected_with(&schema, text, text, title), call(json!(90)));
+}
+
+#[test]
 fn fractions_of_an_hour_replace_a_wrong_duration() {
     let question = "I just ran 8 kilometres in three quarters of an hour, log it!";
     assert_eq!(corrected(question, json!({"minutes": 150})), json!({"minutes": 45}));
     let question = "Log my run: 8.2 km in an hour and five minutes, on 2025-04-19";
     assert_eq!(corrected(question, json!({"minutes": 95})), json!({"minutes": 65}));
     assert_unchanged("8 km at 6 minutes per km", json!({"minutes": 48}));
+    assert_unchanged("4 km takes me 1 hour 10 minutes; set a timer for 12 km", json!({"minutes": 210}));
 }

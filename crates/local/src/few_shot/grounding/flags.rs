@@ -18,10 +18,19 @@ const FLAG_WORDS: [&str; 12] = [
     "also", "enable", "false", "include", "only", "return", "set", "should", "show", "true", "whether",
     "with",
 ];
-
 /// Words for business days.
 const BUSINESS_DAYS: [&str; 6] =
     ["weekday", "weekdays", "workday", "workdays", "working day", "working days"];
+/// Short names of flags that are frequent words of a request.
+const QUANTIFIERS: [&str; 6] = ["all", "any", "can", "has", "new", "now"];
+/// Words in the names of flags that switch something on or off.
+const SWITCHES: [&str; 6] = ["active", "enable", "enabled", "on", "power", "state"];
+/// Verbs that set such a flag.
+const SWITCH_VERBS: [&str; 8] =
+    ["activate", "deactivate", "disable", "enable", "off", "switch", "turn", "turned"];
+/// Words for something that recurs.
+const REPETITIONS: [&str; 8] =
+    ["annually", "daily", "each", "every", "monthly", "weekly", "weekdays", "yearly"];
 
 impl KnownFacts {
     /// Returns `true` if the conversation contains a word of the name or the description of
@@ -63,21 +72,22 @@ impl KnownFacts {
             && !self.has_any(distinctive)
     }
 
-    /// Returns `true` if the conversation contains all words of `name`, the name of a flag of
-    /// `tool`, that distinguish it, also short ones: `mop` in "and mop too". Another name of
-    /// business days counts as well.
+    /// Returns `true` if the conversation contains `name`, the name of a flag of `tool`, also if it
+    /// is short, or a word for it: `mop` in "and mop too", `business_days_only` for "working days",
+    /// and `power` for "turn it off".
     fn names_flag(&self, name: &str, tool: &str) -> bool {
+        let has_any = |words: &[&str]| words.iter().any(|word| self.words.has_words(word));
+        let is_in_name = |word: &str| name.split(' ').any(|part| part == word);
         let is_distinctive = |word: &&str| {
             word.len() >= MIN_NAME_WORD_LENGTH && !FLAG_WORDS.contains(word) && !tool.contains(*word)
         };
-        let is_business_day = |word: &str| {
-            ["business", "day", "days"].contains(&word)
-                && name.contains("business day")
-                && BUSINESS_DAYS.iter().any(|words| self.words.has_words(words))
-        };
-        let mut distinctive = name.split(' ').filter(is_distinctive).peekable();
-        distinctive.peek().is_some()
-            && distinctive.all(|word| self.words.has_word(word) || is_business_day(word))
+        let distinctive = name.split(' ').filter(is_distinctive).collect::<Vec<_>>().join(" ");
+        let is_stated = !QUANTIFIERS.contains(&distinctive.as_str()) && self.words.has_words(&distinctive);
+        let is_business_day = name.contains("business day") && has_any(&BUSINESS_DAYS);
+        let is_switch = SWITCHES.into_iter().any(is_in_name) && has_any(&SWITCH_VERBS);
+        let repeats = name.split(' ').any(|word| word.starts_with("recur") || word.starts_with("repeat"))
+            && has_any(&REPETITIONS);
+        is_stated || is_business_day || is_switch || repeats
     }
 
     /// Returns `true` if the conversation contains one of `words`.

@@ -186,13 +186,6 @@ pub(in crate::few_shot) fn is_format(name: &str) -> bool {
     has_word_of(name, &["format", "unit", "units"]) && !has_word_of(name, &["from", "source", "target", "to"])
 }
 
-/// Returns `true` if `schema` is the schema of a date: its format is `date`, or its description has
-/// the form `YYYY-MM-DD`.
-pub(in crate::few_shot) fn is_date(schema: &Value) -> bool {
-    schema.get("format").is_some_and(|format| format == "date")
-        || description_of(schema).contains("yyyy-mm-dd")
-}
-
 /// Returns `true` if the parameter name `name` has one of `words`.
 pub(in crate::few_shot) fn has_word_of(name: &str, words: &[&str]) -> bool {
     spaced_words(name).split(' ').any(|word| words.contains(&word))

@@ -31,8 +31,10 @@ fn schema() -> Schema {
             "tail": {"type": "integer", "description": "The last lines."},
             "max_changes": {"type": "integer"},
             "mop": {"type": "boolean", "description": "Also wet the floor."},
+            "power": {"type": "boolean", "description": "The new value."},
+            "recurring": {"type": "boolean", "description": "A series."},
+            "all_day": {"type": "boolean", "description": "From midnight to midnight."},
             "business_days_only": {"type": "boolean", "description": "Count only business days."},
-            "due": {"type": "string", "description": "Due date, YYYY-MM-DD"},
             "sort_by": {"enum": ["time", "magnitude"]},
             "notes": text(),
             "line": text(),
@@ -90,19 +92,33 @@ fn empty_texts_are_kept_only_if_the_user_removes_a_text() {
     assert_eq!(kept("which of the jobs are in Oslo", json!({"contact": ""})), json!({}));
     assert_eq!(kept("Lösche den Kontakt", json!({"contact": ""})), json!({"contact": ""}));
     assert_eq!(kept("remove the contact of Oslo", json!({"contact": ""})), json!({"contact": ""}));
-    assert_eq!(kept("one-way SFO to SEA", json!({"due": "", "contact": ""})), json!({"contact": ""}));
-    assert_eq!(kept("clear the date of the task", json!({"due": ""})), json!({"due": ""}));
-    assert_eq!(kept("Entferne das Datum", json!({"due": ""})), json!({"due": ""}));
 }
 
 #[test]
 fn short_words_and_synonyms_name_a_flag() {
-    let mop = json!({"mop": true});
-    assert_eq!(kept("Clean the kitchen at ten, and mop too.", mop.clone()), mop);
-    assert_eq!(kept("Please clean the kitchen at ten.", mop), json!({}));
-    let days = json!({"business_days_only": true});
-    assert_eq!(kept("How many weekdays are there in May?", days.clone()), days);
-    assert_eq!(kept("How many hours are there in my working life?", days), json!({}));
+    let is_kept = |question: &str, flag: &str, value: bool| {
+        kept(question, json!({ flag: value })) == json!({ flag: value })
+    };
+    assert!(is_kept("Clean the kitchen at ten, and mop too.", "mop", true));
+    assert!(!is_kept("Please clean the kitchen at ten.", "mop", true));
+    assert!(is_kept("How many weekdays are there in May?", "business_days_only", true));
+    assert!(!is_kept("How many hours are there in my working life?", "business_days_only", true));
+    assert!(is_kept("Could you turn off the kitchen light?", "power", false));
+    assert!(!is_kept("Could you dim the kitchen light?", "power", true));
+    assert!(is_kept("Remind me to water the plants every Friday.", "recurring", true));
+    assert!(!is_kept("Remind me to water the plants on Friday.", "recurring", true));
+    assert!(!is_kept("Add lunch with all of the team on the first day of May.", "all_day", true));
+    assert!(is_kept("Add the fair as an all-day event on the first of May.", "all_day", true));
+}
+
+#[test]
+fn the_messages_of_the_user_decide_about_the_language() {
+    let user = "Staubsauge die K\u{fc}che um zehn und wisch auch";
+    let facts = KnownFacts::from_texts(
+        &format!("You are a helpful assistant. Today is Tuesday.\n{user}"),
+        &[user.to_owned()],
+    );
+    assert!(!facts.words.is_english());
 }
 
 #[test]
@@ -132,6 +148,8 @@ fn only_a_word_that_other_languages_lack_makes_a_text_english() {
         "a-t-elle gagn\u{e9} en un an",
         "een show of een film",
         "Send en besked til Ben og find en tid",
+        "Erinnere mich an das Black Friday Angebot",
+        "Mostrami le fatture create a maggio",
     ] {
         assert!(!KnownWords::new(other).is_english(), "{other}");
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{codes::is_currency_name, spaced_words};
+use super::{codes::is_currency_name, language::Language, spaced_words};
 use crate::few_shot::values::{TextValues, Unit};
 
 /// Words that say nothing about a value: `file` does not make `file.txt` a known file.
@@ -40,85 +40,6 @@ const EMPTY_WORDS: [&str; 30] = [
     "with",
     "your",
 ];
-/// Frequent English words that are rare in other languages.
-const ENGLISH_WORDS: [&str; 68] = [
-    "about",
-    "add",
-    "after",
-    "and",
-    "around",
-    "before",
-    "between",
-    "buy",
-    "cancel",
-    "convert",
-    "could",
-    "create",
-    "does",
-    "during",
-    "each",
-    "every",
-    "friday",
-    "from",
-    "get",
-    "how",
-    "into",
-    "keep",
-    "looking",
-    "make",
-    "many",
-    "monday",
-    "morning",
-    "much",
-    "need",
-    "our",
-    "please",
-    "remind",
-    "saturday",
-    "schedule",
-    "should",
-    "sunday",
-    "tell",
-    "than",
-    "that",
-    "the",
-    "their",
-    "them",
-    "there",
-    "they",
-    "this",
-    "those",
-    "through",
-    "thursday",
-    "today",
-    "tomorrow",
-    "tonight",
-    "translate",
-    "tuesday",
-    "turn",
-    "wednesday",
-    "what",
-    "when",
-    "where",
-    "which",
-    "who",
-    "with",
-    "within",
-    "without",
-    "would",
-    "write",
-    "yesterday",
-    "you",
-    "your",
-];
-/// English contractions.
-const CONTRACTIONS: [&str; 14] = [
-    "can't", "doesn't", "don't", "i'd", "i'll", "i'm", "i've", "it's", "let's", "we'd", "we're", "what's",
-    "where's", "who's",
-];
-/// Frequent English words that are also words of other languages.
-const SHARED_WORDS: [&str; 14] =
-    ["a", "an", "any", "are", "days", "find", "for", "give", "my", "now", "of", "right", "show", "to"];
 /// Frequent values of enumerations and symbols of units, with the words that users write for them.
 const SYNONYMS: [(&str, &[&str]); 24] = [
     ("bicycling", &["bicycle", "bike", "cycle"]),
@@ -179,10 +100,7 @@ pub(in crate::few_shot) struct KnownWords {
     /// The words of one or two letters that do not begin a sentence, in their own case.
     short_words: HashSet<String>,
     has_name: bool,
-    /// The number of [`ENGLISH_WORDS`] and [`CONTRACTIONS`] in the conversation.
-    english_count: usize,
-    /// The number of [`SHARED_WORDS`] in the conversation.
-    shared_count: usize,
+    language: Language,
 }
 
 impl KnownWords {
@@ -192,13 +110,8 @@ impl KnownWords {
         let text = text.to_lowercase();
         let words: HashSet<_> = split_words(&text).map(str::to_owned).collect();
         let stems = words.iter().filter_map(|word| stem(word)).collect();
-        let count = |list: &[&str]| list.iter().filter(|word| words.contains(**word)).count();
-        let contractions = contracted_words(&text)
-            .filter(|word| CONTRACTIONS.contains(&word.replace('\u{2019}', "'").as_str()))
-            .count();
         Self {
-            english_count: count(&ENGLISH_WORDS) + contractions,
-            shared_count: count(&SHARED_WORDS),
+            language: Language::new(&text, &words),
             stems,
             compact: compact(&text),
             text,
@@ -206,6 +119,12 @@ impl KnownWords {
             has_name,
             words,
         }
+    }
+
+    /// Returns the words with the language of `other`. The messages of the user decide about the
+    /// language, not the instructions and the results of tools.
+    pub(super) fn with_language_of(self, other: &Self) -> Self {
+        Self { language: other.language, ..self }
     }
 
     /// Returns `true` if the conversation contains the lower-case `text`, ignoring whitespace and
@@ -370,14 +289,13 @@ impl KnownWords {
     /// Returns `true` if the conversation is probably English: it contains a word that only English
     /// has, and another frequent English word.
     pub(in crate::few_shot) fn is_english(&self) -> bool {
-        self.english_count > 0 && self.english_count + self.shared_count > 1
+        self.language.is_english()
     }
 
     /// Returns `true` if the conversation may be English: it has only ASCII letters, and a frequent
     /// English word.
     pub(super) fn may_be_english(&self) -> bool {
-        self.english_count + self.shared_count > 0
-            && !self.text.chars().any(|letter| letter.is_alphabetic() && !letter.is_ascii())
+        self.language.may_be_english()
     }
 
     /// Returns `true` if the conversation contains a negation in English or German.
@@ -455,15 +373,13 @@ impl KnownWords {
         ["back", "return", "round"].iter().any(|word| self.words.contains(*word))
     }
 
-    /// Returns `true` if the conversation has a word for the removal of a text, or is not English. A
-    /// date is seldom removed, so a single frequent word of English is then enough.
-    pub(super) fn may_remove_text(&self, is_date: bool) -> bool {
+    /// Returns `true` if the conversation has a word for the removal of a text, or is not English.
+    pub(super) fn may_remove_text(&self) -> bool {
         const WORDS: [&str; 12] = [
             "blank", "clear", "delete", "empty", "erase", "no", "none", "nothing", "remove", "reset",
             "unset", "without",
         ];
-        let is_english = if is_date { self.may_be_english() } else { self.is_english() };
-        !is_english || WORDS.iter().any(|word| self.words.contains(*word))
+        !self.is_english() || WORDS.iter().any(|word| self.words.contains(*word))
     }
 
     /// Returns `true` if the conversation contains all words of the lower-case `text` next to each
@@ -552,7 +468,7 @@ pub(in crate::few_shot) fn stem(word: &str) -> Option<String> {
 }
 
 /// Returns the words of `text`. A contraction, such as "I'm", is one word.
-fn contracted_words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn contracted_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '\u{2019}'))
 }
 

@@ -508,8 +508,11 @@ fn statement_about_a_planned_argument_needs_no_call() {
     let mut price = OpenQuestion::new("A jacket costs $80 and it's 30% off. There's 8% sales tax on top.");
     price.advance_past("A jacket costs $80 and it's 30% off.", &["80".to_owned(), "30".to_owned()]);
     assert!(!price.is_planned_statement("There's 8% sales tax on top."));
-    price.add_planned(&["8".to_owned()]);
+    price.set_completed(["80", "30", "8"].map(str::to_owned).to_vec());
     assert!(price.is_planned_statement("There's 8% sales tax on top."));
+    assert!(!price.is_planned_statement("A hat is $80, too."));
+    assert!(!price.is_planned_statement("There's also a hat at $80."));
+    assert!(!price.is_planned_statement("There's a hat at $80."));
     let mut albums = OpenQuestion::new("Which albums has Radiohead released? Show me up to 20.");
     albums.advance_past("Which albums has Radiohead released", &["radiohead".to_owned(), "20".to_owned()]);
     assert!(albums.is_planned_statement("Show me up to 20"));
@@ -531,4 +534,23 @@ fn a_planned_quotation_is_no_item() {
     email.advance_past("Send an email to hr@acme.org", &["hr@acme.org", "leave", body].map(str::to_owned));
     assert_eq!(email.next_item(), None);
     assert_eq!(email.next_request(), None);
+}
+
+#[test]
+fn a_question_after_a_statement_belongs_to_its_need() {
+    let extended = |text: &str, need: &str| OpenQuestion::new(text).with_question_after(need.to_owned());
+    let price = "A jacket costs $80 and it's 30% off. What do I pay if 8% tax is added?";
+    let whole = price.trim_end_matches('?');
+    assert_eq!(extended(price, "A jacket costs $80 and it's 30% off"), whole);
+    assert_eq!(extended(price, "A jacket costs $80 and it's 30% off."), whole);
+    for (text, need) in [
+        (price, "What do I pay if 8% tax is added?"),
+        (price, "A jacket costs $80"),
+        ("Set a timer for 5 minutes. How much is 8% of 20?", "Set a timer for 5 minutes"),
+        ("I have tickets 4 and 7. What is the price of each in week 3?", "I have tickets 4 and 7"),
+        ("I ran 10 km in 48 minutes. How long do 5 km and 15 km take?", "I ran 10 km in 48 minutes"),
+        ("I am in Rome. What is the weather?", "I am in Rome"),
+    ] {
+        assert_eq!(extended(text, need), need, "{text}");
+    }
 }
