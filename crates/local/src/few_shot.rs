@@ -171,8 +171,9 @@ impl ExampleReply<'_> {
             };
             // A model that repeats a call once would repeat it endlessly, so the reply ends here,
             // unless another request follows.
-            let made = completed.as_ref().map_or(tool_calls.as_slice(), std::slice::from_ref);
-            if self.repeats_call(made, &need, &call) {
+            if self.repeats_call(&tool_calls, &need, &call)
+                || self.repeats_call(completed.as_slice(), &need, &call)
+            {
                 self.writer.prompt.truncate(start);
                 self.is_need_split = false;
                 question.advance_past(&need, &texts_of(&call));

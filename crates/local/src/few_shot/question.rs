@@ -19,7 +19,8 @@ use self::lists::{
 };
 pub(super) use self::lists::{SEPARATORS, first_item_need, is_name, starts_with_phrase};
 use self::requests::{
-    REQUEST_SEPARATORS, adds_to_request, continues_call, is_open_quote, is_request, refers_to_all,
+    REQUEST_SEPARATORS, adds_to_request, continues_call, has_negation, is_open_quote, is_request,
+    refers_to_all,
 };
 pub(super) use self::requests::{has_reference, refers_to_noun, refers_to_result};
 use super::follow_up::is_elliptical;
@@ -82,6 +83,10 @@ const RESULT_LIMIT_WORDS: [&str; 21] = [
 ];
 /// Words of a sentence about something else with the same value.
 const ADDING_WORDS: [&str; 6] = ["also", "another", "likewise", "same", "too", "well"];
+/// The first words of a sentence that describes the object of a request.
+const SUBJECTS: [&str; 6] = ["it", "it's", "its", "my", "our", "the"];
+/// The first words of a question that asks for an action.
+const MODAL_VERBS: [&str; 4] = ["can", "could", "will", "would"];
 /// Verbs of a sentence that gives the value of an argument.
 const STATING_WORDS: [&str; 6] = ["are", "is", "it's", "that's", "there's", "was"];
 /// Characters between a list and a question about all of its items.
@@ -347,12 +352,16 @@ impl OpenQuestion {
         let sentence = rest.trim_start_matches(PUNCTUATION).trim_start();
         let ends_sentence =
             need.ends_with(['.', '!']) || SENTENCE_ENDS.iter().any(|end| rest.starts_with(end));
-        let is_statement = !split_into_parts(&need).into_iter().any(|part| is_request(part, false));
+        let is_statement = split_into_parts(&need).into_iter().all(is_description);
         let is_question = sentence.ends_with('?')
             && first_of(sentence, SEPARATORS.iter().chain(&PART_SEPARATORS)).is_none();
         let is_short = self.text.len() <= 2 * MAX_SINGLE_NEED_BYTES;
-        let continues = ends_sentence && is_statement && is_question && is_short && !refers_to_all(sentence);
-        if continues && has_digit(&need) && has_digit(sentence) {
+        let words = sentence.to_lowercase();
+        let mut words = words.split(' ').map(|word| word.trim_matches(PUNCTUATION));
+        let asks_for_action = words.clone().next().is_some_and(|first| MODAL_VERBS.contains(&first));
+        let is_further = refers_to_all(sentence) || words.any(|word| ADDING_WORDS.contains(&word));
+        let continues = ends_sentence && is_statement && is_question && is_short;
+        if continues && !is_further && !asks_for_action && has_digit(&need) && has_digit(sentence) {
             return without_sentence_end(&self.text).to_owned();
         }
         need
@@ -387,7 +396,12 @@ impl OpenQuestion {
         if numbers.is_empty() || words.iter().any(|word| ADDING_WORDS.contains(word)) {
             return false;
         }
-        let are_planned = numbers.iter().all(|number| self.planned.iter().any(|value| value == number));
+        let describes = words.first().is_some_and(|first| SUBJECTS.contains(first));
+        let is_planned = |number: &str| {
+            let plain = if describes { number.trim_matches(is_symbol) } else { number };
+            self.planned.iter().any(|value| value == plain)
+        };
+        let are_planned = numbers.iter().all(|number| is_planned(number));
         let is_limit = words.iter().all(|word| has_digit(word) || RESULT_LIMIT_WORDS.contains(word));
         let is_request = is_request(&need, need.ends_with('?'));
         let has_verb = |verbs: &[&str]| !is_request && words.iter().any(|word| verbs.contains(word));
@@ -398,7 +412,6 @@ impl OpenQuestion {
     /// Returns `true` if `numbers`, with symbols of currencies and percentages, are arguments of
     /// the only call, and if it has one of them from another sentence than its need.
     fn has_completed(&self, numbers: &[&str]) -> bool {
-        let is_symbol = |letter: char| "%$\u{20ac}\u{a3}".contains(letter);
         let is_in = |values: &[String], number: &str| {
             values.iter().any(|value| value == number.trim_matches(is_symbol))
         };
@@ -491,6 +504,18 @@ impl OpenQuestion {
         }
         chunks
     }
+}
+
+/// Returns `true` if `part` describes the object of a request: "it's 30% off".
+fn is_description(part: &str) -> bool {
+    let first = part.split(' ').next().unwrap_or_default().to_lowercase();
+    let is_subject = SUBJECTS.contains(&first.as_str()) || ["a", "an", "there's"].contains(&first.as_str());
+    is_subject && !has_negation(part)
+}
+
+/// Returns `true` if `letter` is a symbol beside a number.
+fn is_symbol(letter: char) -> bool {
+    "%$\u{20ac}\u{a3}".contains(letter)
 }
 
 fn has_digit(word: &str) -> bool {

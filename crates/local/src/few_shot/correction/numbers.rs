@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
 use super::{Sources, description};
-use crate::few_shot::grounding::{has_word_of, is_coordinate, spaced_words};
+use crate::few_shot::grounding::{KnownWords, has_word_of, is_coordinate, spaced_words};
 use crate::few_shot::values::{Quantity, TextValues, Unit, normalize, pattern};
 
 /// Names of parameters from 0 to 100.
@@ -279,13 +279,15 @@ pub(super) fn omitted_quantity(
 }
 
 /// Returns `true` if `property` is the time of something beside the event in `text`, such as
-/// `reminder_minutes`, and if `text` does not mention it.
+/// `reminder_minutes`, and if the English `text` does not mention it.
 fn is_of_side_event(property: &Property<'_>, text: &str) -> bool {
-    const SIDE_EVENTS: [&str; 9] =
-        ["alert", "before", "break", "buffer", "grace", "lead", "notif", "remind", "snooze"];
+    const SIDE_EVENTS: [&str; 8] =
+        ["alert", "before", "break", "buffer", "lead", "notif", "remind", "snooze"];
+    const MENTIONS: [&str; 5] = ["advance", "ahead", "early", "heads", "ping"];
     let (name, text) = (spaced_words(property.name), text.to_lowercase());
-    let is_side = |event: &&str| name.split(' ').any(|word| word.starts_with(event));
-    SIDE_EVENTS.into_iter().find(is_side).is_some_and(|event| !text.contains(event))
+    let is_side = SIDE_EVENTS.iter().any(|event| name.split(' ').any(|word| word.starts_with(event)));
+    let is_mentioned = || SIDE_EVENTS.iter().chain(&MENTIONS).any(|word| text.contains(word));
+    is_side && !is_mentioned() && KnownWords::new(&text).is_english()
 }
 
 /// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in `need`:

@@ -762,12 +762,14 @@ fn the_duration_of_an_event_is_not_the_time_of_its_reminder() {
         "title": {"type": "string"}, "reminder_minutes": {"type": "integer"}}, "required": ["title"]}));
     let schema = schema.unwrap();
     let call = |minutes: Value| json!({"title": "Workshop", "reminder_minutes": minutes});
-    let text = "Schedule a workshop tomorrow at 2pm for 1 hour 30 minutes";
+    let text = "Schedule the workshop for tomorrow at 2pm for 1 hour 30 minutes";
     assert_eq!(corrected_with(&schema, text, text, call(json!(15))), call(json!(15)));
     let title = json!({"title": "Workshop"});
     assert_eq!(corrected_with(&schema, text, text, title.clone()), title);
-    let text = "Schedule the workshop and remind me 1 hour 30 minutes before";
-    assert_eq!(corrected_with(&schema, text, text, title), call(json!(90)));
+    for text in ["remind me 1 hour 30 minutes before", "ping me 90 minutes ahead"] {
+        let text = format!("Schedule the workshop and {text}");
+        assert_eq!(corrected_with(&schema, &text, &text, title.clone()), call(json!(90)));
+    }
 }
 
 #[test]

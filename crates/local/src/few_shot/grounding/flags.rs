@@ -22,15 +22,17 @@ const FLAG_WORDS: [&str; 12] = [
 const BUSINESS_DAYS: [&str; 6] =
     ["weekday", "weekdays", "workday", "workdays", "working day", "working days"];
 /// Short names of flags that are frequent words of a request.
-const QUANTIFIERS: [&str; 6] = ["all", "any", "can", "has", "new", "now"];
+const QUANTIFIERS: [&str; 4] = ["all", "any", "new", "now"];
+/// Verbs before the noun in the names of flags, such as `has_gym`.
+const AUXILIARIES: [&str; 5] = ["are", "can", "does", "has", "use"];
 /// Words in the names of flags that switch something on or off.
 const SWITCHES: [&str; 6] = ["active", "enable", "enabled", "on", "power", "state"];
 /// Verbs that set such a flag.
-const SWITCH_VERBS: [&str; 8] =
-    ["activate", "deactivate", "disable", "enable", "off", "switch", "turn", "turned"];
+const SWITCH_VERBS: [&str; 4] = ["activate", "deactivate", "disable", "enable"];
+/// Words in the names of flags for something that recurs.
+const REPEATING_WORDS: [&str; 5] = ["recur", "recurring", "repeat", "repeating", "repeats"];
 /// Words for something that recurs.
-const REPETITIONS: [&str; 8] =
-    ["annually", "daily", "each", "every", "monthly", "weekly", "weekdays", "yearly"];
+const REPETITIONS: [&str; 6] = ["annually", "daily", "every", "monthly", "weekly", "yearly"];
 
 impl KnownFacts {
     /// Returns `true` if the conversation contains a word of the name or the description of
@@ -76,17 +78,22 @@ impl KnownFacts {
     /// is short, or a word for it: `mop` in "and mop too", `business_days_only` for "working days",
     /// and `power` for "turn it off".
     fn names_flag(&self, name: &str, tool: &str) -> bool {
-        let has_any = |words: &[&str]| words.iter().any(|word| self.words.has_words(word));
-        let is_in_name = |word: &str| name.split(' ').any(|part| part == word);
+        let question = &self.question_words;
+        let has_any = |words: &[&str]| words.iter().any(|word| question.has_words(word));
+        let has_word_of_name = |words: &[&str]| name.split(' ').any(|part| words.contains(&part));
         let is_distinctive = |word: &&str| {
-            word.len() >= MIN_NAME_WORD_LENGTH && !FLAG_WORDS.contains(word) && !tool.contains(*word)
+            word.len() >= MIN_NAME_WORD_LENGTH
+                && !FLAG_WORDS.contains(word)
+                && !AUXILIARIES.contains(word)
+                && !tool.contains(*word)
         };
         let distinctive = name.split(' ').filter(is_distinctive).collect::<Vec<_>>().join(" ");
         let is_stated = !QUANTIFIERS.contains(&distinctive.as_str()) && self.words.has_words(&distinctive);
         let is_business_day = name.contains("business day") && has_any(&BUSINESS_DAYS);
-        let is_switch = SWITCHES.into_iter().any(is_in_name) && has_any(&SWITCH_VERBS);
-        let repeats = name.split(' ').any(|word| word.starts_with("recur") || word.starts_with("repeat"))
-            && has_any(&REPETITIONS);
+        let switches =
+            has_any(&SWITCH_VERBS) || has_any(&["switch", "turn", "turned"]) && has_any(&["off", "on"]);
+        let is_switch = has_word_of_name(&SWITCHES) && switches;
+        let repeats = has_word_of_name(&REPEATING_WORDS) && has_any(&REPETITIONS);
         is_stated || is_business_day || is_switch || repeats
     }
 

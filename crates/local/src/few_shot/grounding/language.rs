@@ -59,6 +59,8 @@ const ENGLISH_WORDS: [&str; 52] = [
     "you",
     "your",
 ];
+/// The minimum number of [`SHARED_WORDS`] in a text without [`ENGLISH_WORDS`].
+const MIN_SHARED_WORDS: usize = 3;
 /// English contractions.
 const CONTRACTIONS: [&str; 14] = [
     "can't", "doesn't", "don't", "i'd", "i'll", "i'm", "i've", "it's", "let's", "we'd", "we're", "what's",
@@ -98,6 +100,12 @@ const SHARED_WORDS: [&str; 30] = [
     "wednesday",
 ];
 
+/// Frequent words of other languages that are rare in English.
+const FOREIGN_WORDS: [&str; 28] = [
+    "al", "att", "che", "con", "das", "de", "del", "der", "des", "die", "een", "ein", "el", "en", "et",
+    "het", "il", "la", "le", "les", "los", "med", "och", "og", "por", "pour", "un", "und",
+];
+
 /// The evidence that a text is English.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Language {
@@ -105,6 +113,8 @@ pub(super) struct Language {
     english: usize,
     /// The number of [`SHARED_WORDS`].
     shared: usize,
+    /// `true` if the text has one of [`FOREIGN_WORDS`].
+    is_foreign: bool,
     /// `true` if the text has only ASCII letters.
     is_ascii: bool,
 }
@@ -118,14 +128,17 @@ impl Language {
         Self {
             english: count(&ENGLISH_WORDS) + contractions,
             shared: count(&SHARED_WORDS),
+            is_foreign: count(&FOREIGN_WORDS) > 0,
             is_ascii: !text.chars().any(|letter| letter.is_alphabetic() && !letter.is_ascii()),
         }
     }
 
     /// Returns `true` if the text has an English word that is rare in other languages, and another
-    /// frequent word.
+    /// frequent word. Several frequent words are sufficient if the text has no word of another
+    /// language: "Add milk to my list".
     pub(super) fn is_english(self) -> bool {
         self.english > 0 && self.english + self.shared > 1
+            || self.shared >= MIN_SHARED_WORDS && self.is_ascii && !self.is_foreign
     }
 
     /// Returns `true` if the text has a frequent English word, and only ASCII letters.

@@ -32,6 +32,7 @@ fn schema() -> Schema {
             "max_changes": {"type": "integer"},
             "mop": {"type": "boolean", "description": "Also wet the floor."},
             "power": {"type": "boolean", "description": "The new value."},
+            "has_gym": {"type": "boolean", "description": "Fitness centre on site."},
             "recurring": {"type": "boolean", "description": "A series."},
             "all_day": {"type": "boolean", "description": "From midnight to midnight."},
             "business_days_only": {"type": "boolean", "description": "Count only business days."},
@@ -105,6 +106,8 @@ fn short_words_and_synonyms_name_a_flag() {
     assert!(!is_kept("How many hours are there in my working life?", "business_days_only", true));
     assert!(is_kept("Could you turn off the kitchen light?", "power", false));
     assert!(!is_kept("Could you dim the kitchen light?", "power", true));
+    assert!(!is_kept("I have Friday off, so set the alarm for nine.", "power", false));
+    assert!(is_kept("Find me a hotel in Rome that has a pool and a gym.", "has_gym", true));
     assert!(is_kept("Remind me to water the plants every Friday.", "recurring", true));
     assert!(!is_kept("Remind me to water the plants on Friday.", "recurring", true));
     assert!(!is_kept("Add lunch with all of the team on the first day of May.", "all_day", true));
@@ -138,6 +141,8 @@ fn only_a_word_that_other_languages_lack_makes_a_text_english() {
         "Which trains are there",
         "I\u{2019}d love a jazz playlist",
         "Remind me to call Ben",
+        "Add milk to my shopping list",
+        "Create a task for Monday",
     ] {
         assert!(KnownWords::new(english).is_english(), "{english}");
     }

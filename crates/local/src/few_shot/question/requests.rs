@@ -88,7 +88,8 @@ pub(super) fn is_request(part: &str, is_question: bool) -> bool {
     part.contains(' ') && (is_question || !is_statement) && !has_negation(part)
 }
 
-fn has_negation(part: &str) -> bool {
+/// Returns `true` if `part` has a negation, or asks not to change something.
+pub(super) fn has_negation(part: &str) -> bool {
     KnownWords::new(part).has_negation() || has_word(part, &PASSIVE_VERBS)
 }
 

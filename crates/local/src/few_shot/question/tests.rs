@@ -513,6 +513,9 @@ fn statement_about_a_planned_argument_needs_no_call() {
     assert!(!price.is_planned_statement("A hat is $80, too."));
     assert!(!price.is_planned_statement("There's also a hat at $80."));
     assert!(!price.is_planned_statement("There's a hat at $80."));
+    let mut tip = OpenQuestion::new("Calculate a 20% tip. The bill is $85.");
+    tip.advance_past("Calculate a 20% tip", &["85".to_owned(), "20".to_owned()]);
+    assert!(tip.is_planned_statement("The bill is $85"));
     let mut albums = OpenQuestion::new("Which albums has Radiohead released? Show me up to 20.");
     albums.advance_past("Which albums has Radiohead released", &["radiohead".to_owned(), "20".to_owned()]);
     assert!(albums.is_planned_statement("Show me up to 20"));
@@ -549,6 +552,12 @@ fn a_question_after_a_statement_belongs_to_its_need() {
         ("Set a timer for 5 minutes. How much is 8% of 20?", "Set a timer for 5 minutes"),
         ("I have tickets 4 and 7. What is the price of each in week 3?", "I have tickets 4 and 7"),
         ("I ran 10 km in 48 minutes. How long do 5 km and 15 km take?", "I ran 10 km in 48 minutes"),
+        (
+            "Please set the hall to 21 degrees. What about 18 in the bath?",
+            "Please set the hall to 21 degrees",
+        ),
+        ("The hall needs 21 degrees. Can you set the bath to 18?", "The hall needs 21 degrees"),
+        ("The hall has 21 degrees. What is the time in 18 minutes, too?", "The hall has 21 degrees"),
         ("I am in Rome. What is the weather?", "I am in Rome"),
     ] {
         assert_eq!(extended(text, need), need, "{text}");
