@@ -24,7 +24,8 @@ use self::flags::distinctive_words;
 use self::numbers::KnownNumbers;
 use self::parameter_names::{description_of, is_address, is_composed_text, is_limit, is_path, is_ticker};
 pub(super) use self::parameter_names::{
-    has_word_of, is_code, is_composed, is_coordinate, is_format, is_identifier, is_time_zone, spaced_words,
+    has_word_of, is_code, is_composed, is_coordinate, is_format, is_identifier, is_number_of_persons,
+    is_time_zone, spaced_words,
 };
 pub(super) use self::words::{KnownWords, is_opposite, stem};
 use super::values::parse_date;
@@ -39,6 +40,21 @@ const MIN_PARTIAL_LENGTH: usize = 3;
 /// Words in the names of the two ends of a period or of a range, and of sizes.
 const PAIR_WORDS: [&str; 12] =
     ["begin", "end", "from", "height", "max", "maximum", "min", "minimum", "start", "to", "until", "width"];
+/// Nouns for a text, which may follow the name of its language.
+const TEXT_NOUNS: [&str; 12] = [
+    "article",
+    "email",
+    "letter",
+    "lyrics",
+    "message",
+    "original",
+    "paragraph",
+    "phrase",
+    "poem",
+    "sentence",
+    "text",
+    "word",
+];
 /// The maximum number of references and alternatives that lead to an enumeration.
 const MAX_REFERENCES: usize = 4;
 
@@ -211,14 +227,21 @@ impl KnownFacts {
     }
 
     /// Returns `true` if `value` is the language from which a text is translated, and if the
-    /// conversation has neither the value nor the word `from`. A small model takes another target
+    /// conversation has neither the value, nor the word `from`, nor the text with its language,
+    /// such as "the German sentence". A small model takes another target
     /// language of "in Spanish and German".
     fn is_unstated_source(&self, name: &str, value: &Value) -> bool {
         let name = spaced_words(name);
         let mut words = name.split_whitespace();
         let is_source = words.next().is_some_and(|first| matches!(first, "from" | "source"))
             && words.any(|word| word.starts_with("lang"));
-        let is_stated = |text: &str| self.words.has_word(&text.to_lowercase());
+        let is_stated = |text: &str| {
+            let text = text.to_lowercase();
+            let language = LANGUAGES.iter().find(|(code, _)| *code == text);
+            let language = language.map_or(text.clone(), |(_, language)| language.to_lowercase());
+            self.words.has_word(&text)
+                || TEXT_NOUNS.iter().any(|noun| self.words.has_words(&format!("{language} {noun}")))
+        };
         is_source
             && self.words.is_english()
             && !self.words.has_word("from")
@@ -389,7 +412,9 @@ impl KnownFacts {
         if is_identifier(name) {
             let has_digit = text.contains(|letter: char| letter.is_ascii_digit());
             let is_number = spaced_words(name).ends_with("number");
-            return self.words.has_identifier(&text) && (has_digit || !is_number);
+            // The train `TGV 9713` has its number in two words.
+            let is_designation = is_number && self.words.has_literal(&text);
+            return (self.words.has_identifier(&text) || is_designation) && (has_digit || !is_number);
         }
         if is_path(name) {
             return self.words.has_path(&text);

@@ -100,6 +100,30 @@ pub(super) fn set_described_flags(
     }
 }
 
+/// Sets the optional flags for a time of arrival, if `need` states when the user must be at a place:
+/// "I have to be in Bern by 11:00".
+pub(super) fn set_arrival_flags(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
+    static ARRIVAL: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"\barriv(?:e|es|ing)\b[^.?!]*\b(?:at|before|by)\b|\b(?:be|get|reach)\b[^.?!]*\b(?:before|by) \d",
+        )
+    });
+    static DEPARTURE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:after|depart|leav)"));
+    let need = need.to_lowercase();
+    if !ARRIVAL.is_match(&need) || DEPARTURE.is_match(&need) || KnownWords::new(&need).has_negation() {
+        return;
+    }
+    for property in schema.properties().filter(|property| !property.is_required) {
+        let is_boolean = property.schema.get("type").and_then(Value::as_str) == Some("boolean");
+        let name = spaced_words(property.name);
+        let is_arrival = name.split(' ').any(|word| matches!(word, "arrival" | "arrive"));
+        let flag = Value::Bool(true);
+        if is_boolean && is_arrival && is_valid(schema, arguments, property.name, &flag) {
+            arguments.insert(property.name.to_owned(), flag);
+        }
+    }
+}
+
 /// Returns the cases for `true` and for `false` in the description of `property`, in lower case.
 /// Returns `None` if it has none.
 fn cases(property: &Property<'_>) -> Option<(String, String)> {

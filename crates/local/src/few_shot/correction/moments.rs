@@ -142,8 +142,10 @@ impl TextArgument<'_> {
         }
         let source = sources.replacing().into_iter().find(|values| !values.times.is_empty());
         let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
+        // "Half an hour, and nothing before ten" begins at ten at the earliest.
+        let is_bound = !times.is_empty() && has_word_of(self.name, &["earliest"]);
         let is_computed = computed_times(&sources.question.times, sources).contains(&written);
-        if is_computed || (times.is_empty() && has_duration(sources)) {
+        if !is_bound && (is_computed || (times.is_empty() && has_duration(sources))) {
             return Some(Candidates::default());
         }
         let half_day = SignedDuration::from_hours(12);
@@ -151,7 +153,8 @@ impl TextArgument<'_> {
         if let Some(known) = other_half.iter().flatten().find(|time| times.contains(time)) {
             return Some(Candidates::known(vec![format(known)]));
         }
-        let computed = computed_once(times, sources).iter().map(format).collect();
+        let computed = if is_bound { Vec::new() } else { computed_once(times, sources) };
+        let computed = computed.iter().map(format).collect();
         Some(Candidates { known: times.iter().map(format).collect(), computed })
     }
 }

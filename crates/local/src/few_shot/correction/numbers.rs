@@ -502,7 +502,7 @@ fn is_equal(one: f64, other: f64) -> bool {
 
 /// Returns the unit of `property`: from its name, such as `height_cm` or `minutes`, or from its
 /// description, such as `The duration in minutes`.
-fn unit_of(property: &Property<'_>) -> Option<Unit> {
+pub(super) fn unit_of(property: &Property<'_>) -> Option<Unit> {
     static IN_UNIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bin ([a-z]{2,})\b|\(([a-z]{2,})\)"));
     let name = spaced_words(property.name);
     let words: Vec<_> = name.split(' ').collect();

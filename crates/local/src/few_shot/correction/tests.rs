@@ -354,7 +354,8 @@ fn dates_and_times_that_may_be_right_are_not_changed() {
     let hour = "on 9 August 2025 at 9:00 am, for an hour";
     assert_unchanged(hour, json!({"starts_at": "2025-08-09T10:00", "minutes": 60}));
     assert_unchanged("on 9 August 2025, not at 9:00 but at 11:00", json!({"starts_at": "2025-08-09T10:00"}));
-    assert_unchanged("on 9 August 2025 from 2 to 4 pm", json!({"starts_at": "2025-08-09T14:00:00"}));
+    let range = json!({"starts_at": "2025-08-09T14:00:00", "length": 120});
+    assert_unchanged("on 9 August 2025 from 2 to 4 pm", range);
     assert_unchanged("on 9 August 2025 at 2 pm or at 4 pm", json!({"starts_at": "2025-08-09T10:00"}));
     assert_unchanged("on 9 August 2025 before 3 pm", json!({"starts_at": "2025-08-09T00:00:00"}));
     assert_unchanged("the call of 9:00 on 9 August 2025", json!({"new_start": "2025-08-09T14:00:00"}));

@@ -164,7 +164,7 @@ pub(super) fn must_be_stated(name: &str, number: f64) -> bool {
 }
 
 /// Returns `true` if the parameter `name` is a number of persons.
-pub(super) fn is_number_of_persons(name: &str) -> bool {
+pub(in crate::few_shot) fn is_number_of_persons(name: &str) -> bool {
     has_word_of(name, &PERSONS)
 }
 

@@ -3,8 +3,10 @@
 /// The quantity that a unit measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::few_shot) enum Dimension {
+    Frequency,
     Length,
     Mass,
+    Power,
     /// Periods of the calendar, which have no fixed number of seconds.
     Calendar,
     Time,
@@ -15,7 +17,7 @@ pub(in crate::few_shot) enum Dimension {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::few_shot) struct Unit {
     pub(in crate::few_shot) dimension: Dimension,
-    /// The size of the unit in metres, grams, months, seconds or litres.
+    /// The size of the unit in hertz, metres, grams, watts, months, seconds or litres.
     pub(in crate::few_shot) factor: f64,
 }
 
@@ -36,8 +38,8 @@ impl Unit {
 }
 
 /// The names of each unit, its dimension and its size.
-const UNITS: [(&[&str], Dimension, f64); 28] = {
-    use Dimension::{Calendar, Length, Mass, Time, Volume};
+const UNITS: [(&[&str], Dimension, f64); 34] = {
+    use Dimension::{Calendar, Frequency, Length, Mass, Power, Time, Volume};
     [
         (&["ms", "millisecond", "milliseconds", "millis"], Time, 0.001),
         (&["s", "sec", "secs", "second", "seconds"], Time, 1.0),
@@ -48,6 +50,12 @@ const UNITS: [(&[&str], Dimension, f64); 28] = {
         (&["fortnight", "fortnights"], Time, 1_209_600.0),
         (&["month", "months"], Calendar, 1.0),
         (&["year", "years"], Calendar, 12.0),
+        (&["hz", "hertz"], Frequency, 1.0),
+        (&["khz", "kilohertz"], Frequency, 1e3),
+        (&["mhz", "megahertz"], Frequency, 1e6),
+        (&["ghz", "gigahertz"], Frequency, 1e9),
+        (&["w", "watt", "watts"], Power, 1.0),
+        (&["kw", "kilowatt", "kilowatts"], Power, 1_000.0),
         (&["mm", "millimetre", "millimetres", "millimeter", "millimeters"], Length, 0.001),
         (&["cm", "centimetre", "centimetres", "centimeter", "centimeters"], Length, 0.01),
         (&["m", "metre", "metres", "meter", "meters"], Length, 1.0),

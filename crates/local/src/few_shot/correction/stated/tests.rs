@@ -1,0 +1,66 @@
+use super::*;
+
+fn corrected(question: &str, properties: Value, arguments: Value) -> Value {
+    let schema = Schema::new(json!({ "properties": properties })).unwrap();
+    let mut arguments = arguments.as_object().unwrap().clone();
+    let values = TextValues::new(question, None);
+    set_duration_of_range(&schema, &mut arguments, question, &values);
+    set_single_person(&schema, &mut arguments, question, &values);
+    add_named_items(&schema, &mut arguments, question);
+    Value::Object(arguments)
+}
+
+#[test]
+fn a_range_of_times_gives_the_duration() {
+    let properties = json!({
+        "start_time": {"type": "string"},
+        "duration_minutes": {"type": "integer", "default": 60}});
+    let event = |minutes: i64| json!({"start_time": "14:00", "duration_minutes": minutes});
+    let after = |question: &str, given: Value| corrected(question, properties.clone(), given);
+    assert_eq!(after("Add a review from 14:00 to 16:00 in room 204", event(60)), event(120));
+    assert_eq!(after("Add a review, 2pm - 3:30pm", json!({"start_time": "14:00"})), event(90));
+    for question in [
+        "Add a review at 14:00 and remind me at 16:00",
+        "Add a review from 14:00 to 16:00 with a talk of 60 minutes",
+        "Add a review at 14:00 on 2026-03-05",
+        "Add a review from 15:00 to 16:00",
+        "Add a night shift from 14:00 to 6:00",
+    ] {
+        assert_eq!(after(question, event(60)), event(60), "{question}");
+    }
+}
+
+#[test]
+fn a_single_person_replaces_another_number() {
+    let properties = json!({"adults": {"type": "integer", "default": 2}, "children": {"type": "integer"}});
+    let after = |question: &str, given: Value| corrected(question, properties.clone(), given);
+    let one = json!({"adults": 1});
+    assert_eq!(after("A hotel in Porto, just me.", json!({})), one);
+    assert_eq!(after("A hotel in Porto, just me.", json!({"adults": 2})), one);
+    assert_eq!(
+        after("A hotel in Porto for two adults, not just me.", json!({"adults": 2})),
+        json!({"adults": 2})
+    );
+    assert_eq!(
+        after("A hotel in Porto for 3 adults, I hate being alone", json!({"adults": 3})),
+        json!({"adults": 3})
+    );
+    assert_eq!(after("A hotel in Porto.", json!({"adults": 2})), json!({"adults": 2}));
+}
+
+#[test]
+fn all_named_items_are_in_the_list() {
+    let properties = json!({
+        "diets": {"type": "array", "items": {"enum": ["vegetarian", "vegan", "gluten_free", "free"]}},
+        "cuisine": {"type": "string"}});
+    let after = |question: &str, given: Value| corrected(question, properties.clone(), given);
+    let question = "Restaurants with vegan and gluten-free food";
+    let given = json!({"diets": ["gluten_free"]});
+    assert_eq!(after(question, given.clone()), json!({"diets": ["vegan", "gluten_free"]}));
+    assert_eq!(after("gluten-free, but not vegan", given.clone()), given);
+    let used = json!({"diets": ["gluten_free"], "cuisine": "vegan"});
+    assert_eq!(after(question, used.clone()), used);
+    let other = json!({"diets": ["vegetarian"]});
+    assert_eq!(after(question, other.clone()), other);
+    assert_eq!(after(question, json!({})), json!({}));
+}
