@@ -100,8 +100,8 @@ pub(super) fn set_described_flags(
     }
 }
 
-/// Sets the optional flags for a time of arrival, if `need` states when the user must be at a place:
-/// "I have to be in Bern by 11:00".
+/// Sets the optional flags for a time of arrival, if `need` states when the user must be at a
+/// place: "I have to be in Bern by 11:00".
 pub(super) fn set_arrival_flags(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static ARRIVAL: LazyLock<Regex> = LazyLock::new(|| {
         pattern(

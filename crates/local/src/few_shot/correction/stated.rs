@@ -75,8 +75,8 @@ pub(super) fn set_duration_of_range(
     }
 }
 
-/// Sets the number of persons to 1, if `question` is about a single person: "just me". A number that
-/// `question` states is kept.
+/// Sets the number of persons to 1, if `question` is about a single person: "just me". A number
+/// that `question` states is kept.
 pub(super) fn set_single_person(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
@@ -106,9 +106,9 @@ pub(super) fn set_single_person(
     }
 }
 
-/// Adds the items that the model omitted from a list of values of an enumeration: `vegan` for "vegan
-/// and gluten-free food" and `gluten_free`. `need` must have all words of the items in the list and
-/// of those that are added.
+/// Adds the items that the model omitted from a list of values of an enumeration: `vegan` for
+/// "vegan and gluten-free food" and `gluten_free`. `need` must have all words of the items in the
+/// list and of those that are added.
 pub(super) fn add_named_items(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     let words = KnownWords::new(need);
     if words.has_negation() {

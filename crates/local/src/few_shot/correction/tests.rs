@@ -782,3 +782,42 @@ fn fractions_of_an_hour_replace_a_wrong_duration() {
     assert_unchanged("8 km at 6 minutes per km", json!({"minutes": 48}));
     assert_unchanged("4 km takes me 1 hour 10 minutes; set a timer for 12 km", json!({"minutes": 210}));
 }
+
+#[test]
+fn the_time_to_be_at_a_place_is_an_arrival() {
+    let schema = Schema::new(json!({"properties": {
+        "time": {"type": "string"}, "time_is_arrival": {"type": "boolean", "default": false}}}));
+    let schema = schema.unwrap();
+    let time = json!({"time": "11:00"});
+    let arrival = json!({"time": "11:00", "time_is_arrival": true});
+    for text in ["I have to be in Bern by 11:00", "A train that arrives in Bern before 11:00"] {
+        assert_eq!(corrected_with(&schema, text, text, time.clone()), arrival, "{text}");
+    }
+    for text in
+        ["A train that leaves for Bern at 11:00", "A train to Bern at 11:00", "I'll be free after 11:00"]
+    {
+        assert_eq!(corrected_with(&schema, text, text, time.clone()), time, "{text}");
+    }
+}
+
+#[test]
+fn the_earliest_time_is_not_computed() {
+    let schema = Schema::new(json!({"properties": {
+        "earliest": {"type": "string", "description": "Earliest start, HH:MM"},
+        "minutes": {"type": "integer"}}}));
+    let schema = schema.unwrap();
+    let text = "We need half an hour, and nothing before 10 in the morning.";
+    let call = |earliest: &str| json!({"earliest": earliest, "minutes": 30});
+    assert_eq!(corrected_with(&schema, text, text, call("09:30")), call("10:00"));
+}
+
+#[test]
+fn power_and_frequency_have_units() {
+    let schema = Schema::new(json!({"properties": {
+        "power_watts": {"type": "number"}, "frequency_hz": {"type": "number"}}}));
+    let schema = schema.unwrap();
+    let text = "A heater of 1.5 kW at 2 kHz";
+    let call = |watts: f64, hertz: f64| json!({"power_watts": watts, "frequency_hz": hertz});
+    let expected = json!({"power_watts": 1500, "frequency_hz": 2000});
+    assert_eq!(corrected_with(&schema, text, text, call(1.5, 2.0)), expected);
+}

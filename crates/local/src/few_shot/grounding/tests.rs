@@ -551,3 +551,28 @@ fn the_names_of_other_parameters_mention_no_flag() {
     assert_eq!(kept("Zip the files a.txt and b.txt into c.zip", files()), json!({"files": ["a.txt"]}));
     assert_eq!(kept("Zip a.txt and delete the original", files()), files());
 }
+
+#[test]
+fn the_language_of_a_stated_text_is_kept() {
+    let schema = Schema::new(json!({"properties": {"source_language": {"type": "string"}}})).unwrap();
+    let kept = |question: &str| {
+        let call = ToolCall::new("1", "translate", json!({"source_language": "de"}).to_string());
+        KnownFacts::from_text(question).without_invented(&call, &schema).is_none()
+    };
+    assert!(kept("Translate the German sentence \"Das Wetter\" into French and print it"));
+    assert!(!kept("Translate \"Good day\" into Spanish and German, and print it"));
+}
+
+#[test]
+fn a_train_number_may_have_two_words() {
+    let schema = Schema::new(json!({"properties": {"train_number": {"type": "string"}},
+        "required": ["train_number"]}));
+    let schema = schema.unwrap();
+    let invented = |question: &str, number: &str| {
+        let call = ToolCall::new("1", "reserve_seat", json!({ "train_number": number }).to_string());
+        KnownFacts::from_text(question).first_invented(&call, &schema).is_some()
+    };
+    assert!(!invented("A window seat on TGV 9713", "TGV 9713"));
+    assert!(invented("A window seat on the train at nine", "TGV 9713"));
+    assert!(invented("A window seat on the fast train", "fast train"));
+}
