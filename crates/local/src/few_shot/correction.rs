@@ -174,7 +174,7 @@ impl ArgumentCorrector {
         omitted::add_omitted(schema, &mut corrected, need, &need_values);
         flags::set_described_flags(schema, &mut corrected, &call.name, need);
         flags::set_arrival_flags(schema, &mut corrected, need);
-        stated::set_duration_of_range(schema, &mut corrected, need, &need_values);
+        stated::set_duration_of_range(schema, &mut corrected, &need_values);
         stated::set_single_person(schema, &mut corrected, &self.question, &self.question_values);
         stated::add_named_items(schema, &mut corrected, need);
         split_artist(schema, &mut corrected, &self.question);

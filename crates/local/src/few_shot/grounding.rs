@@ -455,6 +455,11 @@ impl KnownFacts {
             // "I don't want to change" for `max_changes`
             Strictness::Optional if number == 0.0 && self.negates(name) => true,
             // An invented limit, such as 1000, is often a multiple of a number in the question.
+            Strictness::Optional
+                if number == 1.0 && is_number_of_persons(name) && self.words.has_one_person() =>
+            {
+                true
+            }
             Strictness::Optional if is_limit(name) => self.numbers.contains_exactly(number),
             Strictness::Optional => self.numbers.contains(number),
             Strictness::Required => self.contains_required_number(name, number),

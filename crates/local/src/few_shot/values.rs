@@ -40,6 +40,9 @@ pub(super) struct TextValues {
     pub(super) times_per_year: Option<f64>,
     pub(super) dates: Vec<DateRange>,
     pub(super) times: Vec<Time>,
+    /// The first and the last of the only two times, if they are the ends of a range: `from 14:00
+    /// to 16:00`.
+    pub(super) time_range: Option<(Time, Time)>,
 }
 
 impl TextValues {
@@ -48,7 +51,9 @@ impl TextValues {
     pub(super) fn new(text: &str, today: Option<Date>) -> Self {
         let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT_BYTES));
         let text = normalize(text.get(start..).unwrap_or_default());
+        let times = times::find(&text);
         Self {
+            time_range: times::range(&text, &times),
             quantities: quantities::find(&text),
             has_unclear_numbers: quantities::has_unclear_numbers(&text),
             has_change: quantities::has_change(&text),
@@ -56,7 +61,7 @@ impl TextValues {
             labelled_numbers: quantities::labelled_numbers(&text),
             times_per_year: quantities::times_per_year(&text),
             dates: dates::find(&text, today),
-            times: times::find(&text),
+            times,
         }
     }
 

@@ -6,7 +6,7 @@ use haft_core::{Schema, schema::Property};
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{KnownWords, description, is_valid, pattern, spaced_words};
+use super::{KnownWords, description, has_word_of, is_valid, pattern, spaced_words};
 
 /// The minimum number of letters of a verb in the name of a flag.
 const MIN_VERB_LETTERS: usize = 4;
@@ -100,12 +100,15 @@ pub(super) fn set_described_flags(
     }
 }
 
+/// Words in the names of flags for a time of arrival.
+const ARRIVAL_WORDS: [&str; 2] = ["arrival", "arrive"];
+
 /// Sets the optional flags for a time of arrival, if `need` states when the user must be at a
 /// place: "I have to be in Bern by 11:00".
 pub(super) fn set_arrival_flags(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     static ARRIVAL: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"\barriv(?:e|es|ing)\b[^.?!]*\b(?:at|before|by)\b|\b(?:be|get|reach)\b[^.?!]*\b(?:before|by) \d",
+            r"\b(?:arriv(?:e|es|ing)\b[^.?!]*\b(?:at|before|by)|(?:be|get|reach)\b[^.?!]*\b(?:before|by)) (?:\d|noon|midnight|half|quarter)",
         )
     });
     static DEPARTURE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:after|depart|leav)"));
@@ -116,7 +119,9 @@ pub(super) fn set_arrival_flags(schema: &Schema, arguments: &mut Map<String, Val
     for property in schema.properties().filter(|property| !property.is_required) {
         let is_boolean = property.schema.get("type").and_then(Value::as_str) == Some("boolean");
         let name = spaced_words(property.name);
-        let is_arrival = name.split(' ').any(|word| matches!(word, "arrival" | "arrive"));
+        let is_of_time =
+            |word: &str| ARRIVAL_WORDS.contains(&word) || matches!(word, "at" | "by" | "is" | "time");
+        let is_arrival = has_word_of(property.name, &ARRIVAL_WORDS) && name.split(' ').all(is_of_time);
         let flag = Value::Bool(true);
         if is_boolean && is_arrival && is_valid(schema, arguments, property.name, &flag) {
             arguments.insert(property.name.to_owned(), flag);

@@ -144,8 +144,13 @@ impl TextArgument<'_> {
         let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
         // "Half an hour, and nothing before ten" begins at ten at the earliest.
         let is_bound = !times.is_empty() && has_word_of(self.name, &["earliest"]);
+        let is_later = || {
+            times.iter().any(|time| {
+                durations(sources).any(|span| time.checked_add(span).is_ok_and(|later| later == written))
+            })
+        };
         let is_computed = computed_times(&sources.question.times, sources).contains(&written);
-        if !is_bound && (is_computed || (times.is_empty() && has_duration(sources))) {
+        if (!is_bound || is_later()) && (is_computed || (times.is_empty() && has_duration(sources))) {
             return Some(Candidates::default());
         }
         let half_day = SignedDuration::from_hours(12);

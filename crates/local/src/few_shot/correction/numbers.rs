@@ -16,8 +16,20 @@ const PERCENTAGES: [&str; 8] =
     ["brightness", "level", "opacity", "percent", "percentage", "position", "share", "volume"];
 /// Texts in the descriptions of parts of one.
 const PARTS_OF_ONE: [&str; 6] = ["0 and 1", "0 to 1", "0-1", "0.", "decimal", "fraction"];
-/// Names of parameters for a duration or a distance.
-const EXTENTS: [&str; 6] = ["distance", "duration", "hours", "minutes", "radius", "seconds"];
+/// Names of parameters for a duration, a distance, a power or a frequency.
+const EXTENTS: [&str; 11] = [
+    "distance",
+    "duration",
+    "frequency",
+    "hertz",
+    "hours",
+    "minutes",
+    "power",
+    "radius",
+    "seconds",
+    "wattage",
+    "watts",
+];
 /// Directions that are opposite to some of [`DIRECTIONS`].
 const OPPOSITES: [&str; 10] =
     ["brighten", "brighter", "faster", "forward", "forwards", "higher", "increase", "raise", "right", "up"];

@@ -1,23 +1,21 @@
 //! Arguments that the question states in another form: the duration of a range of times, a single
 //! person, and further items of a list.
 
-use std::sync::LazyLock;
-
 use haft_core::{Schema, schema::Property};
 use jiff::civil::Time;
-use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::numbers::unit_of;
-use super::{KnownWords, enumeration, has_word_of, is_valid, pattern, to_json};
+use super::{KnownWords, enumeration, has_word_of, is_valid, to_json};
 use crate::few_shot::grounding::is_number_of_persons;
 use crate::few_shot::values::{TextValues, Unit, parse_time};
 
 /// Words in the names of parameters for a duration.
 const DURATION_WORDS: [&str; 2] = ["duration", "length"];
+/// Words in the names of parameters for another duration than that of the event.
+const OTHER_DURATIONS: [&str; 6] = ["break", "buffer", "notice", "reminder", "slot", "snooze"];
 /// Texts for a single person.
-const SINGLE_PERSON: [&str; 9] = [
-    "alone",
+const SINGLE_PERSON: [&str; 8] = [
     "by myself",
     "for me only",
     "for myself",
@@ -27,30 +25,28 @@ const SINGLE_PERSON: [&str; 9] = [
     "only for me",
     "only me",
 ];
+/// Texts between a person and another person.
+const CONJUNCTIONS: [&str; 5] = [" &", " and", " plus", " with", ", my"];
+/// Words in the names of parameters for other persons than the user.
+const OTHER_PERSONS: [&str; 10] =
+    ["additional", "child", "children", "extra", "infant", "infants", "kids", "max", "maximum", "min"];
+/// The texts between two items of a list.
+const LIST_GAPS: [&str; 8] = ["", "&", ",", ", and", ", or", "and", "or", "plus"];
+/// Values for a whole list or for no item.
+const WHOLE_LISTS: [&str; 5] = ["all", "any", "both", "none", "other"];
 /// The minimum length of the value of an enumeration that is compared with the need.
 const MIN_ITEM_LENGTH: usize = 3;
 
 /// Sets the duration of an event to the time from its beginning to its end: 120 for
-/// `duration_minutes` and "from 14:00 to 16:00". `values` are the values in `need`. A duration that
-/// `need` states is kept.
+/// `duration_minutes` and "from 14:00 to 16:00". `values` are the values in the need. A duration
+/// that the need states is kept.
 pub(super) fn set_duration_of_range(
     schema: &Schema,
     arguments: &mut Map<String, Value>,
-    need: &str,
     values: &TextValues,
 ) {
-    static RANGE: LazyLock<Regex> = LazyLock::new(|| {
-        let time = r"\d{1,2}(?::\d\d)? ?(?:am|pm|a\.m\.|p\.m\.)?";
-        pattern(&format!(
-            r"\b(?:from|between) {time} ?(?:to|until|till|and|-|–) ?{time}|{time} ?[-–] ?\d{{1,2}}(?::\d\d| ?am| ?pm)"
-        ))
-    });
-    let [one, other] = values.times[..] else { return };
-    let (start, end) = (one.min(other), one.max(other));
+    let Some((start, end)) = values.time_range else { return };
     let Ok(seconds) = (end - start).total(jiff::Unit::Second) else { return };
-    if !RANGE.is_match(&need.to_lowercase()) {
-        return;
-    }
     let has_time = |time: Time| {
         arguments.values().filter_map(Value::as_str).any(|text| {
             let clock = text.rsplit_once('T').map_or(text, |(_, clock)| clock);
@@ -60,10 +56,14 @@ pub(super) fn set_duration_of_range(
     if !has_time(start) || has_time(end) {
         return;
     }
-    for property in schema.properties().filter(|property| has_word_of(property.name, &DURATION_WORDS)) {
-        let Some(unit) = unit_of(&property).filter(|unit| unit.dimension == Unit::SECOND.dimension) else {
-            continue;
-        };
+    let is_duration = |property: &Property<'_>| {
+        has_word_of(property.name, &DURATION_WORDS) && !has_word_of(property.name, &OTHER_DURATIONS)
+    };
+    for property in schema.properties().filter(is_duration) {
+        // A clip of seconds is from a minute and a second, not from an hour.
+        let is_long =
+            |unit: &Unit| unit.dimension == Unit::MINUTE.dimension && unit.factor >= Unit::MINUTE.factor;
+        let Some(unit) = unit_of(&property).filter(is_long) else { continue };
         let in_unit: Vec<_> =
             values.quantities.iter().filter_map(|quantity| quantity.in_unit(unit)).collect();
         let is_stated = |number: f64| in_unit.contains(&number);
@@ -83,22 +83,22 @@ pub(super) fn set_single_person(
     question: &str,
     values: &TextValues,
 ) {
-    let words = KnownWords::new(question);
-    if !SINGLE_PERSON.iter().any(|text| words.has_words(text)) || words.has_negation() {
+    let question = question.to_lowercase();
+    let is_single_person = |text: &&str| {
+        let rest = question.split_once(*text).map(|(_, rest)| rest);
+        rest.is_some_and(|rest| !CONJUNCTIONS.iter().any(|conjunction| rest.starts_with(conjunction)))
+    };
+    if !SINGLE_PERSON.iter().any(|text| is_single_person(text)) || KnownWords::new(&question).has_negation() {
         return;
     }
     let is_single = |property: &Property<'_>| {
-        is_number_of_persons(property.name)
-            && !has_word_of(
-                property.name,
-                &["children", "infants", "kids", "max", "maximum", "min", "minimum"],
-            )
+        is_number_of_persons(property.name) && !has_word_of(property.name, &OTHER_PERSONS)
     };
     for property in schema.properties().filter(is_single) {
         let is_stated = |number: f64| values.quantities.iter().any(|quantity| quantity.number == number);
         let given = arguments.get(property.name).or_else(|| property.schema.get("default"));
         let is_wrong =
-            given.and_then(Value::as_f64).is_some_and(|number| number != 1.0 && !is_stated(number));
+            given.and_then(Value::as_f64).is_some_and(|number| number >= 2.0 && !is_stated(number));
         let one = json!(1);
         if is_wrong && is_valid(schema, arguments, property.name, &one) {
             arguments.insert(property.name.to_owned(), one);
@@ -107,44 +107,79 @@ pub(super) fn set_single_person(
 }
 
 /// Adds the items that the model omitted from a list of values of an enumeration: `vegan` for
-/// "vegan and gluten-free food" and `gluten_free`. `need` must have all words of the items in the
-/// list and of those that are added.
+/// "vegan and gluten-free food" and `gluten_free`. Only a comma or a conjunction is between an item
+/// that is added and the next item in `need`.
 pub(super) fn add_named_items(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
-    let words = KnownWords::new(need);
-    if words.has_negation() {
+    if KnownWords::new(need).has_negation() {
         return;
     }
-    let position = |text: &str| {
-        let spaced = text.to_lowercase().replace(['_', '-'], " ");
-        let is_named = text.len() >= MIN_ITEM_LENGTH && words.has_words(&spaced);
-        let first = spaced.split(' ').next().unwrap_or_default().to_owned();
-        is_named.then(|| need.to_lowercase().find(&first)).flatten()
-    };
+    let need = spaced(need);
     for property in schema.properties() {
         let Some(items) = arguments.get(property.name).and_then(Value::as_array) else { continue };
         let given: Vec<_> = items.iter().filter_map(Value::as_str).collect();
         let Some(schema_of_items) = property.schema.get("items") else { continue };
         let names = enumeration(schema.as_value(), schema_of_items);
         let names: Vec<_> = names.into_iter().filter_map(Value::as_str).collect();
-        let mut named: Vec<_> = names.iter().filter_map(|name| Some((position(name)?, *name))).collect();
+        let mut named: Vec<_> =
+            names.iter().filter_map(|name| Some((place_of(name, &need)?, *name))).collect();
+        named.sort_unstable();
         let are_all_named = given.iter().all(|item| named.iter().any(|(_, name)| name == item));
-        if given.is_empty() || given.len() < items.len() || !are_all_named || named.len() == given.len() {
+        // "Every Monday, starting on Tuesday" has the first day of a series, too.
+        let are_weekdays = names.iter().any(|name| name.eq_ignore_ascii_case("monday"));
+        if are_weekdays || given.is_empty() || given.len() < items.len() || !are_all_named {
             continue;
         }
-        // `red` is a part of `dark_red`, and the value of another parameter is no item.
-        let is_part = |name: &str| named.iter().any(|(_, other)| *other != name && other.contains(name));
-        let is_used = |name: &str| {
-            let mut others = arguments.iter().filter(|(other, _)| *other != property.name);
-            others.any(|(_, value)| value.to_string().to_lowercase().contains(&name.to_lowercase()))
-        };
-        let is_added = |name: &str| given.contains(&name) || !is_part(name) && !is_used(name);
-        named = named.clone().into_iter().filter(|(_, name)| is_added(name)).collect();
-        named.sort_unstable();
-        let items = json!(named.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
-        if is_valid(schema, arguments, property.name, &items) {
+        let listed = list_with(&named, &given, &need);
+        let items = json!(listed);
+        if listed.len() > given.len() && is_valid(schema, arguments, property.name, &items) {
             arguments.insert(property.name.to_owned(), items);
         }
     }
+}
+
+/// Returns the lower-case `text` with spaces instead of underscores and hyphens.
+fn spaced(text: &str) -> String {
+    text.to_lowercase().replace(['_', '-'], " ")
+}
+
+/// Returns the start and the end of the words of `name` in `need`. Returns `None` if `need` does
+/// not have them exactly once.
+fn place_of(name: &str, need: &str) -> Option<(usize, usize)> {
+    let name = spaced(name);
+    let mut places = need.match_indices(&name).map(|(at, found)| (at, at + found.len()));
+    let (Some((start, end)), None) = (places.next(), places.next()) else { return None };
+    let is_word = |before: &str, after: &str| {
+        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    };
+    let is_whole = is_word(need.get(..start)?, need.get(end..)?);
+    (is_whole && name.len() >= MIN_ITEM_LENGTH && !WHOLE_LISTS.contains(&name.as_str()))
+        .then_some((start, end))
+}
+
+/// Returns the values of `named`, sorted by their places in `need`, that are in `given` or in the
+/// same list as one of them.
+fn list_with<'n>(named: &[((usize, usize), &'n str)], given: &[&str], need: &str) -> Vec<&'n str> {
+    let mut listed = Vec::new();
+    let mut run: Vec<&'n str> = Vec::new();
+    let mut end = None;
+    for ((start, next_end), name) in named {
+        let gap = end.and_then(|end| need.get(end..*start));
+        if !gap.is_some_and(|gap| LIST_GAPS.contains(&gap.trim())) {
+            add_run(&mut listed, &mut run, given);
+        }
+        run.push(*name);
+        end = Some(*next_end);
+    }
+    add_run(&mut listed, &mut run, given);
+    listed
+}
+
+/// Moves `run`, the items of a list, to `listed`, if one of them is in `given`.
+fn add_run<'n>(listed: &mut Vec<&'n str>, run: &mut Vec<&'n str>, given: &[&str]) {
+    if run.iter().any(|name| given.contains(name)) {
+        listed.append(run);
+    }
+    run.clear();
 }
 
 #[cfg(test)]

@@ -63,6 +63,10 @@ impl KnownNumbers {
         for unit in [Unit::MONTH, Unit::DAY, Unit::MINUTE] {
             numbers.extend(values.quantities.iter().filter_map(|quantity| quantity.in_unit(unit)));
         }
+        // "From 14:00 to 16:00" is two hours.
+        let duration =
+            values.time_range.and_then(|(start, end)| (end - start).total(jiff::Unit::Minute).ok());
+        numbers.extend(duration.into_iter().flat_map(|minutes| [minutes, minutes / 60.0]));
         // "July 20" is the day 20 of the month 7.
         let days = TextValues::days_of_months(text);
         numbers.extend(days.iter().flat_map(|day| [day.month(), day.day()]).map(f64::from));

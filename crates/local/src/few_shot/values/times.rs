@@ -141,6 +141,21 @@ fn is_relative(text: &str, captures: &Captures<'_>) -> bool {
         }
 }
 
+/// Returns the first and the last of `times`, the times of `text`, which is normalized. Returns
+/// `None` if `text` has other times, or if it does not have the range between them.
+pub(super) fn range(text: &str, times: &[Time]) -> Option<(Time, Time)> {
+    static RANGE: LazyLock<Regex> = LazyLock::new(|| {
+        let time = r"\d{1,2}(?::\d\d)? ?(?:am|pm)?";
+        pattern(&format!(
+            r"\bfrom {time} ?(?:to|until|till|-|–) ?{time}|{time} ?[-–] ?\d{{1,2}}(?::\d\d| ?am| ?pm)"
+        ))
+    });
+    let [one, other] = *times else { return None };
+    // Both readings of `at nine` are one time.
+    let are_readings = one.minute() == other.minute() && (one.hour() - other.hour()).abs() == 12;
+    (!are_readings && RANGE.is_match(text)).then(|| (one.min(other), one.max(other)))
+}
+
 /// Parses `text` as a single time: `09:15`, `9:15 pm`, or `9 pm`.
 pub(in crate::few_shot) fn parse_time(text: &str) -> Option<Time> {
     let text = super::normalize(text);

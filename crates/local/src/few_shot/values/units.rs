@@ -54,7 +54,7 @@ const UNITS: [(&[&str], Dimension, f64); 34] = {
         (&["khz", "kilohertz"], Frequency, 1e3),
         (&["mhz", "megahertz"], Frequency, 1e6),
         (&["ghz", "gigahertz"], Frequency, 1e9),
-        (&["w", "watt", "watts"], Power, 1.0),
+        (&["watt", "watts"], Power, 1.0),
         (&["kw", "kilowatt", "kilowatts"], Power, 1_000.0),
         (&["mm", "millimetre", "millimetres", "millimeter", "millimeters"], Length, 0.001),
         (&["cm", "centimetre", "centimetres", "centimeter", "centimeters"], Length, 0.01),
