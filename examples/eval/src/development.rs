@@ -1,4 +1,4 @@
-//! Measures a model on the development set: six parts with 170 to 500 requests each, in five
+//! Measures a model on the development set: six parts with 170 to 580 requests each, in five
 //! groups, and a part with 60 requests of one group.
 
 mod matching;

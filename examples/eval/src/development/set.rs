@@ -21,7 +21,7 @@ pub(crate) enum Part {
     TuningUsual,
     /// 60 further cases of the group [`OneCall`](Group::OneCall) for tuning.
     TuningOneCall,
-    /// 320 cases of the group [`OneCall`](Group::OneCall), 90 of [`NoTool`](Group::NoTool), 40 of
+    /// 400 cases of the group [`OneCall`](Group::OneCall), 90 of [`NoTool`](Group::NoTool), 40 of
     /// them without a required argument, and 30 of each other group for tuning. Their authors had
     /// seen neither the other cases nor the model.
     TuningOtherAuthors,

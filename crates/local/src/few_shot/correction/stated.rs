@@ -88,7 +88,7 @@ pub(super) fn set_single_person(
         let rest = question.split_once(*text).map(|(_, rest)| rest);
         rest.is_some_and(|rest| !CONJUNCTIONS.iter().any(|conjunction| rest.starts_with(conjunction)))
     };
-    if !SINGLE_PERSON.iter().any(|text| is_single_person(text)) || KnownWords::new(&question).has_negation() {
+    if !SINGLE_PERSON.iter().any(is_single_person) || KnownWords::new(&question).has_negation() {
         return;
     }
     let is_single = |property: &Property<'_>| {
