@@ -18,7 +18,7 @@ mod words;
 use haft_core::{Message, Schema, ToolCall, message::MessageBody, model::ChatRequest, schema::Property};
 use serde_json::{Map, Value};
 
-pub(super) use self::codes::LANGUAGES;
+pub(super) use self::codes::{LANGUAGES, language_name};
 use self::dates::{is_known_date, is_known_time, remove_copied_return_date};
 use self::flags::distinctive_words;
 use self::numbers::KnownNumbers;
@@ -228,8 +228,8 @@ impl KnownFacts {
 
     /// Returns `true` if `value` is the language from which a text is translated, and if the
     /// conversation has neither the value, nor the word `from`, nor the text with its language,
-    /// such as "the German sentence". A small model takes another target
-    /// language of "in Spanish and German".
+    /// such as "the German sentence". A small model takes another target language of "in Spanish
+    /// and German".
     fn is_unstated_source(&self, name: &str, value: &Value) -> bool {
         let name = spaced_words(name);
         let mut words = name.split_whitespace();
@@ -237,8 +237,7 @@ impl KnownFacts {
             && words.any(|word| word.starts_with("lang"));
         let is_stated = |text: &str| {
             let text = text.to_lowercase();
-            let language = LANGUAGES.iter().find(|(code, _)| *code == text);
-            let language = language.map_or(text.clone(), |(_, language)| language.to_lowercase());
+            let language = language_name(&text).map_or_else(|| text.clone(), str::to_lowercase);
             self.words.has_word(&text)
                 || TEXT_NOUNS.iter().any(|noun| self.words.has_words(&format!("{language} {noun}")))
         };

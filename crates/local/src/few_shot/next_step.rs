@@ -17,8 +17,8 @@ pub(super) enum NextStep {
     /// chose no tool. It is `None` if the model answers directly, which is possible only after tool
     /// results.
     Answer { need: Option<String> },
-    /// The model quotes a statement whose values are arguments of a planned call. It needs no
-    /// call.
+    /// `need` is a statement. Its values are arguments of a planned call, so no call is made for
+    /// it.
     PlannedStatement { need: String },
     /// The model ends the reply after its calls.
     NoMoreCalls,

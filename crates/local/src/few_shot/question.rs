@@ -390,18 +390,16 @@ impl OpenQuestion {
             return true;
         }
         let need = need.to_lowercase();
-        let is_mark = |letter: char| PUNCTUATION.contains(&letter);
-        let words: Vec<_> = need.split(' ').map(|word| word.trim_matches(is_mark)).collect();
+        let words: Vec<_> = need.split(' ').map(|word| word.trim_matches(PUNCTUATION)).collect();
         let numbers: Vec<_> = words.iter().copied().filter(|word| has_digit(word)).collect();
         if numbers.is_empty() || words.iter().any(|word| ADDING_WORDS.contains(word)) {
             return false;
         }
         let describes = words.first().is_some_and(|first| SUBJECTS.contains(first));
-        let is_planned = |number: &str| {
+        let are_planned = numbers.iter().all(|number| {
             let plain = if describes { number.trim_matches(is_symbol) } else { number };
             self.planned.iter().any(|value| value == plain)
-        };
-        let are_planned = numbers.iter().all(|number| is_planned(number));
+        });
         let is_limit = words.iter().all(|word| has_digit(word) || RESULT_LIMIT_WORDS.contains(word));
         let is_request = is_request(&need, need.ends_with('?'));
         let has_verb = |verbs: &[&str]| !is_request && words.iter().any(|word| verbs.contains(word));

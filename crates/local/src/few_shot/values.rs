@@ -69,9 +69,7 @@ impl TextValues {
     pub(super) fn has_several_times(&self) -> bool {
         match self.times.as_slice() {
             [] | [_] => false,
-            [first, second] => {
-                (second.hour() - first.hour()).abs() != 12 || first.minute() != second.minute()
-            }
+            [first, second] => !times::are_readings_of_one(*first, *second),
             _ => true,
         }
     }

@@ -144,11 +144,7 @@ impl TextArgument<'_> {
         let times = source.map(|values| values.times.as_slice()).unwrap_or_default();
         // "Half an hour, and nothing before ten" begins at ten at the earliest.
         let is_bound = !times.is_empty() && has_word_of(self.name, &["earliest"]);
-        let is_later = || {
-            times.iter().any(|time| {
-                durations(sources).any(|span| time.checked_add(span).is_ok_and(|later| later == written))
-            })
-        };
+        let is_later = || later_times(times, sources).any(|later| later == written);
         let is_computed = computed_times(&sources.question.times, sources).contains(&written);
         if (!is_bound || is_later()) && (is_computed || (times.is_empty() && has_duration(sources))) {
             return Some(Candidates::default());
@@ -201,12 +197,17 @@ fn durations<'a>(sources: &Sources<'a>) -> impl Iterator<Item = SignedDuration> 
     durations.filter(SignedDuration::is_positive)
 }
 
+/// Returns the times that result from adding a duration of the question.
+fn later_times<'a>(times: &'a [Time], sources: &Sources<'a>) -> impl Iterator<Item = Time> + 'a {
+    let add = |duration: SignedDuration| times.iter().map(move |time| time.checked_add(duration).ok());
+    durations(sources).flat_map(add).flatten()
+}
+
 /// Returns the times that result from adding or subtracting a duration of the question.
 fn computed_once(times: &[Time], sources: &Sources<'_>) -> Vec<Time> {
-    let shift = |duration: SignedDuration| {
-        times.iter().flat_map(move |time| [time.checked_add(duration).ok(), time.checked_sub(duration).ok()])
-    };
-    durations(sources).flat_map(shift).flatten().collect()
+    let subtract = |duration: SignedDuration| times.iter().map(move |time| time.checked_sub(duration).ok());
+    let earlier = durations(sources).flat_map(subtract).flatten();
+    later_times(times, sources).chain(earlier).collect()
 }
 
 /// Returns the times that result from one or two additions or subtractions.

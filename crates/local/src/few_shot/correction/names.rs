@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::{CallInProgress, TextValues, description, has_word_of, pattern, spaced_words};
-use crate::few_shot::grounding::LANGUAGES;
+use crate::few_shot::grounding::{LANGUAGES, language_name};
 use crate::few_shot::question::{has_reference, is_name, starts_with_phrase};
 use crate::few_shot::quotes::{MARKS, quotations};
 
@@ -117,7 +117,7 @@ pub(super) fn place_of_departure(
 /// Returns the name of the language with the code `text`, if `question` has it, and if the
 /// description of `property` has a language as an example: `Portuguese` for `pt`.
 pub(super) fn name_of_language(property: &Property<'_>, text: &str, question: &str) -> Option<Value> {
-    let (_, language) = LANGUAGES.iter().find(|(code, _)| *code == text)?;
+    let language = language_name(text)?;
     static CODE: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"(?i)\b(?:codes?|iso|639)\b|["'`(][a-z]{2}["'`)]"#));
     let text = format!("{} {}", spaced_words(property.name), description(property));

@@ -30,6 +30,10 @@ const EXTENTS: [&str; 11] = [
     "wattage",
     "watts",
 ];
+/// The beginnings of words in the names of durations that are not the duration of an event.
+const SIDE_EVENTS: [&str; 8] = ["alert", "before", "break", "buffer", "lead", "notif", "remind", "snooze"];
+/// Other words of a request for a reminder.
+const REMINDER_WORDS: [&str; 5] = ["advance", "ahead", "early", "heads", "ping"];
 /// Directions that are opposite to some of [`DIRECTIONS`].
 const OPPOSITES: [&str; 10] =
     ["brighten", "brighter", "faster", "forward", "forwards", "higher", "increase", "raise", "right", "up"];
@@ -61,10 +65,9 @@ pub(super) fn candidate(
         .filter(|(name, _)| *name != property.name)
         .filter_map(|(_, value)| value.as_f64())
         .collect();
-    let stated = || converted(property, number, &others, sources);
-    (!is_of_side_event(property, &texts.join(" ")))
-        .then(stated)
-        .flatten()
+    let is_of_event = !is_of_other_event(property, &texts.join(" "));
+    let converted = converted(property, number, &others, sources).filter(|_| is_of_event);
+    converted
         .or_else(|| percentage(property, number, sources))
         .or_else(|| fraction(property, number, &others, sources))
         .or_else(|| negated(property, number, texts, sources))
@@ -254,9 +257,9 @@ fn has_negative_direction(description: &str, number: f64, text: &str) -> bool {
     !has_opposite && words(meaning.as_str()).any(|word| DIRECTIONS.contains(&word) && is_near(word))
 }
 
-/// Returns the only quantity of `need` in the unit of `property`, which is a duration, a distance
-/// or a period such as `posted_within_days`. `text` is the text of the need. Returns `None` if an
-/// argument has the quantity.
+/// Returns the only quantity of `need` in the unit of `property`, which is a duration, a distance,
+/// a power, a frequency or a period such as `posted_within_days`. `text` is the text of the need.
+/// Returns `None` if an argument has the quantity.
 pub(super) fn omitted_quantity(
     property: &Property<'_>,
     arguments: &Map<String, Value>,
@@ -268,7 +271,7 @@ pub(super) fn omitted_quantity(
         let number = r"(?:\d+|a|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen|thirty)";
         pattern(&format!(r"(?i)\b(?:last|past|previous|within) (?:the )?(?:last |past )?{number} "))
     });
-    if is_of_side_event(property, text) {
+    if is_of_other_event(property, text) {
         return None;
     }
     let name = spaced_words(property.name);
@@ -290,16 +293,18 @@ pub(super) fn omitted_quantity(
     (!used.any(|used| is_equal(used, only.number) || is_equal(used, number))).then_some(number)
 }
 
-/// Returns `true` if `property` is the time of something beside the event in `text`, such as
-/// `reminder_minutes`, and if the English `text` does not mention it.
-fn is_of_side_event(property: &Property<'_>, text: &str) -> bool {
-    const SIDE_EVENTS: [&str; 8] =
-        ["alert", "before", "break", "buffer", "lead", "notif", "remind", "snooze"];
-    const MENTIONS: [&str; 5] = ["advance", "ahead", "early", "heads", "ping"];
-    let (name, text) = (spaced_words(property.name), text.to_lowercase());
-    let is_side = SIDE_EVENTS.iter().any(|event| name.split(' ').any(|word| word.starts_with(event)));
-    let is_mentioned = || SIDE_EVENTS.iter().chain(&MENTIONS).any(|word| text.contains(word));
-    is_side && !is_mentioned() && KnownWords::new(&text).is_english()
+/// Returns `true` if the parameter `name` is the duration of something beside an event, such as
+/// `reminder_minutes`.
+pub(super) fn is_beside_event(name: &str) -> bool {
+    spaced_words(name).split(' ').any(|word| SIDE_EVENTS.iter().any(|event| word.starts_with(event)))
+}
+
+/// Returns `true` if `property` is the duration of something [beside](is_beside_event) an event,
+/// and if the English `text` does not mention it.
+fn is_of_other_event(property: &Property<'_>, text: &str) -> bool {
+    let text = text.to_lowercase();
+    let is_mentioned = || SIDE_EVENTS.iter().chain(&REMINDER_WORDS).any(|word| text.contains(word));
+    is_beside_event(property.name) && !is_mentioned() && KnownWords::new(&text).is_english()
 }
 
 /// Returns the unit in `names`, the enumeration of `property`, that follows the numbers in `need`:

@@ -5,33 +5,17 @@ use haft_core::{Schema, schema::Property};
 use jiff::civil::Time;
 use serde_json::{Map, Value, json};
 
-use super::numbers::unit_of;
+use super::numbers::{is_beside_event, unit_of};
 use super::{KnownWords, enumeration, has_word_of, is_valid, to_json};
 use crate::few_shot::grounding::is_number_of_persons;
+use crate::few_shot::question::SEPARATORS;
 use crate::few_shot::values::{TextValues, Unit, parse_time};
 
 /// Words in the names of parameters for a duration.
 const DURATION_WORDS: [&str; 2] = ["duration", "length"];
-/// Words in the names of parameters for another duration than that of the event.
-const OTHER_DURATIONS: [&str; 6] = ["break", "buffer", "notice", "reminder", "slot", "snooze"];
-/// Texts for a single person.
-const SINGLE_PERSON: [&str; 8] = [
-    "by myself",
-    "for me only",
-    "for myself",
-    "just for me",
-    "just me",
-    "on my own",
-    "only for me",
-    "only me",
-];
-/// Texts between a person and another person.
-const CONJUNCTIONS: [&str; 5] = [" &", " and", " plus", " with", ", my"];
 /// Words in the names of parameters for other persons than the user.
 const OTHER_PERSONS: [&str; 10] =
     ["additional", "child", "children", "extra", "infant", "infants", "kids", "max", "maximum", "min"];
-/// The texts between two items of a list.
-const LIST_GAPS: [&str; 8] = ["", "&", ",", ", and", ", or", "and", "or", "plus"];
 /// Values for a whole list or for no item.
 const WHOLE_LISTS: [&str; 5] = ["all", "any", "both", "none", "other"];
 /// The minimum length of the value of an enumeration that is compared with the need.
@@ -57,10 +41,10 @@ pub(super) fn set_duration_of_range(
         return;
     }
     let is_duration = |property: &Property<'_>| {
-        has_word_of(property.name, &DURATION_WORDS) && !has_word_of(property.name, &OTHER_DURATIONS)
+        has_word_of(property.name, &DURATION_WORDS) && !is_beside_event(property.name)
     };
     for property in schema.properties().filter(is_duration) {
-        // A clip of seconds is from a minute and a second, not from an hour.
+        // The times of a clip are in minutes and seconds, not in hours.
         let is_long =
             |unit: &Unit| unit.dimension == Unit::MINUTE.dimension && unit.factor >= Unit::MINUTE.factor;
         let Some(unit) = unit_of(&property).filter(is_long) else { continue };
@@ -83,12 +67,8 @@ pub(super) fn set_single_person(
     question: &str,
     values: &TextValues,
 ) {
-    let question = question.to_lowercase();
-    let is_single_person = |text: &&str| {
-        let rest = question.split_once(*text).map(|(_, rest)| rest);
-        rest.is_some_and(|rest| !CONJUNCTIONS.iter().any(|conjunction| rest.starts_with(conjunction)))
-    };
-    if !SINGLE_PERSON.iter().any(is_single_person) || KnownWords::new(&question).has_negation() {
+    let words = KnownWords::new(question);
+    if !words.is_for_user_only() || words.has_negation() {
         return;
     }
     let is_single = |property: &Property<'_>| {
@@ -107,8 +87,8 @@ pub(super) fn set_single_person(
 }
 
 /// Adds the items that the model omitted from a list of values of an enumeration: `vegan` for
-/// "vegan and gluten-free food" and `gluten_free`. Only a comma or a conjunction is between an item
-/// that is added and the next item in `need`.
+/// "vegan and gluten-free food" and `gluten_free`. Only commas and conjunctions are between them in
+/// `need`.
 pub(super) fn add_named_items(schema: &Schema, arguments: &mut Map<String, Value>, need: &str) {
     if KnownWords::new(need).has_negation() {
         return;
@@ -164,7 +144,7 @@ fn list_with<'n>(named: &[((usize, usize), &'n str)], given: &[&str], need: &str
     let mut end = None;
     for ((start, next_end), name) in named {
         let gap = end.and_then(|end| need.get(end..*start));
-        if !gap.is_some_and(|gap| LIST_GAPS.contains(&gap.trim())) {
+        if !gap.is_some_and(is_list_gap) {
             add_run(&mut listed, &mut run, given);
         }
         run.push(*name);
@@ -172,6 +152,12 @@ fn list_with<'n>(named: &[((usize, usize), &'n str)], given: &[&str], need: &str
     }
     add_run(&mut listed, &mut run, given);
     listed
+}
+
+/// Returns `true` if `gap` may be between two items of a list.
+fn is_list_gap(gap: &str) -> bool {
+    let gap = gap.strip_prefix(',').unwrap_or(gap);
+    gap == " " || SEPARATORS.contains(&gap)
 }
 
 /// Moves `run`, the items of a list, to `listed`, if one of them is in `given`.

@@ -47,6 +47,11 @@ const CURRENCY_NAMES: [(&str, &[&str]); 12] = [
     ("usd", &["bucks", "dollar", "dollars", "$"]),
 ];
 
+/// Returns the English name of the language with the code `code`: `Arabic` for `ar`.
+pub(in crate::few_shot) fn language_name(code: &str) -> Option<&'static str> {
+    LANGUAGES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
+}
+
 /// Returns `true` if the parameter `name` is a code with a meaning for the user only, such as the
 /// key of a project.
 pub(super) fn is_key_of_user(name: &str) -> bool {
@@ -81,11 +86,11 @@ pub(super) fn may_be_stated(parameter: Parameter<'_>, text: &str, words: &KnownW
     // The names of languages and currencies are English.
     let description = if words.may_be_english() { description_of(parameter.schema) } else { String::new() };
     let name = format!("{} {description}", parameter.name.to_lowercase());
-    let language = LANGUAGES.iter().find(|(code, _)| *code == text && name.contains("lang"));
+    let language = language_name(text).filter(|_| name.contains("lang"));
     let currency = CURRENCY_NAMES.iter().find(|(code, _)| *code == text && name.contains("currency"));
     if language.is_none() && currency.is_none() || words.has_name() {
         return true;
     }
-    language.is_some_and(|(_, language)| words.has_word(&language.to_lowercase()))
+    language.is_some_and(|language| words.has_word(&language.to_lowercase()))
         || currency.is_some_and(|(_, names)| names.iter().any(|name| words.has_synonym(name)))
 }

@@ -4,7 +4,7 @@ use haft_core::{Schema, ToolCall, schema::Property};
 use serde_json::Value;
 
 use super::KnownFacts;
-use super::parameter_names::{description_of, spaced_words};
+use super::parameter_names::{description_of, has_word_of, spaced_words};
 
 /// The minimum length of a word that distinguishes a boolean parameter.
 const MIN_FLAG_WORD_LENGTH: usize = 4;
@@ -78,9 +78,7 @@ impl KnownFacts {
     /// is short, or a word for it: `mop` in "and mop too", `business_days_only` for "working days",
     /// and `power` for "turn it off".
     fn names_flag(&self, name: &str, tool: &str) -> bool {
-        let question = &self.question_words;
-        let has_any = |words: &[&str]| words.iter().any(|word| question.has_words(word));
-        let has_word_of_name = |words: &[&str]| name.split(' ').any(|part| words.contains(&part));
+        let question_has = |words: &[&str]| words.iter().any(|word| self.question_words.has_words(word));
         let is_distinctive = |word: &&str| {
             word.len() >= MIN_NAME_WORD_LENGTH
                 && !FLAG_WORDS.contains(word)
@@ -89,11 +87,11 @@ impl KnownFacts {
         };
         let distinctive = name.split(' ').filter(is_distinctive).collect::<Vec<_>>().join(" ");
         let is_stated = !QUANTIFIERS.contains(&distinctive.as_str()) && self.words.has_words(&distinctive);
-        let is_business_day = name.contains("business day") && has_any(&BUSINESS_DAYS);
-        let switches =
-            has_any(&SWITCH_VERBS) || has_any(&["switch", "turn", "turned"]) && has_any(&["off", "on"]);
-        let is_switch = has_word_of_name(&SWITCHES) && switches;
-        let repeats = has_word_of_name(&REPEATING_WORDS) && has_any(&REPETITIONS);
+        let is_business_day = name.contains("business day") && question_has(&BUSINESS_DAYS);
+        let switches = question_has(&SWITCH_VERBS)
+            || question_has(&["switch", "turn", "turned"]) && question_has(&["off", "on"]);
+        let is_switch = has_word_of(name, &SWITCHES) && switches;
+        let repeats = has_word_of(name, &REPEATING_WORDS) && question_has(&REPETITIONS);
         is_stated || is_business_day || is_switch || repeats
     }
 

@@ -124,7 +124,10 @@ impl Language {
     pub(super) fn new(text: &str, words: &HashSet<String>) -> Self {
         let count = |list: &[&str]| list.iter().filter(|word| words.contains(**word)).count();
         let is_contraction = |word: &&str| CONTRACTIONS.contains(&word.replace('\u{2019}', "'").as_str());
-        let contractions = contracted_words(text).filter(is_contraction).count();
+        let contractions = contracted_words(text)
+            .filter(|word| word.contains(['\'', '\u{2019}']))
+            .filter(is_contraction)
+            .count();
         Self {
             english: count(&ENGLISH_WORDS) + contractions,
             shared: count(&SHARED_WORDS),

@@ -247,11 +247,28 @@ impl KnownWords {
         })
     }
 
-    /// Returns `true` if the user is the only person: "a table for one".
+    /// Returns `true` if the user is the only person of the request: "a hotel, just me", but not
+    /// "just me and my wife".
+    pub(in crate::few_shot) fn is_for_user_only(&self) -> bool {
+        const PHRASES: [&str; 7] =
+            ["by myself", "for me only", "for myself", "just for me", "just me", "on my own", "only me"];
+        const COMPANY: [&str; 5] = [" &", " and", " plus", " with", ", my"];
+        let is_final = |phrase: &str| {
+            self.text.split_once(phrase).is_some_and(|(before, after)| {
+                !before.ends_with(char::is_alphanumeric)
+                    && !after.starts_with(char::is_alphanumeric)
+                    && !COMPANY.iter().any(|company| after.starts_with(company))
+            })
+        };
+        PHRASES.into_iter().any(is_final)
+    }
+
+    /// Returns `true` if the request is for a single person: "a table for one".
     pub(super) fn has_one_person(&self) -> bool {
-        const PHRASES: [&str; 6] = ["for one", "one person", "one adult", "one guest", "just me", "only me"];
+        const PHRASES: [&str; 4] = ["for one", "one person", "one adult", "one guest"];
         const WORDS: [&str; 4] = ["alone", "myself", "single", "solo"];
-        PHRASES.iter().any(|phrase| self.has_words(phrase))
+        self.is_for_user_only()
+            || PHRASES.iter().any(|phrase| self.has_words(phrase))
             || WORDS.iter().any(|word| self.words.contains(*word))
     }
 

@@ -151,9 +151,13 @@ pub(super) fn range(text: &str, times: &[Time]) -> Option<(Time, Time)> {
         ))
     });
     let [one, other] = *times else { return None };
-    // Both readings of `at nine` are one time.
-    let are_readings = one.minute() == other.minute() && (one.hour() - other.hour()).abs() == 12;
-    (!are_readings && RANGE.is_match(text)).then(|| (one.min(other), one.max(other)))
+    let is_range = !are_readings_of_one(one, other) && RANGE.is_match(text);
+    is_range.then(|| (one.min(other), one.max(other)))
+}
+
+/// Returns `true` if `one` and `other` may be the readings of the same time, such as `at nine`.
+pub(super) fn are_readings_of_one(one: Time, other: Time) -> bool {
+    (one.hour() - other.hour()).abs() == 12 && one.minute() == other.minute()
 }
 
 /// Parses `text` as a single time: `09:15`, `9:15 pm`, or `9 pm`.
