@@ -803,12 +803,13 @@ fn the_time_to_be_at_a_place_is_an_arrival() {
 #[test]
 fn the_earliest_time_is_not_computed() {
     let schema = Schema::new(json!({"properties": {
-        "earliest": {"type": "string", "description": "Earliest start, HH:MM"},
-        "minutes": {"type": "integer"}}}));
+        "earliest": {"type": "string", "description": "Earliest start, HH:MM"}}}));
     let schema = schema.unwrap();
     let text = "We need half an hour, and nothing before 10 in the morning.";
-    let call = |earliest: &str| json!({"earliest": earliest, "minutes": 30});
+    let call = |earliest: &str| json!({ "earliest": earliest });
     assert_eq!(corrected_with(&schema, text, text, call("09:30")), call("10:00"));
+    let text = "I land at 14:00 and need 45 minutes to the station.";
+    assert_eq!(corrected_with(&schema, text, text, call("14:45")), call("14:45"));
 }
 
 #[test]

@@ -576,3 +576,18 @@ fn a_train_number_may_have_two_words() {
     assert!(invented("A window seat on the train at nine", "TGV 9713"));
     assert!(invented("A window seat on the fast train", "fast train"));
 }
+
+#[test]
+fn an_optional_single_person_and_a_duration_of_a_range_are_kept() {
+    let schema = Schema::new(json!({"properties": {
+        "adults": {"type": "integer"}, "duration_minutes": {"type": "integer"}}}));
+    let schema = schema.unwrap();
+    let kept = |question: &str, arguments: Value| {
+        let call = ToolCall::new("1", "create", arguments.to_string());
+        KnownFacts::from_text(question).without_invented(&call, &schema).is_none()
+    };
+    assert!(kept("A hotel in Porto, just me", json!({"adults": 1})));
+    assert!(!kept("A hotel in Porto", json!({"adults": 1})));
+    assert!(kept("A review from 14:00 to 16:00 in room 204", json!({"duration_minutes": 120})));
+    assert!(!kept("A review at 14:00 in room 204", json!({"duration_minutes": 120})));
+}

@@ -238,6 +238,7 @@ fn numbers_of_everyday_requests_are_kept() {
         ("A night in Rome, please", "nights", json!(1)),
         ("A car for a day", "duration", json!(1)),
         ("A table for just me", "party_size", json!(1)),
+        ("I dine on my own. Get me a table.", "party_size", json!(1)),
         ("A table for one at 7 pm", "party_size", json!(1)),
         ("Find me a flight to Oslo.", "passengers", json!(1)),
         ("Two dozen eggs for December 24", "quantity", json!(24)),
@@ -255,9 +256,12 @@ fn numbers_of_everyday_requests_are_kept() {
 
 #[test]
 fn a_time_is_no_number_of_persons() {
-    for (question, number) in
-        [("A table tomorrow at 7 pm", 7), ("A table at 19:30", 19), ("The cheapest one, at 7", 1)]
-    {
+    for (question, number) in [
+        ("A table tomorrow at 7 pm", 7),
+        ("A table at 19:30", 19),
+        ("The cheapest one, at 7", 1),
+        ("A table for just me and my wife", 1),
+    ] {
         assert!(lacks_number(question, "guests", &json!(number)), "{question}");
     }
 }
