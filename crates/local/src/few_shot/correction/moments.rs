@@ -154,8 +154,7 @@ impl TextArgument<'_> {
         if let Some(known) = other_half.iter().flatten().find(|time| times.contains(time)) {
             return Some(Candidates::known(vec![format(known)]));
         }
-        let computed = if is_bound { Vec::new() } else { computed_once(times, sources) };
-        let computed = computed.iter().map(format).collect();
+        let computed = computed_once(times, sources).iter().map(format).collect();
         Some(Candidates { known: times.iter().map(format).collect(), computed })
     }
 }

@@ -767,6 +767,8 @@ fn the_duration_of_an_event_is_not_the_time_of_its_reminder() {
     assert_eq!(corrected_with(&schema, text, text, call(json!(15))), call(json!(15)));
     let title = json!({"title": "Workshop"});
     assert_eq!(corrected_with(&schema, text, text, title.clone()), title);
+    let german = "Erinnere mich 2 h vorher";
+    assert_eq!(corrected_with(&schema, german, german, call(json!(2))), call(json!(120)));
     for text in ["remind me 1 hour 30 minutes before", "ping me 90 minutes ahead"] {
         let text = format!("Schedule the workshop and {text}");
         assert_eq!(corrected_with(&schema, &text, &text, title.clone()), call(json!(90)));
@@ -786,16 +788,21 @@ fn fractions_of_an_hour_replace_a_wrong_duration() {
 #[test]
 fn the_time_to_be_at_a_place_is_an_arrival() {
     let schema = Schema::new(json!({"properties": {
-        "time": {"type": "string"}, "time_is_arrival": {"type": "boolean", "default": false}}}));
+        "time": {"type": "string"},
+        "time_is_arrival": {"type": "boolean", "default": false},
+        "arrival_transfer": {"type": "boolean"}}}));
     let schema = schema.unwrap();
     let time = json!({"time": "11:00"});
     let arrival = json!({"time": "11:00", "time_is_arrival": true});
     for text in ["I have to be in Bern by 11:00", "A train that arrives in Bern before 11:00"] {
         assert_eq!(corrected_with(&schema, text, text, time.clone()), arrival, "{text}");
     }
-    for text in
-        ["A train that leaves for Bern at 11:00", "A train to Bern at 11:00", "I'll be free after 11:00"]
-    {
+    for text in [
+        "Leave after 9:00 and be in Bern by 11:00",
+        "A train that leaves for Bern at 11:00",
+        "A train to Bern at 11:00",
+        "I'll be free after 11:00",
+    ] {
         assert_eq!(corrected_with(&schema, text, text, time.clone()), time, "{text}");
     }
 }

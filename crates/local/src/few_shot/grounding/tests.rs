@@ -32,6 +32,7 @@ fn schema() -> Schema {
             "max_changes": {"type": "integer"},
             "mop": {"type": "boolean", "description": "Also wet the floor."},
             "power": {"type": "boolean", "description": "The new value."},
+            "all": {"type": "boolean", "description": "Hidden entries."},
             "has_gym": {"type": "boolean", "description": "Fitness centre on site."},
             "recurring": {"type": "boolean", "description": "A series."},
             "all_day": {"type": "boolean", "description": "From midnight to midnight."},
@@ -108,6 +109,8 @@ fn short_words_and_synonyms_name_a_flag() {
     assert!(!is_kept("Could you dim the kitchen light?", "power", true));
     assert!(!is_kept("I have Friday off, so set the alarm for nine.", "power", false));
     assert!(is_kept("Find me a hotel in Rome that has a pool and a gym.", "has_gym", true));
+    assert!(!is_kept("It's your turn to dim the kitchen light.", "power", true));
+    assert!(!is_kept("Please list all of the files.", "all", true));
     assert!(is_kept("Remind me to water the plants every Friday.", "recurring", true));
     assert!(!is_kept("Remind me to water the plants on Friday.", "recurring", true));
     assert!(!is_kept("Add lunch with all of the team on the first day of May.", "all_day", true));
@@ -155,6 +158,7 @@ fn only_a_word_that_other_languages_lack_makes_a_text_english() {
         "Send en besked til Ben og find en tid",
         "Erinnere mich an das Black Friday Angebot",
         "Mostrami le fatture create a maggio",
+        "Bestill to plasser for show p\u{e5} turn",
     ] {
         assert!(!KnownWords::new(other).is_english(), "{other}");
     }
@@ -565,13 +569,14 @@ fn the_language_of_a_stated_text_is_kept() {
 
 #[test]
 fn a_train_number_may_have_two_words() {
-    let schema = Schema::new(json!({"properties": {"train_number": {"type": "string"}},
-        "required": ["train_number"]}));
-    let schema = schema.unwrap();
-    let invented = |question: &str, number: &str| {
-        let call = ToolCall::new("1", "reserve_seat", json!({ "train_number": number }).to_string());
+    let invented_id = |name: &str, question: &str, number: &str| {
+        let schema = json!({"properties": {name: {"type": "string"}}, "required": [name]});
+        let schema = Schema::new(schema).unwrap();
+        let call = ToolCall::new("1", "reserve_seat", json!({ name: number }).to_string());
         KnownFacts::from_text(question).first_invented(&call, &schema).is_some()
     };
+    let invented = |question: &str, number: &str| invented_id("train_number", question, number);
+    assert!(invented_id("order_id", "Cancel order 17", "order 17"));
     assert!(!invented("A window seat on TGV 9713", "TGV 9713"));
     assert!(invented("A window seat on the train at nine", "TGV 9713"));
     assert!(invented("A window seat on the fast train", "fast train"));
@@ -588,6 +593,7 @@ fn an_optional_single_person_and_a_duration_of_a_range_are_kept() {
     };
     assert!(kept("A hotel in Porto, just me", json!({"adults": 1})));
     assert!(!kept("A hotel in Porto", json!({"adults": 1})));
+    assert!(!kept("A hotel in Porto, just me", json!({"duration_minutes": 1})));
     assert!(kept("A review from 14:00 to 16:00 in room 204", json!({"duration_minutes": 120})));
     assert!(!kept("A review at 14:00 in room 204", json!({"duration_minutes": 120})));
 }

@@ -147,3 +147,18 @@ fn a_part_of_the_day_may_follow_the_weekdays() {
     let values = TextValues::new("remind me at 9:00 to buy the vegetables for dinner", None);
     assert_eq!(values.times, [time(9, 0, 0, 0), time(21, 0, 0, 0)]);
 }
+
+#[test]
+fn two_times_are_the_ends_of_a_range() {
+    let range = |text: &str| {
+        let range = TextValues::new(text, None).time_range;
+        range.map(|(start, end)| [start.hour(), end.hour()])
+    };
+    assert_eq!(range("from 14:00 to 16:00 in room 204"), Some([14, 16]));
+    assert_eq!(range("2pm - 3:30pm"), Some([14, 15]));
+    for other in
+        ["at 14:00 and at 16:00", "From 5 to 7 May at nine", "from 2 to 4 pm or at 6 pm", "2026-03-05"]
+    {
+        assert_eq!(range(other), None, "{other}");
+    }
+}
