@@ -266,9 +266,9 @@ impl ExampleReply<'_> {
     /// Generates the call for `need` of the tool in `choice`, the result of
     /// [`choose_tool`](Self::choose_tool). Returns `None` if the token limit was reached.
     ///
-    /// A call with a required argument that the user did not state, and a call that repeats a known
-    /// result, is discarded. Another tool may then fit, such as one that finds the missing
-    /// identifier.
+    /// A text without a file needs no call. A call with a required argument that the user did not
+    /// state, and a call that repeats a known result, is discarded. Another tool may then fit, such
+    /// as one that finds the missing identifier.
     pub(super) fn write_call_with(
         &mut self,
         need: String,
@@ -278,14 +278,17 @@ impl ExampleReply<'_> {
         let best_score = choice.as_ref().map_or(0.0, |(_, score)| *score);
         let mut discarded = Vec::new();
         while let Some((tool, _)) = choice.take() {
-            let lead = format!("{NEED_LABEL}{need}\n{TOOL}{tool}");
-            self.writer.prefill(&lead);
-            let end_of_lead = self.writer.prompt.len();
             let Some(definition) = self.writer.request.tools.get(&tool).map(|tool| tool.definition().clone())
             else {
                 break;
             };
             let schema = definition.input_schema();
+            if self.stage == Stage::AfterQuestion && !self.must_call() && self.facts.wants_text(schema) {
+                break;
+            }
+            let lead = format!("{NEED_LABEL}{need}\n{TOOL}{tool}");
+            self.writer.prefill(&lead);
+            let end_of_lead = self.writer.prompt.len();
             let Some(mut call) = self.write_arguments(&need, &tool, schema, &|_| None)? else {
                 return Ok(None);
             };

@@ -25,7 +25,7 @@ async fn requests_without_a_fitting_tool_are_answered() {
         let messages = output.transcript().unwrap().messages();
         assert!(messages.iter().all(|message| message.tool_calls().is_empty()), "{messages:?}");
         let answer = output.text().unwrap();
-        assert!(!answer.trim().is_empty());
+        assert!(!answer.trim().is_empty() && !answer.starts_with("Please tell me"), "{answer}");
         assert!(!question.contains("France") || answer.contains("Paris"), "{answer}");
     }
 }

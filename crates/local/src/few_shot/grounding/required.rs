@@ -183,6 +183,43 @@ const MESSAGE_WORDS: [&str; 56] = [
     "write",
     "you",
 ];
+/// Words in a request for a file.
+const FILE_WORDS: [&str; 34] = [
+    "add",
+    "append",
+    "change",
+    "changelog",
+    "code",
+    "config",
+    "diary",
+    "directory",
+    "disk",
+    "dockerfile",
+    "document",
+    "edit",
+    "file",
+    "files",
+    "folder",
+    "insert",
+    "journal",
+    "license",
+    "list",
+    "log",
+    "makefile",
+    "note",
+    "notes",
+    "overwrite",
+    "page",
+    "path",
+    "program",
+    "put",
+    "readme",
+    "replace",
+    "save",
+    "script",
+    "store",
+    "update",
+];
 
 impl KnownFacts {
     /// Returns `true` if the conversation lacks a required argument of `call`. `schema` is the
@@ -203,6 +240,19 @@ impl KnownFacts {
                 || self.lacks_content(arguments, &call.name, property)
         });
         unstated.map(|(_, property)| property.name.to_owned())
+    }
+
+    /// Returns `true` if a tool with the input schema `schema` writes a text to a file, and if the
+    /// user asks for a text and mentions no file: "Write a haiku". The text is then the answer.
+    pub(in crate::few_shot) fn wants_text(&self, schema: &Schema) -> bool {
+        const VERBS: [&str; 3] = ["compose", "draft", "write"];
+        let has_path = schema.properties().any(|property| property.is_required && is_path(property.name));
+        has_path
+            && schema.properties().any(|property| has_word_of(property.name, &MESSAGES))
+            && self.question_words.all().any(|word| VERBS.contains(&word))
+            && self.user_words.is_english()
+            && !self.user_words.may_have_path()
+            && !self.user_words.all().any(|word| FILE_WORDS.contains(&word))
     }
 
     /// Returns `true` if `one` and `other` have the same value, and if it belongs to only one of

@@ -315,6 +315,13 @@ impl KnownWords {
         self.language.may_be_english()
     }
 
+    /// Returns `true` if the conversation has a quotation mark, a slash, or a full stop before a
+    /// letter or digit, as in the name of a file.
+    pub(super) fn may_have_path(&self) -> bool {
+        let is_inner = |stop: &str| stop.starts_with(char::is_alphanumeric);
+        self.text.contains(['"', '/', '\\', '`', '\u{201c}']) || self.text.split('.').skip(1).any(is_inner)
+    }
+
     /// Returns `true` if the conversation contains a negation in English or German.
     pub(in crate::few_shot) fn has_negation(&self) -> bool {
         NEGATIONS.iter().any(|word| self.words.contains(*word))

@@ -362,3 +362,33 @@ fn rates_and_symbols_have_no_unit() {
         assert!(lacks_number(question, "guests", &json!(1)), "{question}");
     }
 }
+
+#[test]
+fn a_composed_text_without_a_file_is_the_answer() {
+    let schema = |names: [&str; 2]| {
+        let [path, content] = names.map(|name| json!({ name: {"type": "string"} }));
+        let mut properties = path.as_object().unwrap().clone();
+        properties.extend(content.as_object().unwrap().clone());
+        Schema::new(json!({"type": "object", "properties": properties, "required": names})).unwrap()
+    };
+    let write = schema(["path", "content"]);
+    let wants_text = |question: &str, schema: &Schema| KnownFacts::from_text(question).wants_text(schema);
+    for question in ["Write a haiku about rust.", "Write a short poem about the sea."] {
+        assert!(wants_text(question, &write), "{question}");
+        assert!(!wants_text(question, &schema(["path", "destination"])), "{question}");
+        assert!(!wants_text(question, &schema(["recipient", "content"])), "{question}");
+    }
+    for question in [
+        "Save a haiku about the sea.",
+        "Write a haiku to a file.",
+        "Write a haiku to the haiku.txt",
+        "Write a haiku to the folder ~/poems",
+        "Write a haiku about the sea to \"poems\"",
+        "Search for the haiku in src",
+        "Schreib ein Haiku",
+    ] {
+        assert!(!wants_text(question, &write), "{question}");
+    }
+    let messages = ["I want to write to haiku.txt.", "Write a haiku about the sea."].map(Message::user);
+    assert!(!KnownFacts::new(&ChatRequest::new(messages)).wants_text(&write));
+}
