@@ -266,9 +266,9 @@ impl ExampleReply<'_> {
     /// Generates the call for `need` of the tool in `choice`, the result of
     /// [`choose_tool`](Self::choose_tool). Returns `None` if the token limit was reached.
     ///
-    /// A text without a file needs no call. A call with a required argument that the user did not
-    /// state, and a call that repeats a known result, is discarded. Another tool may then fit, such
-    /// as one that finds the missing identifier.
+    /// A request for a text, without a file, needs no call. A call with a required argument that
+    /// the user did not state, and a call that repeats a known result, is discarded. Another tool
+    /// may then fit, such as one that finds the missing identifier.
     pub(super) fn write_call_with(
         &mut self,
         need: String,

@@ -183,43 +183,6 @@ const MESSAGE_WORDS: [&str; 56] = [
     "write",
     "you",
 ];
-/// Words in a request for a file.
-const FILE_WORDS: [&str; 34] = [
-    "add",
-    "append",
-    "change",
-    "changelog",
-    "code",
-    "config",
-    "diary",
-    "directory",
-    "disk",
-    "dockerfile",
-    "document",
-    "edit",
-    "file",
-    "files",
-    "folder",
-    "insert",
-    "journal",
-    "license",
-    "list",
-    "log",
-    "makefile",
-    "note",
-    "notes",
-    "overwrite",
-    "page",
-    "path",
-    "program",
-    "put",
-    "readme",
-    "replace",
-    "save",
-    "script",
-    "store",
-    "update",
-];
 
 impl KnownFacts {
     /// Returns `true` if the conversation lacks a required argument of `call`. `schema` is the
@@ -251,8 +214,7 @@ impl KnownFacts {
             && schema.properties().any(|property| has_word_of(property.name, &MESSAGES))
             && self.question_words.all().any(|word| VERBS.contains(&word))
             && self.user_words.is_english()
-            && !self.user_words.may_have_path()
-            && !self.user_words.all().any(|word| FILE_WORDS.contains(&word))
+            && !self.user_words.may_mention_file()
     }
 
     /// Returns `true` if `one` and `other` have the same value, and if it belongs to only one of

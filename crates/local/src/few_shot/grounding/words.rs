@@ -82,6 +82,35 @@ const FILE_WORDS: [&str; 12] = [
     "path",
     "save",
 ];
+/// Verbs for changes of files, and names of common files.
+const FILE_CHANGE_WORDS: [&str; 26] = [
+    "add",
+    "append",
+    "change",
+    "changelog",
+    "code",
+    "config",
+    "diary",
+    "disk",
+    "dockerfile",
+    "edit",
+    "insert",
+    "journal",
+    "license",
+    "list",
+    "makefile",
+    "note",
+    "notes",
+    "overwrite",
+    "page",
+    "program",
+    "put",
+    "readme",
+    "replace",
+    "script",
+    "store",
+    "update",
+];
 /// Negations in English and German. `don't` is the words `don` and `t`.
 const NEGATIONS: [&str; 11] =
     ["cannot", "don", "except", "kein", "keine", "never", "nicht", "no", "not", "t", "without"];
@@ -181,6 +210,16 @@ impl KnownWords {
         let is_path = |word: &str| word.len() > 1 && word.starts_with(['/', '~', '\\']);
         self.words.iter().any(|word| FILE_WORDS.contains(&word.as_str()))
             || self.text.split_whitespace().any(is_path)
+    }
+
+    /// Returns `true` if the conversation may mention a file: it is about files, or it has one of
+    /// [`FILE_CHANGE_WORDS`], a quotation, a slash, or a full stop before a letter or digit.
+    pub(super) fn may_mention_file(&self) -> bool {
+        let begins_word = |rest: &str| rest.starts_with(char::is_alphanumeric);
+        self.is_about_files()
+            || self.all().any(|word| FILE_CHANGE_WORDS.contains(&word))
+            || self.text.contains(['"', '/', '\\', '`', '\u{201c}'])
+            || self.text.split('.').skip(1).any(begins_word)
     }
 
     /// Returns `true` if the conversation contains the identifier `text`, ignoring whitespace: `LX
@@ -313,13 +352,6 @@ impl KnownWords {
     /// English word.
     pub(super) fn may_be_english(&self) -> bool {
         self.language.may_be_english()
-    }
-
-    /// Returns `true` if the conversation has a quotation mark, a slash, or a full stop before a
-    /// letter or digit, as in the name of a file.
-    pub(super) fn may_have_path(&self) -> bool {
-        let is_inner = |stop: &str| stop.starts_with(char::is_alphanumeric);
-        self.text.contains(['"', '/', '\\', '`', '\u{201c}']) || self.text.split('.').skip(1).any(is_inner)
     }
 
     /// Returns `true` if the conversation contains a negation in English or German.

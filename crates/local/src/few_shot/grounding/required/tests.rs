@@ -385,7 +385,8 @@ fn a_composed_text_without_a_file_is_the_answer() {
         "Write a haiku to the folder ~/poems",
         "Write a haiku about the sea to \"poems\"",
         "Search for the haiku in src",
-        "Schreib ein Haiku",
+        "Write a haiku to the readme",
+        "Schreib einen Draft nach haiku",
     ] {
         assert!(!wants_text(question, &write), "{question}");
     }
