@@ -4,7 +4,7 @@ use crate::cargo_tools::CARGO_DENY;
 use crate::failure::Failure;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command};
 use crate::workspace::Workspace;
-use crate::{api, bench, doc, fuzz, size, test, tidy};
+use crate::{bench, doc, fuzz, size, test, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -24,7 +24,6 @@ fn run_checks() -> Result<(), Failure> {
     lint_features()?;
     fuzz::check()?;
     doc::run(&[])?;
-    api::run(&[])?;
     check_dependencies()?;
     package_crates()
 }

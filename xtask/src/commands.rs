@@ -2,8 +2,7 @@
 
 use crate::failure::Failure;
 use crate::{
-    api, bench, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, peers, setup, size, test,
-    tidy,
+    bench, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, peers, setup, size, test, tidy,
 };
 
 /// A command of `cargo xtask`.
@@ -88,13 +87,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         about: "count crates, measure cold builds and program sizes; --quick leaves out the builds, --check fails over a bound",
         has_own_help: false,
         run: size::run,
-    },
-    Command {
-        name: "api",
-        arguments: "[--update]",
-        about: "compare the public API of each library with its snapshot in docs/api; --update accepts the change",
-        has_own_help: false,
-        run: api::run,
     },
     Command {
         name: "minimal-versions",

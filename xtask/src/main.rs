@@ -1,7 +1,6 @@
 //! The program behind `cargo xtask`: the development tasks of the project, one file per command.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command line tool")]
 
-mod api;
 mod bench;
 mod cargo_tools;
 mod ci;
@@ -32,9 +31,6 @@ use commands::{COMMANDS, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(code) = api::run_as_rustdoc() {
-        return code;
-    }
     match dispatch() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -24,8 +24,6 @@ pub(crate) struct Workspace {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) version: String,
     pub(crate) description: Option<String>,
     pub(crate) license: Option<String>,
     pub(crate) readme: Option<PathBuf>,
@@ -101,12 +99,6 @@ impl Package {
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         let programs = self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
         programs.map(|target| target.name.as_str())
-    }
-
-    /// Returns `true` if the package has a library or is a procedural macro.
-    pub(crate) fn has_library(&self) -> bool {
-        let is_library = |kind: &String| matches!(kind.as_str(), "lib" | "proc-macro");
-        self.targets.iter().any(|target| target.kind.iter().any(is_library))
     }
 
     /// Returns the folder of the package as a path from the root of the repository, for example
