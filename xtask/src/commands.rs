@@ -105,7 +105,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
         arguments: "[--fix]",
-        about: "check the layout, manifests, text, links and docs/behaviour.md; --fix updates its test lists and deletes unused exceptions",
+        about: "check the layout, manifests, text and links; --fix deletes unused exceptions",
         has_own_help: false,
         run: tidy::run,
     },

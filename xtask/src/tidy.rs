@@ -5,7 +5,6 @@
 //! disk.
 
 mod arrows;
-mod behaviour;
 mod book;
 mod comment_width;
 mod comments;
@@ -52,7 +51,6 @@ type Rule = fn(&[Package], &SourceTree) -> Vec<Finding>;
 /// All rules, with their names in `exceptions.txt`.
 const RULES: &[(&str, Rule)] = &[
     ("arrows", arrows::check),
-    ("behaviour", behaviour::check),
     ("book", book::check),
     ("comment_width", comment_width::check),
     ("crate_root", crate_root::check),
@@ -78,11 +76,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         _ => return Err(Failure::usage("`tidy` takes `--fix` or nothing")),
     };
     let workspace = Workspace::load()?;
-    let mut tree = read_tree()?;
-    if is_fix && let Some(page) = behaviour::updated_document(&tree) {
-        write(behaviour::DOCUMENT, &page)?;
-        tree = read_tree()?;
-    }
+    let tree = read_tree()?;
     let (mut findings, unused) = run_rules(&workspace.packages, &tree);
     if is_fix {
         write(exceptions::EXCEPTIONS_FILE, &exceptions::remove_exceptions(exceptions_of(&tree), &unused))?;

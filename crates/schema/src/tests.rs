@@ -25,13 +25,13 @@ fn add_schema() -> Value {
     })
 }
 
-/// Behaviour B12: a violation contains the JSON pointer, the expected type and the received value.
+/// A violation contains the JSON pointer, the expected type and the received value.
 #[test]
 fn violation_has_pointer_expected_and_received() {
     check(add_schema(), json!({"x": "abc"}), expect![[r#"/x: expected integer, received string "abc""#]]);
 }
 
-/// Behaviour B12: all violations of a value are listed at once.
+/// All violations of a value are listed at once.
 #[test]
 fn all_violations_are_listed() {
     check(
@@ -44,7 +44,7 @@ fn all_violations_are_listed() {
     check(add_schema(), json!([1]), expect!["/: expected object, received array [1]"]);
 }
 
-/// Behaviour B13: `3.0` is valid for the type `integer`, but `true` and `3.5` are not.
+/// `3.0` is valid for the type `integer`, but `true` and `3.5` are not.
 #[test]
 fn integer_accepts_numbers_without_fraction() {
     let schema = schema(add_schema());
@@ -54,8 +54,7 @@ fn integer_accepts_numbers_without_fraction() {
     assert!(!schema.is_valid(&json!({"x": "3"})));
 }
 
-/// Behaviour B14: the violation for a missing argument contains the name and the type of the
-/// argument.
+/// The violation for a missing argument contains the name and the type of the argument.
 #[test]
 fn missing_property_is_named_with_type() {
     check(add_schema(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
@@ -67,8 +66,8 @@ fn missing_property_is_named_with_type() {
     );
 }
 
-/// Behaviour F44: a schema from a server is used as written, with `$defs` or `definitions`,
-/// recursive `$ref`s and its exact `required`. The `$schema` keyword selects draft-07.
+/// A schema from a server is used as written, with `$defs` or `definitions`, recursive `$ref`s and
+/// its exact `required`. The `$schema` keyword selects draft-07.
 #[test]
 fn dialect_is_taken_from_schema_keyword() {
     let draft_07 = schema(json!({
@@ -92,8 +91,7 @@ fn dialect_is_taken_from_schema_keyword() {
     assert!(schema(json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})).is_valid(&json!(1)));
 }
 
-/// Behaviour A8, F44: recursive `$ref`s are resolved by JSON pointer, by anchor and by
-/// `$dynamicRef`.
+/// Recursive `$ref`s are resolved by JSON pointer, by anchor and by `$dynamicRef`.
 #[test]
 fn references_within_the_document_are_followed() {
     let tree = schema(json!({

@@ -27,8 +27,8 @@ fn check_messages(request: &Value, expected: Expect) {
     expected.assert_eq(&lines);
 }
 
-/// Behaviour C29: the next model request contains the results of parallel calls, in the order of
-/// the calls and with their ids.
+/// The next model request contains the results of parallel calls, in the order of the calls and
+/// with their ids.
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];
@@ -82,7 +82,7 @@ async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     );
 }
 
-/// Behaviour C29: missing and duplicate call ids are replaced with unique ids.
+/// Missing and duplicate call ids are replaced with unique ids.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_and_duplicate_ids_are_replaced() {
     let calls = vec![
@@ -105,8 +105,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert_eq!(sums, [Some("2"), Some("4"), Some("6")]);
 }
 
-/// Behaviour C76: after a follow-up question, the model request contains the messages and calls of
-/// the first run.
+/// After a follow-up question, the model request contains the messages and calls of the first run.
 #[tokio::test(flavor = "multi_thread")]
 async fn follow_up_question_continues_the_conversation() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#)];

@@ -14,7 +14,7 @@ async fn tools() -> Toolset {
     Toolset::new().with_tool(Add).with_tool(Calculator).with_source(server)
 }
 
-/// Behaviour F41: a tool of an MCP server over stdio is called like a tool in this process.
+/// A tool of an MCP server over stdio is called like a tool in this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     let model = ScriptedModel::new()
@@ -37,8 +37,7 @@ async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     assert_eq!(date["result"]["datetime"].as_str().map(str::len), Some("2026-11-21".len()));
 }
 
-/// Behaviour F43: if a tool of a server fails, the model receives the failure and the run
-/// continues.
+/// If a tool of a server fails, the model receives the failure and the run continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     let model = ScriptedModel::new()
@@ -58,8 +57,8 @@ async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the client enforces the server's schema");
 }
 
-/// Behaviour F52: a child process receives only the environment variables of its configuration, and
-/// those that each child inherits.
+/// A child process receives only the environment variables of its configuration, and those that
+/// each child inherits.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_has_only_the_configured_environment() {
     let seen = tools().await.call("environment", ()).await;
@@ -69,7 +68,7 @@ async fn child_has_only_the_configured_environment() {
     assert_eq!(seen.model_text(), expected.join(" "));
 }
 
-/// Behaviour A7, A64: a tool definition is the same before and after its transfer over MCP.
+/// A tool definition is the same before and after its transfer over MCP.
 #[tokio::test(flavor = "multi_thread")]
 async fn definition_is_the_same_over_stdio() {
     let here = Toolset::new().with_tool(haft_tools::GetCurrentDatetime);

@@ -13,8 +13,8 @@ use haft_core::{
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;
 
-/// Behaviour X2: a tool result contains instructions to call another tool. The model follows these
-/// instructions, but the call is denied, because the run lacks the scope that the tool requires.
+/// A tool result contains instructions to call another tool. The model follows these instructions,
+/// but the call is denied, because the run lacks the scope that the tool requires.
 #[tokio::test]
 async fn instructions_in_a_result_grant_no_permission() {
     let definition = |name| ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());

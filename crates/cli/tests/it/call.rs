@@ -8,8 +8,8 @@ fn call_writes_the_result_text() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "{\"result\":\"14\",\"exact\":true}\n"));
 }
 
-/// Behaviour B71: `haft call --json` writes the result of a successful or failed call as an object
-/// with the keys `success`, `result`, `error` and `warning`.
+/// `haft call --json` writes the result of a successful or failed call as an object with the keys
+/// `success`, `result`, `error` and `warning`.
 #[test]
 fn json_result_has_a_fixed_shape() {
     let called =
@@ -42,8 +42,7 @@ fn json_escapes_control_characters() {
     assert!(!called.stdout.trim_end().contains(char::is_control), "{:?}", called.stdout);
 }
 
-/// Behaviour B15: arguments inside an extra `args` object are repaired, with a warning on standard
-/// error.
+/// Arguments inside an extra `args` object are repaired, with a warning on standard error.
 #[test]
 fn arguments_are_repaired_with_a_warning() {
     let called = CommandOutput::run(haft(["call", "calculator", r#"{"args": {"expression": "1 + 1"}}"#]));
@@ -59,7 +58,7 @@ fn tool_of_a_server_is_called() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "It rains in Oslo.\n"), "{}", called.stderr);
 }
 
-/// Behaviour F52 and X3: an MCP server does not inherit the API key from the environment of `haft`.
+/// An MCP server does not inherit the API key from the environment of `haft`.
 #[test]
 fn server_does_not_inherit_the_api_key() {
     let (_folder, path) = child::write_weather_mcp_json();

@@ -18,8 +18,8 @@ fn haft_mcp(arguments: &[&str], file: &Path) -> CommandOutput {
     CommandOutput::run(haft(["mcp", *action].into_iter().chain(file).chain(rest.iter().copied())))
 }
 
-/// Behaviour X6: `haft mcp add` creates the configuration of the user, and shows the command before
-/// the first start.
+/// `haft mcp add` creates the configuration of the user, and shows the command before the first
+/// start.
 #[test]
 fn servers_are_added_listed_and_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn tools_are_served_over_http() {
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }
 
-/// Behaviour F55: a changed tool is withheld until `haft mcp accept` accepts it.
+/// A changed tool is withheld until `haft mcp accept` accepts it.
 #[test]
 fn changed_tool_is_accepted() {
     let (folder, file) = child::write_weather_mcp_json();
@@ -285,8 +285,8 @@ while read -r line; do
 done
 "#;
 
-/// Behaviour F41: the commands store the protocol revision of a server that is slow to detect in
-/// the cache folder of the user.
+/// The commands store the protocol revision of a server that is slow to detect in the cache folder
+/// of the user.
 #[test]
 fn slow_detection_is_cached() {
     let text = json!({"mcpServers": {"old": {"command": "sh", "args": ["-c", OLD_SERVER]}}}).to_string();

@@ -143,8 +143,7 @@ fn server_without_tools_gets_json_steps() {
     assert_eq!(requests[1]["response_format"]["type"], "json_schema");
 }
 
-/// Behaviour C30: after `--max-iters` iterations, a final model request without tool calls must
-/// give the answer.
+/// After `--max-iters` iterations, a final model request without tool calls must give the answer.
 #[test]
 fn iteration_limit_forces_an_answer() {
     let call = || Reply::Calls(vec![("call_a", "calculator", r#"{"expression":"17 + 25"}"#)]);

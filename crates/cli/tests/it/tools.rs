@@ -34,8 +34,8 @@ fn tools_of_servers_are_listed() {
     );
 }
 
-/// Behaviour F49: if an MCP server fails to start, its error is reported, and the tools from other
-/// sources are listed.
+/// If an MCP server fails to start, its error is reported, and the tools from other sources are
+/// listed.
 #[test]
 fn failed_server_is_reported_and_other_tools_are_listed() {
     let (_folder, path) =
@@ -49,8 +49,8 @@ fn failed_server_is_reported_and_other_tools_are_listed() {
     assert!(last["message"].as_str().unwrap().contains("mcp:gone"), "{last}");
 }
 
-/// Behaviour A66: `--check` lints the built-in tools and the tools of MCP servers, and reports
-/// incomplete definitions.
+/// `--check` lints the built-in tools and the tools of MCP servers, and reports incomplete
+/// definitions.
 #[test]
 fn check_reports_incomplete_definitions() {
     let complete = CommandOutput::run(haft(["tools", "--check"]));

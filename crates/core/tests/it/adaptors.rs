@@ -59,8 +59,7 @@ async fn result_text(tools: &Toolset, name: &str) -> String {
     tools.call(name, json!({})).await.model_text().into_owned()
 }
 
-/// Behaviour B74: a prefixed tool is called by its new name, but its implementation still sees the
-/// original name.
+/// A prefixed tool is called by its new name, but its implementation still sees the original name.
 #[tokio::test]
 async fn prefixed_tool_sees_its_own_name() {
     let source = plugin_registry(&["search", "get"]).prefixed("web_");
@@ -76,8 +75,8 @@ async fn prefixed_tool_sees_its_own_name() {
     assert!(list.names().all(|name| name.as_str().len() <= 64));
 }
 
-/// Behaviour B74: a renamed tool is called by its new name. Two tools can swap their names, and a
-/// new name also applies to a tool that is registered later.
+/// A renamed tool is called by its new name. Two tools can swap their names, and a new name also
+/// applies to a tool that is registered later.
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugin_registry(&["search", "get", "a", "b"]);
@@ -91,8 +90,8 @@ async fn renamed_tool_is_called_by_its_new_name() {
     assert_eq!(result_text(&toolset, "soon").await, "I am later");
 }
 
-/// Behaviour B74: if a tool is renamed to the name of another tool, the listing fails. If a new
-/// name is invalid, `renamed` returns an error.
+/// If a tool is renamed to the name of another tool, the listing fails. If a new name is invalid,
+/// `renamed` returns an error.
 #[tokio::test]
 async fn renaming_to_a_used_or_invalid_name_is_an_error() {
     let error = async |names: &[(&str, &str)]| {
@@ -106,8 +105,8 @@ async fn renaming_to_a_used_or_invalid_name_is_an_error() {
         .assert_eq(&invalid.to_string());
 }
 
-/// Behaviour B74: a call to a hidden tool fails like a call to an unknown tool. The error lists
-/// only the visible tools.
+/// A call to a hidden tool fails like a call to an unknown tool. The error lists only the visible
+/// tools.
 #[tokio::test]
 async fn filtered_tool_is_unknown() {
     let source = plugin_registry(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
@@ -115,7 +114,7 @@ async fn filtered_tool_is_unknown() {
     expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&result_text(&tools, "delete").await);
 }
 
-/// Behaviour B74: an output is mapped before it is validated against the output schema.
+/// An output is mapped before it is validated against the output schema.
 #[tokio::test]
 async fn results_are_mapped_before_validation() {
     let number = ToolDefinition::new(ToolName::new("number").unwrap(), Schema::object())
@@ -149,8 +148,8 @@ async fn call_outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> 
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }
 
-/// Behaviour B74: a call to a tool with `approval_required` is suspended and resumed with an
-/// approval. A call to an `external` tool is suspended and resumed with its output.
+/// A call to a tool with `approval_required` is suspended and resumed with an approval. A call to
+/// an `external` tool is suspended and resumed with its output.
 #[tokio::test]
 async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     let tools =
@@ -184,8 +183,8 @@ impl ToolSource for FailsFirst {
     }
 }
 
-/// Behaviour B74: a source that is `cached` for 10 s is listed again only after 10 s. A failed
-/// listing is not cached.
+/// A source that is `cached` for 10 s is listed again only after 10 s. A failed listing is not
+/// cached.
 #[tokio::test(start_paused = true)]
 async fn cached_source_is_listed_again_after_its_ttl() {
     let (registry, listings) = (plugin_registry(&["a"]), Arc::new(AtomicU32::new(0)));
@@ -199,8 +198,8 @@ async fn cached_source_is_listed_again_after_its_ttl() {
     assert_eq!((names(&cached).await, listings.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
 }
 
-/// Behaviour B74: if two `combined` sources have a tool with the same name, the tool of the second
-/// source is withheld. If one source fails, the tools of the other source are listed.
+/// If two `combined` sources have a tool with the same name, the tool of the second source is
+/// withheld. If one source fails, the tools of the other source are listed.
 #[tokio::test]
 async fn combined_sources_share_one_list() {
     let combined = plugin_registry(&["a", "b"]).combined(plugin_registry(&["b", "c"]));
@@ -219,8 +218,8 @@ async fn combined_sources_share_one_list() {
         .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
 }
 
-/// Behaviour B74: while the tools are unchanged, a source wrapped in all adaptors returns the same
-/// snapshot. The next listing contains a newly registered tool.
+/// While the tools are unchanged, a source wrapped in all adaptors returns the same snapshot. The
+/// next listing contains a newly registered tool.
 #[tokio::test]
 async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
     let registry = plugin_registry(&["search", "get"]);

@@ -35,8 +35,8 @@ fn texts(results: &[ToolResult]) -> Vec<String> {
     results.iter().map(|result| result.model_text().into_owned()).collect()
 }
 
-/// Behaviour B17: five parallel calls that take about 100 ms each take about 100 ms in total. The
-/// results are in call order, although the last call ends first.
+/// Five parallel calls that take about 100 ms each take about 100 ms in total. The results are in
+/// call order, although the last call ends first.
 #[tokio::test(start_paused = true)]
 async fn calls_overlap_and_results_are_in_call_order() {
     let delay = Arc::new(AtomicUsize::new(5));
@@ -53,8 +53,8 @@ async fn calls_overlap_and_results_are_in_call_order() {
     assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
 }
 
-/// Behaviour T3: a batch with a successful call, a failing call, a panicking call and a call to an
-/// unknown tool has four results in call order.
+/// A batch with a successful call, a failing call, a panicking call and a call to an unknown tool
+/// has four results in call order.
 #[tokio::test]
 async fn failed_call_does_not_affect_its_siblings() {
     let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
@@ -78,8 +78,8 @@ async fn failed_call_does_not_affect_its_siblings() {
     .assert_debug_eq(&texts(&results));
 }
 
-/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out and does not
-/// affect the other calls. `Pipeline::abandoned_calls` counts the call until its code returns.
+/// On a multi-thread runtime, a tool that blocks its thread times out and does not affect the other
+/// calls. `Pipeline::abandoned_calls` counts the call until its code returns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn call_that_blocks_its_thread_times_out_alone() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -100,8 +100,8 @@ async fn call_that_blocks_its_thread_times_out_alone() {
     }
 }
 
-/// Behaviour C32: the batch has the calls s1, s2, b and s3, and the tool `b` is sequential. Calls
-/// s1 and s2 overlap, b runs alone after them, and s3 runs after b.
+/// The batch has the calls s1, s2, b and s3, and the tool `b` is sequential. Calls s1 and s2
+/// overlap, b runs alone after them, and s3 runs after b.
 #[tokio::test(start_paused = true)]
 async fn sequential_tool_is_a_barrier() {
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -162,7 +162,6 @@ async fn dropping_the_batch_aborts_its_calls() {
     drops.await.unwrap();
 }
 
-/// Behaviour T4: a cancelled batch has a result for every call.
 #[tokio::test]
 async fn every_call_of_a_cancelled_batch_has_a_result() {
     let tool = DynamicTool::new(definition("wait"), |_, cx: ToolContext| async move {

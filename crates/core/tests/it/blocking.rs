@@ -55,8 +55,7 @@ fn runtimes() -> [Runtime; 2] {
     [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
 }
 
-/// Behaviour B70: `invoke_blocking` and `call_blocking` can be called from synchronous code outside
-/// a runtime.
+/// `invoke_blocking` and `call_blocking` can be called from synchronous code outside a runtime.
 #[test]
 fn blocking_call_works_outside_a_runtime() {
     assert_success(blocking_results());
@@ -67,8 +66,8 @@ fn blocking_call_works_outside_a_runtime() {
     }
 }
 
-/// Behaviour B18: on a thread that runs async tasks, a blocking call returns an error, because it
-/// could wait forever for its own thread.
+/// On a thread that runs async tasks, a blocking call returns an error, because it could wait
+/// forever for its own thread.
 #[test]
 fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
     for runtime in runtimes() {

@@ -64,8 +64,8 @@ async fn run(tools: &Toolset, name: &str, arguments: &str) -> ToolResult {
     tools.run(&ToolCall::new("call_1", name, arguments)).await
 }
 
-/// Behaviour B87: a hook of the host replaces the text of any failure: invalid arguments, unknown
-/// tools, denials, errors, retries, timeouts and panics. The kind stays the same.
+/// A hook of the host replaces the text of any failure: invalid arguments, unknown tools, denials,
+/// errors, retries, timeouts and panics. The kind stays the same.
 #[tokio::test(start_paused = true)]
 async fn failure_hook_replaces_the_text_of_each_failure() {
     let tools = tools()
@@ -99,8 +99,8 @@ async fn failure_hook_replaces_the_text_of_each_failure() {
     .assert_eq(&lines);
 }
 
-/// Behaviour B87: the hook of a tool precedes the hook of its toolset, and this one the hook of the
-/// outer toolset, also behind adaptors. `None` and a panic keep the failure.
+/// The hook of a tool precedes the hook of its toolset, and this one the hook of the outer toolset,
+/// also behind adaptors. `None` and a panic keep the failure.
 #[tokio::test]
 async fn nearest_failure_hook_wins() {
     let own = Fail.map_policy(|it| it.with_failure_hook(|failed| Some(failed.with_message("own"))));
@@ -135,7 +135,7 @@ async fn nearest_failure_hook_wins() {
     assert_eq!(run(&kept, "fail", "{}").await.model_text(), "invalid digit found in string");
 }
 
-/// Behaviour B87: a hook reads the source of the error, and can turn a failure into a fatal error.
+/// A hook reads the source of the error, and can turn a failure into a fatal error.
 #[tokio::test]
 async fn failure_hook_can_make_a_failure_fatal() {
     let pipeline = Pipeline::new().with_failure_hook(|failed| {
@@ -178,9 +178,8 @@ impl RepairHook for Hangs {
     }
 }
 
-/// Behaviour B88: a repair hook receives malformed and invalid arguments. Its arguments are
-/// validated again, and the result lists the repair. Without valid arguments, the model reads the
-/// original error.
+/// A repair hook receives malformed and invalid arguments. Its arguments are validated again, and
+/// the result lists the repair. Without valid arguments, the model reads the original error.
 #[tokio::test(start_paused = true)]
 async fn repair_hook_repairs_malformed_and_invalid_arguments() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -220,8 +219,8 @@ async fn repair_hook_repairs_malformed_and_invalid_arguments() {
     assert_eq!(count.load(Ordering::Relaxed), 7);
 }
 
-/// Behaviour B88: all repair hooks share one time limit. After it, the model reads the original
-/// error. After a cancellation, the call is cancelled. In both cases no further hook is started.
+/// All repair hooks share one time limit. After it, the model reads the original error. After a
+/// cancellation, the call is cancelled. In both cases no further hook is started.
 #[tokio::test(start_paused = true)]
 async fn interrupted_repair_starts_no_further_hook() {
     struct Cancels;
@@ -247,8 +246,8 @@ async fn interrupted_repair_starts_no_further_hook() {
     assert_eq!(count.load(Ordering::Relaxed), 0);
 }
 
-/// Behaviour B88: the repair hook of an outer toolset applies to inner toolsets, unless their
-/// pipeline is strict. Unknown tools and arguments that are too long are not repaired.
+/// The repair hook of an outer toolset applies to inner toolsets, unless their pipeline is strict.
+/// Unknown tools and arguments that are too long are not repaired.
 #[tokio::test]
 async fn repair_hook_applies_to_inner_toolsets() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -265,8 +264,8 @@ async fn repair_hook_applies_to_inner_toolsets() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour B88: the arguments of a call can be repaired before its execution, for a check. The
-/// hooks are then not called again.
+/// The arguments of a call can be repaired before its execution, for a check. The hooks are then
+/// not called again.
 #[tokio::test]
 async fn arguments_are_repaired_before_the_execution() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -284,8 +283,7 @@ async fn arguments_are_repaired_before_the_execution() {
     assert_eq!((result.is_success(), count.load(Ordering::Relaxed)), (false, 1));
 }
 
-/// Behaviour B88: a call with repaired arguments is approved and resumed with them, and the hook
-/// runs once.
+/// A call with repaired arguments is approved and resumed with them, and the hook runs once.
 #[tokio::test]
 async fn repaired_call_resumes_without_another_repair() {
     #[tool]
@@ -316,8 +314,8 @@ async fn repaired_call_resumes_without_another_repair() {
     assert_eq!((texts, count.load(Ordering::Relaxed)), (vec!["14".to_owned(), "7 \"b\"".to_owned()], 2));
 }
 
-/// Behaviour B86: the timeout of a tool precedes the default of its toolset, and this one the
-/// default of the outer toolset. A tool can set the timeout of five minutes explicitly.
+/// The timeout of a tool precedes the default of its toolset, and this one the default of the outer
+/// toolset. A tool can set the timeout of five minutes explicitly.
 #[tokio::test(start_paused = true)]
 async fn nearest_timeout_applies() {
     let named = |name: &str| Hang.with_definition(|it| it.with_name(name));
@@ -339,7 +337,7 @@ async fn nearest_timeout_applies() {
     assert_eq!(run(&unset, "hang", "{}").await.model_text(), "timed out after 300000 ms");
 }
 
-/// Behaviour B84: a policy with which no call can succeed is a defect of the tool, with a remedy.
+/// A policy with which no call can succeed is a defect of the tool, with a remedy.
 #[test]
 fn zero_in_a_policy_is_a_defect() {
     let policies = [
@@ -365,8 +363,8 @@ fn zero_in_a_policy_is_a_defect() {
     assert_eq!(error, ToolsetError::ZeroTimeout { label: "billing".to_owned() });
 }
 
-/// Behaviour B89: a call as a model wrote it runs through the pipeline. A malformed call is a
-/// failed result, and a pending call is available.
+/// A call as a model wrote it runs through the pipeline. A malformed call is a failed result, and a
+/// pending call is available.
 #[tokio::test]
 async fn call_of_a_model_is_run_as_written() {
     let tools = tools().with_tool(Double.with_definition(|it| it.with_name("guarded")).with_approval());
@@ -395,8 +393,7 @@ async fn call_of_a_model_is_run_as_written() {
     assert!(matches!(&pending, CallOutcome::Pending(pending) if pending.call.id == "f"), "{pending:?}");
 }
 
-/// Behaviour B85: a direct call is the only attempt. A driver without a run sets the failed
-/// attempts itself.
+/// A direct call is the only attempt. A driver without a run sets the failed attempts itself.
 #[tokio::test]
 async fn direct_call_is_the_first_and_last_attempt() {
     #[tool(retries = 3)]

@@ -85,8 +85,8 @@ fn kind(result: &ToolResult) -> Option<FailureKind> {
     result.failure().map(|failure| failure.kind)
 }
 
-/// Behaviour C100: the lock of an aborted call is free when the call is reported as cancelled. A
-/// tool that does not listen to its token does not delay the cancellation.
+/// The lock of an aborted call is free when the call is reported as cancelled. A tool that does not
+/// listen to its token does not delay the cancellation.
 #[tokio::test(start_paused = true)]
 async fn aborted_calls_are_dropped_before_they_are_reported() {
     let locks = [Arc::default(), Arc::default()];
@@ -107,8 +107,8 @@ async fn aborted_calls_are_dropped_before_they_are_reported() {
     assert!(delay < Duration::from_millis(10), "{delay:?}");
 }
 
-/// Behaviour C100: a tool does not listen to its token because a nested call needed an approval or
-/// a repair of its arguments.
+/// A tool does not listen to its token because a nested call needed an approval or a repair of its
+/// arguments.
 #[tokio::test(start_paused = true)]
 async fn nested_call_does_not_make_its_caller_listen() {
     struct NoRepair;
@@ -133,8 +133,8 @@ async fn nested_call_does_not_make_its_caller_listen() {
     assert!(delay < Duration::from_millis(10), "{delay:?}");
 }
 
-/// Behaviour C100: a tool that listens to its token has the grace period to end by itself. Its
-/// result is recorded. After the period it is aborted.
+/// A tool that listens to its token has the grace period to end by itself. Its result is recorded.
+/// After the period it is aborted.
 #[tokio::test(start_paused = true)]
 async fn listening_call_ends_by_itself_within_the_grace_period() {
     let millis = Duration::from_millis;

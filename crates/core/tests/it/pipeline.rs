@@ -55,7 +55,7 @@ async fn check_add(arguments: &str, text: Expect) {
     text.assert_eq(&format!("{}{}", if result.is_success() { "" } else { "error: " }, result.model_text()));
 }
 
-/// Behaviour B12: the error lists each invalid argument, and the tool function is not called.
+/// The error lists each invalid argument, and the tool function is not called.
 #[tokio::test]
 async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
     let ran = Arc::new(AtomicBool::new(false));
@@ -73,14 +73,9 @@ async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
     assert!(!ran.load(Ordering::Relaxed));
 }
 
-/// Behaviour B13: `"3"` and `3.0` become the integer 3, and `true` is rejected.
-///
-/// Behaviour B14: the error names a missing required argument.
-///
-/// Behaviour B15: arguments that a model wraps in a string or in an additional object are
-/// unwrapped.
-///
-/// Behaviour T1: the error for malformed arguments contains the reason.
+/// `"3"` and `3.0` become the integer 3, and `true` is rejected. The error names a missing required
+/// argument. Arguments that a model wraps in a string or in an additional object are unwrapped. The
+/// error for malformed arguments contains the reason.
 #[tokio::test]
 async fn malformed_arguments_are_repaired_or_rejected() {
     check_add(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
@@ -112,9 +107,7 @@ async fn malformed_arguments_are_repaired_or_rejected() {
     .await;
 }
 
-/// Behaviour B13: the strict policy repairs no arguments.
-///
-/// Behaviour B15: the result of a call lists the repairs of its arguments.
+/// The strict policy repairs no arguments. The result of a call lists the repairs of its arguments.
 #[tokio::test]
 async fn repairs_follow_the_policy_and_are_recorded() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
@@ -136,9 +129,7 @@ async fn oversized_arguments_are_not_parsed() {
     assert!(result.model_text().contains("at most 1048576"), "{}", result.model_text());
 }
 
-/// Behaviour B19: a panic fails only its own call.
-///
-/// Behaviour T2: a panic is caught even if the tool holds a lock.
+/// A panic fails only its own call. A panic is caught even if the tool holds a lock.
 ///
 /// The panic message can contain secrets, so it is not in the result.
 #[tokio::test]
@@ -160,11 +151,8 @@ async fn panic_is_a_failed_call() {
     assert!(lock.is_poisoned());
 }
 
-/// Behaviour B19: a call that hangs ends at its deadline.
-///
-/// Behaviour B75: the timeout in the tool's policy needs no `tower` layer.
-///
-/// Behaviour T2: the hanging call fails with a timeout.
+/// A call that hangs ends at its deadline. The timeout in the tool's policy needs no `tower` layer.
+/// The hanging call fails with a timeout.
 #[tokio::test(start_paused = true)]
 async fn hanging_call_times_out() {
     let policy = ToolPolicy { timeout: Some(Duration::from_millis(50)), ..ToolPolicy::default() };
@@ -176,8 +164,7 @@ async fn hanging_call_times_out() {
     expect!["timed out after 50 ms"].assert_eq(&result.model_text());
 }
 
-/// Behaviour B75: if the tool itself returns a timeout error, the result contains the duration from
-/// this error.
+/// If the tool itself returns a timeout error, the result contains the duration from this error.
 #[tokio::test]
 async fn timeout_reported_by_the_tool_is_kept() {
     let tool = DynamicTool::new(definition("slow"), |_, _| async {
@@ -203,10 +190,8 @@ async fn source_of_an_error_is_not_in_the_result() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// Behaviour B19: a text of 50 MiB is truncated at a character boundary. The note at the end
-/// contains the number of omitted bytes.
-///
-/// Behaviour T5: the full text is saved in the result store.
+/// A text of 50 MiB is truncated at a character boundary. The note at the end contains the number
+/// of omitted bytes. The full text is saved in the result store.
 #[tokio::test]
 async fn oversized_text_is_cut_and_stored() {
     let pipeline = Pipeline::new();
@@ -225,8 +210,8 @@ async fn oversized_text_is_cut_and_stored() {
     assert_eq!(whole.text().len(), 50 << 20);
 }
 
-/// Behaviour T5: an error message or a warning of 10 MiB is truncated to 128 KiB of text for the
-/// model. The note at the end contains the handle of the full text.
+/// An error message or a warning of 10 MiB is truncated to 128 KiB of text for the model. The note
+/// at the end contains the handle of the full text.
 #[tokio::test]
 async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
@@ -248,8 +233,8 @@ async fn oversized_errors_and_warnings_are_cut() {
     }
 }
 
-/// Behaviour T5: an image that exceeds the limit of 16 MiB of media per result is replaced by a
-/// description. The full result is stored.
+/// An image that exceeds the limit of 16 MiB of media per result is replaced by a description. The
+/// full result is stored.
 #[tokio::test]
 async fn oversized_media_are_replaced_by_a_description() {
     let tool = DynamicTool::new(definition("draw"), |_, _| async {
@@ -350,7 +335,7 @@ async fn oversized_text_is_cut_if_the_store_fails() {
     }
 }
 
-/// Behaviour T5: a result with 10,000 content blocks is truncated to 1,000 blocks.
+/// A result with 10,000 content blocks is truncated to 1,000 blocks.
 #[tokio::test]
 async fn number_of_content_blocks_is_limited() {
     let tool = DynamicTool::new(definition("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
@@ -370,7 +355,7 @@ async fn structured_output_is_never_cut() {
     assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
 }
 
-/// Behaviour A10: a call fails if its result violates the output schema of the tool.
+/// A call fails if its result violates the output schema of the tool.
 #[tokio::test]
 async fn result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
@@ -383,8 +368,8 @@ async fn result_that_violates_the_output_schema_is_an_error() {
     assert!(run(&Pipeline::new(), right, "{}").await.is_success());
 }
 
-/// Behaviour B71: a result with a warning is a success. Its JSON form has the fields `success`,
-/// `result`, `error` and `warning`.
+/// A result with a warning is a success. Its JSON form has the fields `success`, `result`, `error`
+/// and `warning`.
 #[tokio::test]
 async fn result_with_a_warning_is_a_success() {
     let tool = DynamicTool::new(definition("rate"), |_, _| async {
@@ -401,7 +386,7 @@ async fn result_with_a_warning_is_a_success() {
         .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
 }
 
-/// Behaviour A67: the text form of binary data consists of its media type and its size.
+/// The text form of binary data consists of its media type and its size.
 #[tokio::test]
 async fn blob_has_a_short_description_as_text() {
     let tool = DynamicTool::new(definition("draw"), |_, _| async {
@@ -414,8 +399,8 @@ async fn blob_has_a_short_description_as_text() {
     assert_eq!(again, result);
 }
 
-/// Behaviour B73: a call without the required scope is denied. Every call is recorded with its
-/// principal, even if the call is suspended or dropped.
+/// A call without the required scope is denied. Every call is recorded with its principal, even if
+/// the call is suspended or dropped.
 #[tokio::test]
 async fn calls_are_denied_without_scope_and_always_recorded() {
     #[derive(Default, Clone)]
@@ -464,8 +449,8 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
     .assert_debug_eq(&*log.0.lock().unwrap());
 }
 
-/// Behaviour D35: a denied call fails with the reason for the denial. If a call was approved with
-/// changed arguments, its result has a warning.
+/// A denied call fails with the reason for the denial. If a call was approved with changed
+/// arguments, its result has a warning.
 #[tokio::test]
 async fn call_is_suspended_until_it_is_approved_or_denied() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -491,8 +476,7 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
     assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
-/// Behaviour F54: a tool that handles denials runs after a denial of its input. Another tool does
-/// not.
+/// A tool that handles denials runs after a denial of its input. Another tool does not.
 #[tokio::test]
 async fn denial_of_input_reaches_a_tool_that_handles_it() {
     for handles_denial in [false, true] {
@@ -578,7 +562,7 @@ async fn panicking_recorder_does_not_affect_the_call() {
     assert_eq!(result.model_text(), "1");
 }
 
-/// Behaviour A5: a closure over a shared value becomes a tool, and its calls change the value.
+/// A closure over a shared value becomes a tool, and its calls change the value.
 #[tokio::test]
 async fn closure_over_a_value_is_a_tool() {
     struct Counter(std::sync::atomic::AtomicI64);
@@ -649,8 +633,8 @@ async fn tool_can_suspend_its_own_call() {
     );
 }
 
-/// Behaviour D35: a call that was approved with changed arguments may be suspended again by its
-/// tool. When resumed, it runs with the approved arguments and needs no second approval.
+/// A call that was approved with changed arguments may be suspended again by its tool. When
+/// resumed, it runs with the approved arguments and needs no second approval.
 #[tokio::test]
 async fn approval_survives_a_second_suspension() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -718,8 +702,8 @@ fn decision_about_an_unknown_nested_call_is_rejected() {
         .assert_eq(&error.to_string());
 }
 
-/// Behaviour D39: a result with up to 100 levels of nesting can be saved and read again. A call
-/// with a deeper result fails, because `serde_json` could not parse the result in a saved run.
+/// A result with up to 100 levels of nesting can be saved and read again. A call with a deeper
+/// result fails, because `serde_json` could not parse the result in a saved run.
 #[tokio::test]
 async fn result_within_the_depth_limit_can_be_saved_and_read() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));

@@ -28,8 +28,8 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A65: a change of a registry appears in the next listing. Without a change, each
-/// listing returns the same snapshot.
+/// A change of a registry appears in the next listing. Without a change, each listing returns the
+/// same snapshot.
 #[tokio::test]
 async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");
@@ -77,7 +77,7 @@ async fn registry_rejects_duplicate_unknown_and_defective_tools() {
     assert_eq!(format!("{registry:?}"), r#"ToolRegistry { label: "plugins", tools: ["echo"] }"#);
 }
 
-/// Behaviour A65: a running call continues after its tool is unregistered.
+/// A running call continues after its tool is unregistered.
 #[tokio::test]
 async fn running_call_outlives_the_registration_of_its_tool() {
     let (began, resume) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -106,9 +106,8 @@ async fn running_call_outlives_the_registration_of_its_tool() {
     assert_eq!(result.model_text(), "done");
 }
 
-/// Behaviour A68: `prepared` can hide deprecated tools.
-///
-/// Behaviour B74: `prepared` can change or hide definitions at each step of a run.
+/// `prepared` can hide deprecated tools. `prepared` can change or hide definitions at each step of
+/// a run.
 #[tokio::test]
 async fn prepared_changes_or_hides_definitions_per_step() {
     let registry = ToolRegistry::new("plugins");

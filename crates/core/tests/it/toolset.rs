@@ -54,7 +54,7 @@ impl ToolSource for SettableSource {
     }
 }
 
-/// Behaviour A7: a closure that receives a `Value` is a tool that accepts any arguments.
+/// A closure that receives a `Value` is a tool that accepts any arguments.
 #[test]
 fn closure_with_a_value_is_a_tool() {
     let show = tool_fn("show", "", |arguments: Value| async move { arguments.to_string() });
@@ -67,8 +67,7 @@ async fn names(tools: &Toolset) -> String {
     tools.names().await.iter().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A64: tools are looked up and selected by name. The error for an unknown name lists the
-/// known names.
+/// Tools are looked up and selected by name. The error for an unknown name lists the known names.
 #[tokio::test]
 async fn tools_are_looked_up_by_name() {
     let tools = Toolset::new().with_tool(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
@@ -213,9 +212,8 @@ async fn subset_is_checked_like_a_toolset() {
     assert!(twice.subset(["b"]).await.unwrap().check().is_ok());
 }
 
-/// Behaviour B21: the error for an unknown tool name suggests a similar name.
-///
-/// Behaviour B70: a direct call by name also finds tools from a source.
+/// The error for an unknown tool name suggests a similar name. A direct call by name also finds
+/// tools from a source.
 #[tokio::test]
 async fn direct_call_finds_its_tool_by_name() {
     let tools = Toolset::new().with_source(SettableSource::new(&["search", "fetch"]));
@@ -369,7 +367,7 @@ fn waiting_source_needs_a_timer() {
     }
 }
 
-/// Behaviour B70: a direct call runs through the same pipeline as a call from an agent.
+/// A direct call runs through the same pipeline as a call from an agent.
 #[tokio::test]
 async fn direct_call_is_validated_repaired_and_recorded() {
     #[derive(Serialize)]

@@ -307,8 +307,7 @@ async fn outcomes(calls: &[(&str, &str)], suspended: &[usize]) -> Vec<&'static s
     Pipeline::new().call_all(batch).await.iter().map(describe).collect()
 }
 
-/// Behaviour D92: a call that conflicts with an earlier suspended call does not start. Other calls
-/// run.
+/// A call that conflicts with an earlier suspended call does not start. Other calls run.
 #[tokio::test(start_paused = true)]
 async fn suspended_call_postpones_later_calls_in_conflict() {
     let writes = [
@@ -338,8 +337,8 @@ async fn postponed_call_requests_its_approval_at_once() {
     assert_eq!(outcomes(&calls, &[]).await, ["approval", "approval", "finished", "postponed", "postponed"]);
 }
 
-/// Behaviour D92: a remembered approval does not start a call before the suspended call in front of
-/// it. A remembered denial is reported at once.
+/// A remembered approval does not start a call before the suspended call in front of it. A
+/// remembered denial is reported at once.
 #[tokio::test(start_paused = true)]
 async fn remembered_decision_does_not_start_a_postponed_call() {
     let (times, began) = (CallTimes::default(), Instant::now());
@@ -361,7 +360,7 @@ async fn remembered_decision_does_not_start_a_postponed_call() {
     assert_eq!(*times.lock().unwrap(), []);
 }
 
-/// Behaviour B88: the arguments of a postponed call are repaired when the call runs.
+/// The arguments of a postponed call are repaired when the call runs.
 #[tokio::test(start_paused = true)]
 async fn postponed_call_is_not_repaired_by_a_hook() {
     struct Unused;

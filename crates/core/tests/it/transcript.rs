@@ -9,8 +9,7 @@ use haft_core::{
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Behaviour B91: results are listed by call id and by tool name in a transcript, and in order in a
-/// request.
+/// Results are listed by call id and by tool name in a transcript, and in order in a request.
 #[test]
 fn results_are_listed_by_id_and_by_tool() {
     let result = |id: &str, name: &str, text: &str| Message::tool(ToolResult::done(id, name, text.into()));
@@ -61,7 +60,7 @@ fn sample_transcript() -> Transcript {
     .collect()
 }
 
-/// Behaviour D39: a transcript is equal after a round trip through JSON. Explicit nulls are kept.
+/// A transcript is equal after a round trip through JSON. Explicit nulls are kept.
 #[test]
 fn transcript_is_equal_after_a_round_trip() {
     let transcript = sample_transcript();
@@ -70,8 +69,7 @@ fn transcript_is_equal_after_a_round_trip() {
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
 }
 
-/// Behaviour D39: a transcript with a newer format version is rejected. The error contains the
-/// version number.
+/// A transcript with a newer format version is rejected. The error contains the version number.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
@@ -80,8 +78,7 @@ fn newer_format_is_rejected() {
     }
 }
 
-/// Behaviour D39: the error for an invalid transcript names the path of the invalid value, or the
-/// expected form.
+/// The error for an invalid transcript names the path of the invalid value, or the expected form.
 #[test]
 fn invalid_transcript_is_rejected_with_its_path() {
     let error = |saved: &str| serde_json::from_str::<Transcript>(saved).unwrap_err().to_string();

@@ -69,7 +69,7 @@ fn adding() -> ScriptedModel {
     calling().reply_text("It is 42.")
 }
 
-/// Behaviour G58: a haft agent runs as a LangChain chain, with history and tokens.
+/// A haft agent runs as a LangChain chain, with history and tokens.
 #[tokio::test]
 async fn haft_agent_runs_as_a_chain() {
     let model = adding();
@@ -86,7 +86,6 @@ async fn haft_agent_runs_as_a_chain() {
     ));
 }
 
-/// Behaviour G58: a haft agent is a step of a sequential chain.
 #[tokio::test]
 async fn haft_agent_is_a_step_of_a_sequential_chain() {
     let prompt = message_formatter![fmt_template!(HumanMessagePromptTemplate::new(template_fstring!(
@@ -105,7 +104,7 @@ async fn haft_agent_is_a_step_of_a_sequential_chain() {
     assert_eq!(output["german"], "Es ist 42.");
 }
 
-/// Behaviour G58: a chain saves its run to its memory, with calls and results, and reads it again.
+/// A chain saves its run to its memory, with calls and results, and reads it again.
 #[tokio::test]
 async fn chain_keeps_its_conversation_in_a_memory() {
     let model = adding().reply_text("42, as before.");
@@ -119,7 +118,7 @@ async fn chain_keeps_its_conversation_in_a_memory() {
     assert_eq!(model.requests()[2].tool_results().next().unwrap().name, "add");
 }
 
-/// Behaviour G58: a memory that evicted a call before its result is a valid history.
+/// A memory that evicted a call before its result is a valid history.
 #[tokio::test]
 async fn window_of_a_memory_can_begin_with_a_result() {
     let model = adding().reply_text("42, as before.");
@@ -137,7 +136,7 @@ async fn window_of_a_memory_can_begin_with_a_result() {
     assert!(matches!(agent.plan(&[], inputs).await, Ok(AgentEvent::Finish(_))));
 }
 
-/// Behaviour G58: a chain streams the text of the agent, and ends with its answer.
+/// A chain streams the text of the agent, and ends with its answer.
 #[tokio::test]
 async fn chain_streams_the_text_of_the_agent() {
     let model = ScriptedModel::new().reply_chunks(["It is ", "42."]).reply_chunks(["It is ", "42."]);
@@ -155,7 +154,7 @@ async fn chain_streams_the_text_of_the_agent() {
     assert_eq!(memory.lock().await.transcript().len(), 4);
 }
 
-/// Behaviour G58: a limit and an approval are errors of a chain, never a text of the answer.
+/// A limit and an approval are errors of a chain, never a text of the answer.
 #[tokio::test]
 async fn limits_and_approvals_are_errors_of_a_chain() {
     let again = [("call_1", "add", r#"{"x":1,"y":2}"#)];
@@ -171,7 +170,7 @@ async fn limits_and_approvals_are_errors_of_a_chain() {
     assert!(error.contains("the run is suspended"), "{error}");
 }
 
-/// Behaviour G57: LangChain's executor drives a haft agent, and executes its external calls.
+/// LangChain's executor drives a haft agent, and executes its external calls.
 #[tokio::test]
 async fn executor_drives_a_haft_agent() {
     let model = ScriptedModel::new()
@@ -193,7 +192,7 @@ async fn executor_drives_a_haft_agent() {
     assert_ne!(saved[5].id, saved[2].id);
 }
 
-/// Behaviour G58: the memory of an executor is the history of a haft agent, with calls and ids.
+/// The memory of an executor is the history of a haft agent, with calls and ids.
 #[tokio::test]
 async fn memory_of_an_executor_is_the_history_of_a_haft_agent() {
     let model = ScriptedModel::new()
@@ -210,7 +209,7 @@ async fn memory_of_an_executor_is_the_history_of_a_haft_agent() {
     assert_eq!(requests[2].messages.iter().count(), 5);
 }
 
-/// Behaviour G57: an executor streams the text, the calls and the tokens of a haft agent.
+/// An executor streams the text, the calls and the tokens of a haft agent.
 #[tokio::test]
 async fn executor_streams_a_haft_agent() {
     let usage = haft_core::usage::Usage::one_request(7, 3);
@@ -232,7 +231,7 @@ async fn executor_streams_a_haft_agent() {
     .assert_eq(&events.iter().map(|event| format!("{event:?}\n")).collect::<String>());
 }
 
-/// Behaviour G57: LangChain's executor gets repaired arguments.
+/// LangChain's executor gets repaired arguments.
 #[tokio::test]
 async fn executor_gets_repaired_arguments() {
     let model =
@@ -242,7 +241,7 @@ async fn executor_gets_repaired_arguments() {
     assert_eq!(model.requests()[1].tool_results().next().unwrap().model_text(), "42");
 }
 
-/// Behaviour G57: the error of a tool in LangChain's executor is a failed call of the haft agent.
+/// The error of a tool in LangChain's executor is a failed call of the haft agent.
 #[tokio::test]
 async fn failed_tool_of_the_executor_is_a_failed_call() {
     let model = ScriptedModel::new()
@@ -257,8 +256,7 @@ async fn failed_tool_of_the_executor_is_a_failed_call() {
     );
 }
 
-/// Behaviour G57: a call to an unknown tool is explained to the model and does not abort the
-/// executor.
+/// A call to an unknown tool is explained to the model and does not abort the executor.
 #[tokio::test]
 async fn unknown_tool_does_not_abort_the_executor() {
     let model = ScriptedModel::new()
@@ -270,7 +268,7 @@ async fn unknown_tool_does_not_abort_the_executor() {
     assert_eq!(results, [r#"unknown tool "subtractor"; available: adder"#, "3"]);
 }
 
-/// Behaviour G57: plans have no state in the agent, so executions are independent.
+/// Plans have no state in the agent, so executions are independent.
 #[tokio::test]
 async fn plans_of_concurrent_executions_are_independent() {
     let model = ScriptedModel::new()
@@ -295,8 +293,7 @@ async fn plans_of_concurrent_executions_are_independent() {
     assert_eq!(requests[3].messages.iter().next().unwrap().text(), "one");
 }
 
-/// Behaviour G57: an approval, and steps of another agent, are errors of a plan that name the
-/// fault.
+/// An approval, and steps of another agent, are errors of a plan that name the fault.
 #[tokio::test]
 async fn plan_without_external_calls_is_an_error() {
     let agent = HaftAgent::new(react(&calling(), Toolset::new().with_tool(Add.with_approval())), Vec::new());
@@ -323,7 +320,7 @@ fn langchain_executor(llm: FakeLlm) -> AgentExecutor<OpenAiToolAgent> {
     AgentExecutor::from_agent(OpenAiToolAgentBuilder::new().tools(&[adder()]).build(llm).unwrap())
 }
 
-/// Behaviour G58: a LangChain executor is a haft agent, with history, tokens and a transcript.
+/// A LangChain executor is a haft agent, with history, tokens and a transcript.
 #[tokio::test]
 async fn langchain_executor_is_a_haft_agent() {
     let llm = FakeLlm::with_results([calls([("a", "adder", r#"{"x":17,"y":25}"#)]), text("It is 42.")]);
@@ -335,7 +332,6 @@ async fn langchain_executor_is_a_haft_agent() {
     assert_eq!(llm.requests.lock().unwrap()[1].last().unwrap().content, "42");
 }
 
-/// Behaviour G58: a LangChain executor that is built for each run gets the history of the run.
 #[tokio::test]
 async fn langchain_executor_gets_the_history_of_a_run() {
     let llm = FakeLlm::with_results([text("You are Ann."), text("I do not know.")]);
@@ -362,7 +358,6 @@ async fn langchain_executor_gets_the_history_of_a_run() {
     assert!(error.contains("no key"), "{error}");
 }
 
-/// Behaviour G58: the error of the model in a chain keeps its kind.
 #[tokio::test]
 async fn model_error_of_a_chain_keeps_its_kind() {
     struct Busy;
@@ -378,7 +373,7 @@ async fn model_error_of_a_chain_keeps_its_kind() {
     assert!(error.is_transient(), "{error}");
 }
 
-/// Behaviour G58: `Max iterations reached` and an unknown tool of an executor are errors in haft.
+/// `Max iterations reached` and an unknown tool of an executor are errors in haft.
 #[tokio::test]
 async fn defects_of_the_executor_are_errors() {
     let again = || calls([("a", "adder", r#"{"x":1,"y":2}"#)]);
@@ -402,7 +397,7 @@ fn answer_chain(llm: impl LLM + 'static) -> impl Chain {
     LLMChainBuilder::new().prompt(prompt).llm(llm).build().unwrap()
 }
 
-/// Behaviour G58: a LangChain chain is a tool, with its input keys as arguments.
+/// A LangChain chain is a tool, with its input keys as arguments.
 #[tokio::test]
 async fn langchain_chain_is_a_tool() {
     let llm = FakeLlm::with_results([text("42.")]);
@@ -412,7 +407,7 @@ async fn langchain_chain_is_a_tool() {
     assert_eq!(llm.requests.lock().unwrap()[0][0].content, "Answer 17 plus 25.");
 }
 
-/// Behaviour G58: the adapters of chains pass the conformance checks for agents.
+/// The adapters of chains pass the conformance checks for agents.
 #[tokio::test(flavor = "multi_thread")]
 async fn langchain_agents_conform() {
     let llm = FakeLlm::with_results((0..20).map(|_| text("Hello.")));
@@ -422,7 +417,7 @@ async fn langchain_agents_conform() {
     conformance::agent(LangChainAgent::new(chain).with_input_key("question")).await.assert_conforms();
 }
 
-/// Behaviour G58: a chain as an agent streams its text, and gets history and images.
+/// A chain as an agent streams its text, and gets history and images.
 #[tokio::test]
 async fn chain_as_an_agent_streams_its_text() {
     struct Inputs(Arc<Mutex<Option<Value>>>);
@@ -464,7 +459,7 @@ impl Retriever for Shelf {
     }
 }
 
-/// Behaviour G58: a retriever is a tool with text for the model and data for the program.
+/// A retriever is a tool with text for the model and data for the program.
 #[tokio::test]
 async fn retriever_is_a_tool() {
     let tool = retriever_tool("search", "Searches the shelf.", Shelf);
@@ -476,7 +471,6 @@ async fn retriever_is_a_tool() {
     assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
-/// Behaviour G58: the retriever of a vector store is a tool.
 #[tokio::test]
 async fn retriever_of_a_vector_store_is_a_tool() {
     struct Store;
@@ -503,7 +497,7 @@ async fn retriever_of_a_vector_store_is_a_tool() {
     assert_eq!(tool.invoke(json!({"query": "valves"})).await.model_text(), "[1]\nvalves\n\n[2]\nvalves");
 }
 
-/// Behaviour G58: a document loader is a tool, and its arguments select the documents.
+/// A document loader is a tool, and its arguments select the documents.
 #[tokio::test]
 async fn document_loader_is_a_tool() {
     #[derive(serde::Deserialize, haft_core::export::schemars::JsonSchema)]

@@ -48,7 +48,7 @@ fn outline_of(message: &Message) -> String {
     format!("{}{}{}", result.unwrap_or_default(), message.text().replace('\n', "|"), calls.join(";"))
 }
 
-/// Behaviour G58: a transcript passes through a LangChain memory with its calls, ids and images.
+/// A transcript passes through a LangChain memory with its calls, ids and images.
 #[tokio::test]
 async fn transcript_passes_through_a_langchain_memory() {
     let transcript: Transcript = conversation().into_iter().collect();
@@ -64,7 +64,7 @@ async fn transcript_passes_through_a_langchain_memory() {
     assert!(read.tool_results().all(ToolResult::is_success), "LangChain does not record failures");
 }
 
-/// Behaviour G58: a haft transcript is a LangChain memory, which loses nothing of earlier messages.
+/// A haft transcript is a LangChain memory, which loses nothing of earlier messages.
 #[tokio::test]
 async fn transcript_is_a_langchain_memory() {
     let transcript: Transcript = conversation().into_iter().collect();
@@ -82,7 +82,7 @@ async fn transcript_is_a_langchain_memory() {
     assert_eq!(transcript.len(), 6);
 }
 
-/// Behaviour G58: a message that haft cannot represent is an error with its index.
+/// A message that haft cannot represent is an error with its index.
 #[test]
 fn malformed_message_is_an_error_with_its_index() {
     let hello = foreign::Message::new_human_message("hello");
@@ -92,7 +92,6 @@ fn malformed_message_is_an_error_with_its_index() {
     assert_eq!(from_langchain([images]), Err(MessageError::InvalidImage { index: 0, image: 1 }));
 }
 
-/// Behaviour G58: the error for a malformed message has its index in the memory.
 #[tokio::test]
 async fn malformed_message_of_a_memory_has_its_index() {
     let mut memory = HaftMemory::new(conversation().into_iter().collect::<Transcript>());
@@ -101,7 +100,7 @@ async fn malformed_message_of_a_memory_has_its_index() {
     assert!(error.contains("message 6:"), "{error}");
 }
 
-/// Behaviour G58: an image with a URL keeps its URL in both directions.
+/// An image with a URL keeps its URL in both directions.
 #[test]
 fn image_with_a_url_keeps_its_url() {
     let message = foreign::Message::new_human_message("look").with_images(vec!["https://a/cat.png"]);

@@ -49,7 +49,6 @@ fn toolset() -> Toolset {
     Toolset::new().with_tools((Add, Send))
 }
 
-/// Behaviour G57: a structured LangChain tool gets its arguments as an object.
 #[tokio::test]
 async fn structured_tool_gets_its_arguments_as_an_object() {
     let tools = Toolset::new().with_tool(LangChainTool::new(adder()));
@@ -63,7 +62,7 @@ async fn structured_tool_gets_its_arguments_as_an_object() {
     );
 }
 
-/// Behaviour G57: a LangChain tool with the default schema gets the text of its one argument.
+/// A LangChain tool with the default schema gets the text of its one argument.
 #[tokio::test]
 async fn default_schema_passes_the_text() {
     let tools = Toolset::new().with_tool(LangChainTool::new(Arc::new(Echo)));
@@ -74,7 +73,6 @@ async fn default_schema_passes_the_text() {
     }
 }
 
-/// Behaviour G57: a plain-string LangChain tool gets the text itself.
 #[tokio::test]
 async fn plain_string_tool_gets_the_text_itself() {
     let tool = LangChainTool::new(Arc::new(Shout)).with_text_input();
@@ -96,7 +94,7 @@ async fn plain_string_tool_gets_the_text_itself() {
     assert_eq!(tool.invoke(json!({"input": "hello"})).await.model_text(), "HELLO");
 }
 
-/// Behaviour G57: the error of a LangChain tool fails its call only, and the model reads its text.
+/// The error of a LangChain tool fails its call only, and the model reads its text.
 #[tokio::test]
 async fn error_of_a_langchain_tool_fails_its_call() {
     let result = LangChainTool::new(Arc::new(Echo)).invoke(json!({"input": "secret"})).await;
@@ -104,7 +102,7 @@ async fn error_of_a_langchain_tool_fails_its_call() {
     assert_eq!(result.model_text(), "the text secret is forbidden");
 }
 
-/// Behaviour G57: invalid parameters withhold their own tool only.
+/// Invalid parameters withhold their own tool only.
 #[tokio::test]
 async fn invalid_parameters_withhold_one_tool() {
     struct Broken;
@@ -130,7 +128,7 @@ async fn invalid_parameters_withhold_one_tool() {
     assert!(diagnostic.starts_with(r#"tool "broken" of langchain is quarantined"#), "{diagnostic}");
 }
 
-/// Behaviour G57: a change of a list of LangChain tools is in the next listing.
+/// A change of a list of LangChain tools is in the next listing.
 #[tokio::test]
 async fn changed_list_is_in_the_next_listing() {
     let list = Arc::new(RwLock::new(vec![adder()]));
@@ -146,8 +144,8 @@ async fn changed_list_is_in_the_next_listing() {
     assert_eq!(source.tools(&cx).await.unwrap().names().collect::<Vec<_>>(), [&"calculator"]);
 }
 
-/// Behaviour G57: LangChain tools in a haft agent run in parallel, and a call to an unknown tool
-/// does not abort the run.
+/// LangChain tools in a haft agent run in parallel, and a call to an unknown tool does not abort
+/// the run.
 #[tokio::test]
 async fn langchain_tools_run_in_parallel() {
     struct Meet(tokio::sync::Barrier);
@@ -175,7 +173,7 @@ async fn langchain_tools_run_in_parallel() {
     assert_eq!(texts, ["met", r#"unknown tool "meat"; did you mean "meet"? available: meet"#, "met"]);
 }
 
-/// Behaviour G57: the adapters of tools pass the conformance checks.
+/// The adapters of tools pass the conformance checks.
 #[tokio::test(flavor = "multi_thread")]
 async fn langchain_tools_conform() {
     conformance::tool(LangChainTool::new(adder())).arguments(json!({"x": 1, "y": 2})).await.assert_conforms();
@@ -187,8 +185,8 @@ async fn langchain_tools_conform() {
     conformance::source(LangChainSource::new("langchain", move || tools.clone())).await.assert_conforms();
 }
 
-/// Behaviour G57: name, description and parameters of a haft tool reach LangChain, and arguments
-/// reach the function as an object.
+/// Name, description and parameters of a haft tool reach LangChain, and arguments reach the
+/// function as an object.
 #[tokio::test]
 async fn exported_tool_gets_its_arguments_as_an_object() {
     let [add] = &toolset().langchain_tools(["add"]).await.unwrap()[..] else { panic!() };
@@ -199,7 +197,6 @@ async fn exported_tool_gets_its_arguments_as_an_object() {
     assert_eq!(add.call(r#"{"x": "17", "y": 25}"#).await.unwrap(), "42");
 }
 
-/// Behaviour G57: plain text is the only required argument of an exported tool.
 #[tokio::test]
 async fn plain_text_is_the_only_argument_of_an_exported_tool() {
     let tools = toolset().langchain_tools(["send", "add"]).await.unwrap();
@@ -209,7 +206,6 @@ async fn plain_text_is_the_only_argument_of_an_exported_tool() {
     assert!(error.starts_with("invalid arguments"), "{error}");
 }
 
-/// Behaviour G57: text that is valid JSON stays text for a string argument.
 #[tokio::test]
 async fn json_text_of_a_string_argument_stays_text() {
     /// Searches.
@@ -231,7 +227,7 @@ async fn json_text_of_a_string_argument_stays_text() {
     assert_eq!(tools[1].call("21").await.unwrap(), "42");
 }
 
-/// Behaviour G57: the error of an exported tool has a text that a model can use.
+/// The error of an exported tool has a text that a model can use.
 #[tokio::test]
 async fn error_of_an_exported_tool_explains_the_fault() {
     let tools = toolset().langchain_tools(["add"]).await.unwrap();
@@ -242,8 +238,7 @@ async fn error_of_an_exported_tool_explains_the_fault() {
     .assert_eq(&error);
 }
 
-/// Behaviour G59: the named tools are exported in the given order, and the error for a missing name
-/// contains it.
+/// The named tools are exported in the given order, and the error for a missing name contains it.
 #[tokio::test]
 async fn named_tools_are_exported() {
     let names = |tools: Vec<Arc<dyn Tool>>| tools.iter().map(|tool| tool.name()).collect::<Vec<_>>();
@@ -255,7 +250,7 @@ async fn named_tools_are_exported() {
         .assert_eq(&error.to_string());
 }
 
-/// Behaviour G59: a tool without its host state is not exported, and the error has the reason.
+/// A tool without its host state is not exported, and the error has the reason.
 #[tokio::test]
 async fn tool_without_its_state_is_not_exported() {
     #[tool]
@@ -273,7 +268,6 @@ async fn tool_without_its_state_is_not_exported() {
     assert_eq!(exported[0].call("{}").await.unwrap(), "7");
 }
 
-/// Behaviour G59: calls of an exported tool go through the pipeline of the toolset.
 #[tokio::test]
 async fn calls_of_an_exported_tool_go_through_the_pipeline() {
     let pay = Add.map_policy(|policy| policy.with_required_scope("pay"));
@@ -309,7 +303,7 @@ impl<F: Fn(&haft_core::pipeline::CallRecord<'_>) + std::marker::Send + Sync> haf
     }
 }
 
-/// Behaviour G59: a call runs the current tool of the exported name, and a removed tool fails it.
+/// A call runs the current tool of the exported name, and a removed tool fails it.
 #[tokio::test]
 async fn exported_tool_runs_the_current_tool() {
     struct Current(RwLock<ToolList>);
@@ -336,9 +330,8 @@ async fn exported_tool_runs_the_current_tool() {
     assert_eq!(error, r#"unknown tool "version"; no tools are available"#);
 }
 
-/// Behaviour G57: an exported tool works in LangChain's tool agent: name, description and
-/// parameters arrive, arguments reach the function as an object, and the result is text in its
-/// memory.
+/// An exported tool works in LangChain's tool agent: name, description and parameters arrive,
+/// arguments reach the function as an object, and the result is text in its memory.
 #[tokio::test]
 async fn exported_tool_works_in_a_tool_agent() {
     let llm = FakeLlm::with_results([calls([("c1", "add", r#"{"x":17,"y":25}"#)]), text("It is 42.")]);
@@ -360,8 +353,8 @@ async fn exported_tool_works_in_a_tool_agent() {
     assert_eq!(memory.transcript().len(), 4);
 }
 
-/// Behaviour G57: an exported tool works in LangChain's conversational agent, which writes plain
-/// text, and the model reads the text of an error.
+/// An exported tool works in LangChain's conversational agent, which writes plain text, and the
+/// model reads the text of an error.
 #[tokio::test]
 async fn exported_tool_works_in_a_conversational_agent() {
     let action =

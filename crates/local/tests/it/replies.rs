@@ -181,7 +181,7 @@ async fn json_matches_its_schema() {
     }
 }
 
-/// Behaviour M8: a reply that reaches its token limit within a call does not contain the call.
+/// A reply that reaches its token limit within a call does not contain the call.
 #[tokio::test]
 async fn limit_inside_a_call_leaves_no_call() {
     for model in TinyFile::new(0).load_all().await {
@@ -212,8 +212,8 @@ async fn smallest_limits_hold() {
     }
 }
 
-/// Behaviour M8: a string argument that exceeds the default token limit is not truncated. Instead,
-/// the reply contains no call. Each letter of the string is one token.
+/// A string argument that exceeds the default token limit is not truncated. Instead, the reply
+/// contains no call. Each letter of the string is one token.
 #[tokio::test]
 async fn truncated_argument_leaves_no_call() {
     let model = TinyFile::new(0).load().await;

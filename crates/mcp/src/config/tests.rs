@@ -31,8 +31,8 @@ fn check_entry(text: &str, expected: &Expect) {
     expected.assert_eq(&format!("{name}: {reason}"));
 }
 
-/// Behaviour F53: an `mcp.json` file written for an editor is parsed, and the variables `${VAR}`
-/// and `${VAR:-default}` in it are expanded. Unknown keys are ignored.
+/// An `mcp.json` file written for an editor is parsed, and the variables `${VAR}` and
+/// `${VAR:-default}` in it are expanded. Unknown keys are ignored.
 #[test]
 fn file_of_an_editor_is_parsed() {
     let config = McpConfig::from_json_with_variables(
@@ -67,8 +67,7 @@ fn file_of_an_editor_is_parsed() {
     assert_eq!(search.headers["Authorization"], "Bearer s3cret");
 }
 
-/// Behaviour X3: neither the debug output nor the errors of a configuration contain values that may
-/// be secrets.
+/// Neither the debug output nor the errors of a configuration contain values that may be secrets.
 #[test]
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},
@@ -92,7 +91,7 @@ fn secrets_are_not_printed() {
     }
 }
 
-/// Behaviour F53: variables in a default are expanded only if the default is used.
+/// Variables in a default are expanded only if the default is used.
 #[test]
 fn default_may_contain_variables() {
     let root = Map::new();
@@ -106,8 +105,7 @@ fn default_may_contain_variables() {
     assert_eq!(expanded(&deep).unwrap_err(), "variables are nested too deeply");
 }
 
-/// Behaviour F53: disabled entries are skipped, and a key with the value `null` is treated as
-/// missing.
+/// Disabled entries are skipped, and a key with the value `null` is treated as missing.
 #[test]
 fn entry_may_be_disabled_and_values_null() {
     let config = McpConfig::from_json_with_variables(
@@ -122,7 +120,7 @@ fn entry_may_be_disabled_and_values_null() {
     assert_eq!(config.server_names().collect::<Vec<_>>(), ["on", "far"]);
 }
 
-/// Behaviour F53: the error for an undefined variable names the server and the key.
+/// The error for an undefined variable names the server and the key.
 #[test]
 fn undefined_variable_is_reported_with_its_entry() {
     check_entry(
@@ -137,7 +135,7 @@ fn undefined_variable_is_reported_with_its_entry() {
     );
 }
 
-/// Behaviour F53: the error for an invalid entry names the server and the reason.
+/// The error for an invalid entry names the server and the reason.
 #[test]
 fn invalid_entry_is_reported_with_its_name() {
     let neither = expect![[r#"files: neither "command" nor "url": add one of them"#]];
@@ -213,7 +211,7 @@ fn entry_may_have_limits() {
     );
 }
 
-/// Behaviour F53: the error for an invalid root describes the JSON value that was found.
+/// The error for an invalid root describes the JSON value that was found.
 #[test]
 fn invalid_root_is_described() {
     let root =
@@ -232,7 +230,7 @@ fn invalid_root_is_described() {
     );
 }
 
-/// Behaviour F53: the files of common editors are read.
+/// The files of common editors are read.
 #[test]
 fn dialects_of_editors_are_read() {
     let servers = |text: &str| -> Vec<String> {
@@ -276,7 +274,7 @@ fn dialects_of_editors_are_read() {
     assert_eq!(servers(gemini), ["a: http://localhost/a Streamable", "b: http://localhost/b Auto"]);
 }
 
-/// Behaviour F53: lists of permitted and denied tools select the tools of a server.
+/// Lists of permitted and denied tools select the tools of a server.
 #[test]
 fn tool_lists_are_filters() {
     let filter = |entry: &str| {
@@ -302,7 +300,6 @@ fn launcher_has_a_longer_handshake() {
     assert_eq!(timeout("node").as_secs(), 10);
 }
 
-/// Behaviour F53: an input without a value is reported with its description.
 #[test]
 fn input_without_a_value_is_reported() {
     check_entry(
@@ -314,7 +311,7 @@ fn input_without_a_value_is_reported() {
     );
 }
 
-/// Behaviour X3: the command line of a server has variables instead of their values.
+/// The command line of a server has variables instead of their values.
 #[test]
 fn command_line_has_no_secrets() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key", "${TOKEN}"]}}}"#;
@@ -323,7 +320,7 @@ fn command_line_has_no_secrets() {
     assert_eq!((server.to_string().as_str(), &server.args[1][..]), ("x --key ${TOKEN}", "s3cret"));
 }
 
-/// Behaviour X6: the command line shows where the arguments begin and end.
+/// The command line shows where the arguments begin and end.
 #[test]
 fn arguments_are_quoted() {
     let server = StdioServer::new("sh").with_args(["-c", "echo it's; rm x", ""]);

@@ -17,8 +17,7 @@ fn rejection(tool: &Value) -> String {
     parse_definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
 }
 
-/// Behaviour F44: the input schema is passed on unchanged, including `$ref`, `$defs` and
-/// `required`.
+/// The input schema is passed on unchanged, including `$ref`, `$defs` and `required`.
 #[test]
 fn input_schema_is_unchanged() {
     let schema = json!({
@@ -42,7 +41,7 @@ fn input_schema_is_unchanged() {
     assert!(!input.is_valid(&json!({"name": "x"})));
 }
 
-/// Behaviour F81: a tool with a missing or invalid description gets an empty description.
+/// A tool with a missing or invalid description gets an empty description.
 #[test]
 fn missing_description_is_empty() {
     for description in [json!({}), json!({"description": null}), json!({"description": 7})] {
@@ -52,7 +51,7 @@ fn missing_description_is_empty() {
     }
 }
 
-/// Behaviour F45: an invalid tool is rejected with a reason that names the faulty field.
+/// An invalid tool is rejected with a reason that names the faulty field.
 #[test]
 fn invalid_definition_has_a_reason() {
     assert_eq!(rejection(&json!({"inputSchema": {}})), "no `name`");
@@ -68,7 +67,7 @@ fn invalid_definition_has_a_reason() {
     assert!(rejection(&output).starts_with("`outputSchema`: "), "{}", rejection(&output));
 }
 
-/// Behaviour F46: annotations are copied to the definition, but do not change the tool's policy.
+/// Annotations are copied to the definition, but do not change the tool's policy.
 #[test]
 fn annotations_are_kept_and_not_trusted() {
     let tool = json!({
@@ -130,8 +129,8 @@ fn call_timeout_is_the_timeout_of_the_tools() {
     }
 }
 
-/// Behaviour F55: the pins compare only the first tool of each name, so a later one is not offered,
-/// also if the first is invalid.
+/// The pins compare only the first tool of each name, so a later one is not offered, also if the
+/// first is invalid.
 #[test]
 fn repeated_name_is_not_offered() {
     let (_sender, status) = watch::channel(SourceStatus::Starting);

@@ -22,7 +22,7 @@ fn text(changes: &[DefinitionChange]) -> String {
     changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Behaviours F55, X1: a changed definition and a new tool are reported until they are accepted.
+/// A changed definition and a new tool are reported until they are accepted.
 #[test]
 fn changed_definition_is_reported_until_it_is_accepted() {
     let (_folder, pins) = pins();
@@ -51,7 +51,7 @@ fn changed_definition_is_reported_until_it_is_accepted() {
     assert_eq!(pins.changes().unwrap(), []);
 }
 
-/// Behaviour X1: the order of the keys, and fields that no model reads, do not matter.
+/// The order of the keys, and fields that no model reads, do not matter.
 #[test]
 fn equal_definition_is_no_change() {
     let (_folder, pins) = pins();
@@ -67,7 +67,7 @@ fn equal_definition_is_no_change() {
     assert_eq!(pins.check(&[read("Reads and deletes.")]).unwrap().len(), 1);
 }
 
-/// Behaviour X1: of two tools with the same name, the one that is offered is compared.
+/// If two tools have the same name, the offered tool is compared.
 #[test]
 fn repeated_name_does_not_hide_a_change() {
     let (_folder, pins) = pins();
@@ -99,7 +99,7 @@ fn servers_are_independent() {
     assert_eq!(one.check(&[read("Other.")]).unwrap(), []);
 }
 
-/// Behaviour X1: a change after the presentation is not accepted.
+/// A change after the presentation is not accepted.
 #[test]
 fn acceptance_covers_only_the_presented_definition() {
     let (_folder, pins) = pins();

@@ -112,8 +112,7 @@ fn remote_servers_become_urls() {
     );
 }
 
-/// Behaviour X6: an entry of a registry cannot read environment variables, and its command is as
-/// displayed.
+/// An entry of a registry cannot read environment variables, and its command is as displayed.
 #[test]
 fn entry_of_an_attacker_is_harmless() {
     let arguments = json!({"packageArguments": [

@@ -19,8 +19,8 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Behaviour F42: the text of a single text block is returned as a string, and the texts of several
-/// blocks as a list of strings.
+/// The text of a single text block is returned as a string, and the texts of several blocks as a
+/// list of strings.
 #[test]
 fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": [text("a")]})).to_value(), json!("a"));
@@ -28,7 +28,7 @@ fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": []})).to_value(), json!(""));
 }
 
-/// Behaviour F42: content blocks of all types are converted and keep their order.
+/// Content blocks of all types are converted and keep their order.
 #[test]
 fn every_type_of_content_is_kept_in_order() {
     let result = json!({"content": [
@@ -65,8 +65,8 @@ fn every_type_of_content_is_kept_in_order() {
     assert!(output.warnings.is_empty());
 }
 
-/// Behaviour F42: structured content is not modified. `null` differs from a missing key, and `1.0`
-/// differs from `1`.
+/// Structured content is not modified. `null` differs from a missing key, and `1.0` differs from
+/// `1`.
 #[test]
 fn structured_content_is_unchanged() {
     assert_eq!(output(json!({"content": [], "structuredContent": null})).structured, Some(Value::Null));
@@ -76,15 +76,15 @@ fn structured_content_is_unchanged() {
     assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
 }
 
-/// Behaviour F42: if a result contains only structured content, the model receives it as JSON text.
+/// If a result contains only structured content, the model receives it as JSON text.
 #[test]
 fn structured_content_alone_becomes_text() {
     let alone = output(json!({"structuredContent": {"sum": 42}}));
     assert_eq!((alone.text().as_ref(), &alone.structured), (r#"{"sum":42}"#, &Some(json!({"sum": 42}))));
 }
 
-/// Behaviour F43: the message of a failed call contains the text, the structured content and the
-/// warnings of the result.
+/// The message of a failed call contains the text, the structured content and the warnings of the
+/// result.
 #[test]
 fn error_result_fails_the_call_with_its_text() {
     let failed = |result| {
@@ -110,8 +110,8 @@ fn error_result_fails_the_call_with_its_text() {
     assert_eq!(failed(json!([1])), "invalid response: the result is not an object");
 }
 
-/// Behaviour F46: the `_meta` of a result and the extra fields of its content blocks are stored in
-/// the metadata of the output. They are not part of the text for the model.
+/// The `_meta` of a result and the extra fields of its content blocks are stored in the metadata of
+/// the output. They are not part of the text for the model.
 #[test]
 fn extra_fields_are_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [
@@ -165,7 +165,7 @@ fn base64_may_have_line_breaks_and_no_padding() {
     }
 }
 
-/// Behaviour P9: unknown and invalid content blocks are kept as JSON, with a warning.
+/// Unknown and invalid content blocks are kept as JSON, with a warning.
 #[test]
 fn unknown_content_is_kept_as_json() {
     let video = json!({"type": "video", "data": "AAAA"});
@@ -180,7 +180,7 @@ fn unknown_content_is_kept_as_json() {
     );
 }
 
-/// Behaviour P9 and P10: a result of the unsupported type `input_required` fails the call.
+/// A result of the unsupported type `input_required` fails the call.
 #[test]
 fn unsupported_result_type_fails_the_call() {
     let error = convert_result(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
@@ -188,8 +188,8 @@ fn unsupported_result_type_fails_the_call() {
     assert!(convert_result(json!({"resultType": "complete", "content": []})).is_ok());
 }
 
-/// Behaviour F153: text that a model reads has no hidden characters. The structured content, which
-/// programs read, is unchanged.
+/// Text that a model reads has no hidden characters. The structured content, which programs read,
+/// is unchanged.
 #[test]
 fn hidden_characters_are_removed_from_texts() {
     let tags = "\u{e0069}\u{e0067}";

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use super::{CachedRevision, Content, Handshake, MAX_AGE, MAX_ENTRIES};
 use crate::{HttpServer, ServerConfig, StdioServer, session::HandshakeMode};
 
-/// Behaviour F41: a revision is detected again after seven days, and after a wrong clock.
+/// A revision is detected again after seven days, and after a wrong clock.
 #[test]
 fn entry_expires_after_seven_days() {
     let mut content = Content::default();

@@ -120,7 +120,6 @@ fn request_meta() -> Value {
     })
 }
 
-/// Behaviour F56 (stdio): the tools of a toolset are listed and can be called.
 #[tokio::test]
 async fn tools_are_listed_and_called() {
     let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
@@ -169,7 +168,7 @@ async fn tools_are_listed_and_called() {
     .assert_eq(&sum["result"].to_string());
 }
 
-/// Behaviour F56: a client of revision 2026-07-28 is served without `initialize`.
+/// A client of revision 2026-07-28 is served without `initialize`.
 #[tokio::test]
 async fn client_without_initialize_is_served() {
     let mut client = Client::connect(Toolset::new().with_tool(add()));
@@ -184,8 +183,8 @@ async fn client_without_initialize_is_served() {
     assert_eq!(sum["result"]["resultType"], "complete");
 }
 
-/// Behaviour F56: if a tool panics or the arguments of a call are invalid, the server returns a
-/// result with `isError`. For a call to an unknown tool, the server returns a JSON-RPC error.
+/// If a tool panics or the arguments of a call are invalid, the server returns a result with
+/// `isError`. For a call to an unknown tool, the server returns a JSON-RPC error.
 #[tokio::test]
 async fn failures_are_results_or_protocol_errors() {
     let panics = tool_fn("panics", "", |Nothing {}| async move {
@@ -208,8 +207,8 @@ async fn failures_are_results_or_protocol_errors() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// Behaviour F56: if the arguments of a call are not an object and cannot be repaired, the server
-/// returns a result with `isError`, in all protocol revisions.
+/// If the arguments of a call are not an object and cannot be repaired, the server returns a result
+/// with `isError`, in all protocol revisions.
 #[tokio::test]
 async fn arguments_other_than_an_object_fail_the_call() {
     let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
@@ -238,7 +237,7 @@ async fn arguments_other_than_an_object_fail_the_call() {
     );
 }
 
-/// Behaviour F56: calls in progress are cancelled one second after the client closes the input.
+/// Calls in progress are cancelled one second after the client closes the input.
 #[tokio::test(start_paused = true)]
 async fn end_of_input_cancels_calls_after_one_second() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -273,7 +272,7 @@ async fn short_call_finishes_after_the_end_of_input() {
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// Behaviour F56: a call is dropped when the client cancels it, and no response is sent.
+/// A call is dropped when the client cancels it, and no response is sent.
 #[tokio::test]
 async fn cancelled_call_is_dropped_without_a_response() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -398,8 +397,8 @@ fn delete(path: String) -> String {
     format!("deleted {path}")
 }
 
-/// Behaviour F54: the state of a suspended call is accepted only unchanged, and only for the same
-/// call. Behaviour P10: a changed state is rejected.
+/// The state of a suspended call is accepted only unchanged, and only for the same call. A changed
+/// state is rejected.
 #[tokio::test]
 async fn changed_request_state_is_rejected() {
     let mut client = Client::connect(Toolset::new().with_tool(Delete));
@@ -440,7 +439,7 @@ fn seat(#[tool(context)] cx: &haft_core::ToolContext) -> haft_core::call::ToolRe
     }
 }
 
-/// Behaviour F54: an invalid or missing answer neither runs the tool again nor ends the server.
+/// An invalid or missing answer neither runs the tool again nor ends the server.
 #[tokio::test]
 async fn invalid_answer_is_handled() {
     let mut client = Client::connect(Toolset::new().with_tool(Seat));
@@ -463,7 +462,7 @@ async fn invalid_answer_is_handled() {
     assert_eq!(right["result"]["content"][0]["text"], "seat \"12A\"", "{right}");
 }
 
-/// Behaviour F54: a client without elicitation gets a denial for a call that needs an approval.
+/// A client without elicitation gets a denial for a call that needs an approval.
 #[tokio::test]
 async fn client_without_elicitation_cannot_approve() {
     let mut client = Client::initialized(Toolset::new().with_tool(Delete)).await;
@@ -494,7 +493,7 @@ async fn pages(client: &mut Client) -> Vec<Vec<String>> {
     }
 }
 
-/// Behaviour F56: the list is divided into pages, and an unknown cursor is an error.
+/// The list is divided into pages, and an unknown cursor is an error.
 #[tokio::test]
 async fn tool_list_has_pages() {
     let server = McpServer::new(numbered_tools(5)).with_page_size(2);
@@ -505,7 +504,7 @@ async fn tool_list_has_pages() {
     assert_eq!(client.receive().await["error"]["code"], -32602);
 }
 
-/// Behaviour F56: a client of revision 2026-07-28 gets the time during which it may reuse the list.
+/// A client of revision 2026-07-28 gets the time during which it may reuse the list.
 #[tokio::test]
 async fn tool_list_has_a_lifetime() {
     let server = McpServer::new(numbered_tools(1)).with_list_ttl(Duration::from_secs(5));
@@ -559,7 +558,7 @@ impl ServerHandler for Extra {
     }
 }
 
-/// Behaviour F56: a handler of `rmcp` adds prompts and tools to a served toolset.
+/// A handler of `rmcp` adds prompts and tools to a served toolset.
 #[tokio::test]
 async fn handler_adds_features() {
     let server = McpServer::new(numbered_tools(3)).with_page_size(2).with_handler(Extra);
@@ -574,7 +573,7 @@ async fn handler_adds_features() {
     assert_eq!(text("second").await, "called second");
 }
 
-/// Behaviour F56: a request whose handler panics gets an error response.
+/// A request whose handler panics gets an error response.
 #[tokio::test]
 async fn panic_of_a_handler_is_an_error_response() {
     let server = McpServer::new(numbered_tools(1)).with_handler(Extra);

@@ -85,8 +85,7 @@ async fn receive(client: &mut Client) -> Value {
     serde_json::to_value(message).unwrap()
 }
 
-/// Behaviour P4 and P5: lines that are not messages, and responses without an open request, are
-/// dropped.
+/// Lines that are not messages, and responses without an open request, are dropped.
 #[tokio::test]
 async fn stray_output_and_unmatched_responses_are_dropped() {
     let (mut client, mut server) = connect();
@@ -103,8 +102,7 @@ async fn stray_output_and_unmatched_responses_are_dropped() {
     );
 }
 
-/// Behaviour P4: a log line on standard output is not treated as the response to the only open
-/// request.
+/// A log line on standard output is not treated as the response to the only open request.
 #[tokio::test]
 async fn log_lines_on_standard_output_fail_no_call() {
     let (mut client, mut server) = connect();

@@ -81,7 +81,7 @@ fn challenge(response: &str) -> &str {
     response.lines().find_map(|line| line.strip_prefix("www-authenticate: ")).unwrap_or_default()
 }
 
-/// Behaviour F150: the metadata of the resource is at both well-known paths, without a token.
+/// The metadata of the resource is at both well-known paths, without a token.
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_names_the_authorization_server() {
     let resource = Resource::start().await;
@@ -101,8 +101,8 @@ async fn metadata_names_the_authorization_server() {
     assert_eq!(status(&resource.server.request(&post, "Host: a\r\n", "").await), "405");
 }
 
-/// Behaviour F150: a client of haft logs in to a server of haft, and the principal of its calls is
-/// the subject of the token. A call that needs another scope is repeated after another login.
+/// A client of haft logs in to a server of haft, and the principal of its calls is the subject of
+/// the token. A call that needs another scope is repeated after another login.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_logs_in_to_the_server() {
     let resource = Resource::start().await;
@@ -134,8 +134,8 @@ async fn client_logs_in_to_the_server() {
     assert_eq!(call("admin_probe").await.unwrap(), ann);
 }
 
-/// Behaviour F150: a request without a token, and one with a token that is forged, expired, or for
-/// others, gets status 401 and a challenge with the metadata.
+/// A request without a token, and one with a token that is forged, expired, or for others, gets
+/// status 401 and a challenge with the metadata.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_tokens_are_challenged() {
     let resource = Resource::start().await;
@@ -174,8 +174,8 @@ async fn invalid_tokens_are_challenged() {
     assert_eq!(status(&resource.call("probe", &resource.token("tools", &json!({}))).await), "200");
 }
 
-/// Behaviour F150: a token without a scope of the resource or of the tool gets status 403 with all
-/// scopes of the call.
+/// A token without a scope of the resource or of the tool gets status 403 with all scopes of the
+/// call.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_scopes_are_named() {
     let resource = Resource::start().await;
@@ -227,8 +227,8 @@ async fn open_session(server: &Served, head: &str) -> String {
     session
 }
 
-/// Behaviour F150: the session of a principal is unknown to others, also if the subject is equal
-/// and the issuer is not.
+/// The session of a principal is unknown to others, also if the subject is equal and the issuer is
+/// not.
 #[tokio::test(flavor = "multi_thread")]
 async fn session_belongs_to_the_issuer_and_the_subject() {
     let issuers = [AuthorizationServer::start().await, AuthorizationServer::start().await];
@@ -261,7 +261,7 @@ async fn session_belongs_to_the_issuer_and_the_subject() {
     }
 }
 
-/// Behaviour F150: keys are fetched once, and again for an unknown key, but not for each token.
+/// Keys are fetched once, and again for an unknown key, but not for each token.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_cached_and_refreshed_with_a_pause() {
     let resource = Resource::start().await;
@@ -282,8 +282,8 @@ async fn keys_are_cached_and_refreshed_with_a_pause() {
     assert_eq!(status(&resource.call("probe", &token).await), "200", "the known key stays valid");
 }
 
-/// Behaviour F150: a token that cannot be verified gets status 503. Metadata of another issuer, and
-/// keys at a foreign address, are not used.
+/// A token that cannot be verified gets status 503. Metadata of another issuer, and keys at a
+/// foreign address, are not used.
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_keys_are_unavailable() {
     for metadata in [

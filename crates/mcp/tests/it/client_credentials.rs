@@ -56,8 +56,8 @@ async fn principal(tools: &Toolset) -> String {
     tools.call("probe", json!({})).await.model_text().into_owned()
 }
 
-/// Behaviour F152: a client without a user gets a token with its secret, for the scopes of the
-/// challenge and the URL of the server, and shares it between its calls.
+/// A client without a user gets a token with its secret, for the scopes of the challenge and the
+/// URL of the server, and shares it between its calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_gets_a_token_with_its_secret() {
     let resource = Resource::start().await;
@@ -71,7 +71,7 @@ async fn client_gets_a_token_with_its_secret() {
     assert!(!requests[0].contains_key("client_secret"), "the secret is in the header");
 }
 
-/// Behaviour P6: if a call needs a further scope, the client requests a token with it, once.
+/// If a call needs a further scope, the client requests a token with it, once.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_requests_a_further_scope() {
     let resource = Resource::start().await;
@@ -98,7 +98,7 @@ async fn secret_is_sent_as_the_authorization_server_reads_it() {
     assert!(error.contains("accepts only other clients: tls_client_auth"), "{error}");
 }
 
-/// Behaviour F152: a call with its own authorization is not sent with the token of the client.
+/// A call with its own authorization is not sent with the token of the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorization_of_a_call_replaces_the_token() {
     let resource = Resource::start().await;
@@ -110,7 +110,7 @@ async fn authorization_of_a_call_replaces_the_token() {
     assert!(tools.call("probe", json!({})).await.into_output().is_err());
 }
 
-/// Behaviour F152: a token is renewed before it expires, and once if the server rejects it.
+/// A token is renewed before it expires, and once if the server rejects it.
 #[tokio::test(flavor = "multi_thread")]
 async fn token_is_renewed() {
     let resource = Resource::start().await;
@@ -132,8 +132,8 @@ async fn token_is_renewed() {
     assert_eq!(resource.token_requests().len(), before + 2, "one attempt with another token");
 }
 
-/// Behaviour F152: the client is not identified to another authorization server than the expected
-/// one, and a rejected secret is an error without the secret.
+/// The client is not identified to another authorization server than the expected one, and a
+/// rejected secret is an error without the secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn secret_is_kept_from_other_authorization_servers() {
     let resource = Resource::start().await;
@@ -157,8 +157,8 @@ async fn secret_is_kept_from_other_authorization_servers() {
     assert!(matches!(failed, Err(LoginError::OtherIssuer { .. })), "{failed:?}");
 }
 
-/// Behaviour F152: a stored client needs no login in another process, and its secret is in a file
-/// that only the owner can read.
+/// A stored client needs no login in another process, and its secret is in a file that only the
+/// owner can read.
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_client_renews_its_token() {
     let resource = Resource::start().await;
@@ -183,8 +183,7 @@ async fn stored_client_renews_its_token() {
     assert_eq!(resource.token_requests().len(), 2);
 }
 
-/// Behaviour F152: the secret of a registered client is stored, so that its token is refreshed
-/// after a restart.
+/// The secret of a registered client is stored, so that its token is refreshed after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn secret_of_a_registered_client_survives_a_restart() {
     let resource = Resource::start().await;
@@ -208,7 +207,7 @@ async fn secret_of_a_registered_client_survives_a_restart() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// Behaviour F152: an entry of `mcp.json` can have the client.
+/// An entry of `mcp.json` can have the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_can_be_in_the_configuration() {
     let resource = Resource::start().await;

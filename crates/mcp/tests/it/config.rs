@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::server;
 
-/// Behaviour F53: the servers in an `mcp.json` file are started, and their tools can be called.
+/// The servers in an `mcp.json` file are started, and their tools can be called.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_a_file_are_started() {
     let folder = tempfile::tempdir().unwrap();
@@ -24,8 +24,7 @@ async fn servers_of_a_file_are_started() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F53: an invalid entry costs its server, and not the file. Its source reports the
-/// fault.
+/// An invalid entry costs its server, and not the file. Its source reports the fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_entry_costs_only_its_server() {
     let server = server("legacy");
@@ -47,7 +46,7 @@ async fn invalid_entry_costs_only_its_server() {
     assert!(failed.to_string().contains("neither \"command\" nor \"url\""), "{failed}");
 }
 
-/// Behaviour F53: the error for an invalid `mcp.json` file contains the path of the file.
+/// The error for an invalid `mcp.json` file contains the path of the file.
 #[test]
 fn error_has_the_path() {
     let folder = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ async fn running_service() -> RunningService<RoleClient, ()> {
     connect(Toolset::new().with_tool(add())).await.0
 }
 
-/// Behaviour F80: an existing rmcp connection can be used as a source.
+/// An existing rmcp connection can be used as a source.
 #[tokio::test]
 async fn existing_connection_is_a_source() {
     let source = McpSource::from_service(running_service().await).await.unwrap();
@@ -71,8 +71,7 @@ async fn close_waits_for_the_connection() {
     timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
 }
 
-/// Behaviour F43: after the connection is lost, calls fail immediately with an error caused by
-/// `NotConnected`.
+/// After the connection is lost, calls fail immediately with an error caused by `NotConnected`.
 #[tokio::test]
 async fn lost_connection_fails_calls_immediately() {
     let (service, server) = connect(Toolset::new().with_tool(add())).await;
@@ -132,7 +131,7 @@ impl Transport<RoleClient> for SendThenFail {
     }
 }
 
-/// Behaviour F50: a call that the server may have received is not repeated.
+/// A call that the server may have received is not repeated.
 #[tokio::test]
 async fn possibly_received_call_is_not_repeated() {
     let (client, server) = duplex(1 << 16);
@@ -148,7 +147,7 @@ async fn possibly_received_call_is_not_repeated() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour F80: `mcp_tool` creates a single tool on an existing rmcp connection.
+/// `mcp_tool` creates a single tool on an existing rmcp connection.
 #[tokio::test]
 async fn mcp_tool_calls_one_tool_of_a_connection() {
     let service = running_service().await;

@@ -225,9 +225,9 @@ async fn handle(question: Elicitation) -> ElicitationResponse {
     }
 }
 
-/// Behaviour F54: a handler responds to the elicitations of a server of each revision. Missing
-/// properties get their defaults, and a URL with another scheme than HTTP is rejected. A call may
-/// have several elicitations at a time.
+/// A handler responds to the elicitations of a server of each revision. Missing properties get
+/// their defaults, and a URL with another scheme than HTTP is rejected. A call may have several
+/// elicitations at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn handler_responds_to_elicitations() {
     let options = || ServerOptions::default().with_elicitation_handler(handle);
@@ -249,8 +249,7 @@ async fn handler_responds_to_elicitations() {
     .await;
 }
 
-/// Behaviour F54: the actions `decline` and `cancel` reach the server, and invalid input fails the
-/// call.
+/// The actions `decline` and `cancel` reach the server, and invalid input fails the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_elicitation_reaches_the_server() {
     for (response, expected) in [
@@ -290,8 +289,8 @@ pub(crate) async fn resume(
     tools.run_with(call, &cx).await
 }
 
-/// Behaviour F54: without a handler, an elicitation suspends the call. The input resumes it, and a
-/// denial declines.
+/// Without a handler, an elicitation suspends the call. The input resumes it, and a denial
+/// declines.
 #[tokio::test(flavor = "multi_thread")]
 async fn elicitation_without_a_handler_suspends_the_call() {
     with_each_server(ServerOptions::default, async |tools, server| {
@@ -336,8 +335,8 @@ async fn elicitation_without_a_handler_suspends_the_call() {
     .await;
 }
 
-/// Behaviour F54: an elicitation that the server cancels drops the future of the handler. The call
-/// may have another one.
+/// An elicitation that the server cancels drops the future of the handler. The call may have
+/// another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_elicitation_drops_the_handler() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -356,8 +355,7 @@ async fn cancelled_elicitation_drops_the_handler() {
     assert!(result.model_text().contains("12A"), "{result:?}");
 }
 
-/// Behaviour F54: a suspended call that waits too long is cancelled, and its later resumption
-/// fails.
+/// A suspended call that waits too long is cancelled, and its later resumption fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn suspended_call_is_cancelled_after_the_timeout() {
     let options = ServerOptions::default().with_elicitation_timeout(Duration::from_millis(50));
@@ -372,7 +370,7 @@ async fn suspended_call_is_cancelled_after_the_timeout() {
     assert_eq!(tools.call("plain", json!({})).await.model_text(), "plain");
 }
 
-/// Behaviour P10: a server that requests input again and again fails the call.
+/// A server that requests input again and again fails the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn rounds_of_input_are_limited() {
     let stdio = server("elicits=2026-07-28");
@@ -408,7 +406,7 @@ pub(crate) fn own_child() {
     runtime.block_on(haft_mcp::serve_stdio(own_tools())).unwrap();
 }
 
-/// Behaviours F54, F56: a served tool requests input and approvals from the user of the client.
+/// A served tool requests input and approvals from the user of the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn served_tool_elicits_input() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

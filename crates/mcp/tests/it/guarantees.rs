@@ -226,8 +226,8 @@ async fn wait_until(condition: impl Fn() -> bool) {
     timeout(Duration::from_secs(10), reached).await.unwrap();
 }
 
-/// Behaviour P7: over HTTP with SSE, a timed-out call is cancelled on the server, and the next call
-/// gets its own result and not the late one.
+/// Over HTTP with SSE, a timed-out call is cancelled on the server, and the next call gets its own
+/// result and not the late one.
 #[tokio::test(flavor = "multi_thread")]
 async fn late_response_over_sse_is_ignored() {
     let server = WebServer::start("late_sse").await;
@@ -243,7 +243,7 @@ async fn late_response_over_sse_is_ignored() {
     assert_eq!(server.requests_of("initialize").len(), 1, "the connection is kept");
 }
 
-/// Behaviour P9: a result without structured content for the output schema of its tool is an error.
+/// A result without structured content for the output schema of its tool is an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_content_is_checked_with_the_output_schema() {
     let schema = json!({
@@ -285,8 +285,7 @@ fn assert_no_canary(shown: &str, log: &Log) {
     }
 }
 
-/// Behaviour X3: a header of the configuration is in no error, log or debug output if the server
-/// fails.
+/// A header of the configuration is in no error, log or debug output if the server fails.
 #[tokio::test]
 async fn header_is_in_no_error_log_or_debug_output() {
     let (log, _guard) = Log::capture();
@@ -320,8 +319,8 @@ async fn header_is_in_no_error_log_or_debug_output() {
     assert_no_canary(&shown, &log);
 }
 
-/// Behaviour X3: a server does not get a variable of this process. A variable of its configuration
-/// is in no error, log or debug output if the server does not start.
+/// A server does not get a variable of this process. A variable of its configuration is in no
+/// error, log or debug output if the server does not start.
 #[tokio::test]
 async fn variable_is_in_no_error_log_or_debug_output() {
     let secret = std::env::var(PARENT_VARIABLE).unwrap();
@@ -376,8 +375,8 @@ impl Resource {
     }
 }
 
-/// Behaviour X3: the secret of an OAuth client is in no error, log or debug output if the
-/// authorization server rejects it.
+/// The secret of an OAuth client is in no error, log or debug output if the authorization server
+/// rejects it.
 #[tokio::test]
 async fn client_secret_is_in_no_error_log_or_debug_output() {
     let (log, _guard) = Log::capture();
@@ -396,7 +395,7 @@ async fn client_secret_is_in_no_error_log_or_debug_output() {
     assert_no_canary(&shown, &log);
 }
 
-/// Behaviour P6: two concurrent calls that need a further scope share one further token.
+/// Two concurrent calls that need a further scope share one further token.
 #[tokio::test]
 async fn concurrent_calls_share_a_token_with_a_further_scope() {
     let resource = Resource::start().await;
@@ -449,8 +448,8 @@ async fn start_hiding_server() -> ScriptedServer {
     .await
 }
 
-/// Behaviour F153: the errors of rejected calls and of failed and cancelled tasks, progress
-/// messages, and the log of this crate have no hidden characters.
+/// The errors of rejected calls and of failed and cancelled tasks, progress messages, and the log
+/// of this crate have no hidden characters.
 #[tokio::test]
 async fn errors_and_reports_have_no_hidden_characters() {
     let (log, _guard) = Log::capture();
@@ -476,8 +475,8 @@ async fn errors_and_reports_have_no_hidden_characters() {
     assert!(hidden.is_none(), "{hidden:?}");
 }
 
-/// Behaviour F153: the message of an elicitation, and the titles and descriptions in its schema,
-/// have no hidden characters.
+/// The message of an elicitation, and the titles and descriptions in its schema, have no hidden
+/// characters.
 #[tokio::test(flavor = "multi_thread")]
 async fn elicitations_have_no_hidden_characters() {
     let tools = json!([{"name": "ask", "inputSchema": {"type": "object"}}]);
@@ -530,8 +529,8 @@ async fn elicitations_have_no_hidden_characters() {
     }
 }
 
-/// Behaviour F153: the error and the log of a server that does not start quote its standard error
-/// without hidden characters.
+/// The error and the log of a server that does not start quote its standard error without hidden
+/// characters.
 #[tokio::test]
 async fn standard_error_has_no_hidden_characters() {
     let (log, _guard) = Log::capture();
@@ -546,9 +545,9 @@ async fn standard_error_has_no_hidden_characters() {
     }
 }
 
-/// Behaviour P3: sources dropped with a call in progress, or with a suspended call, leave no
-/// process, no socket and no other file descriptor. The descriptors of a process are counted, so
-/// the sources are in a child process.
+/// Sources dropped with a call in progress, or with a suspended call, leave no process, no socket
+/// and no other file descriptor. The descriptors of a process are counted, so the sources are in a
+/// child process.
 #[tokio::test]
 async fn open_calls_leave_no_process_and_no_descriptor() {
     let marker = unique_marker();
@@ -648,8 +647,7 @@ fn running_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Behaviour P3: sources over HTTP dropped with a call in progress, or with a suspended call, leave
-/// no task.
+/// Sources over HTTP dropped with a call in progress, or with a suspended call, leave no task.
 #[tokio::test]
 async fn open_calls_over_http_leave_no_task() {
     let streaming = start_streaming_server().await;
@@ -659,7 +657,7 @@ async fn open_calls_over_http_leave_no_task() {
     wait_until(|| running_tasks() <= before).await;
 }
 
-/// Behaviour P3: a suspended call leaves no task after its timeout, and its source stays usable.
+/// A suspended call leaves no task after its timeout, and its source stays usable.
 #[tokio::test]
 async fn expired_suspended_call_leaves_no_task() {
     let book = tool_fn("book", "Books a seat.", |_: Map<String, Value>| async {
@@ -699,8 +697,7 @@ async fn queued_calls_are_sent_in_order() {
     assert!(positions.is_sorted(), "{positions:?}");
 }
 
-/// Behaviour F153: a model reads no hidden characters in the error of a result, of a task or of an
-/// elicitation.
+/// A model reads no hidden characters in the error of a result, of a task or of an elicitation.
 #[tokio::test]
 async fn no_error_has_hidden_characters() {
     let form = json!({"message": "Seat?", "requestedSchema": {"type": HIDDEN}});
@@ -730,8 +727,7 @@ async fn no_error_has_hidden_characters() {
     assert!(shown.is_empty(), "{shown:#?}");
 }
 
-/// Behaviour F153: the error and the log of a server that rejects the handshake have no hidden
-/// characters.
+/// The error and the log of a server that rejects the handshake have no hidden characters.
 #[tokio::test]
 async fn rejected_handshake_has_no_hidden_characters() {
     let (log, _guard) = Log::capture();
@@ -746,8 +742,8 @@ async fn rejected_handshake_has_no_hidden_characters() {
     assert!(!rejected.contains(is_hidden) && logged.is_none(), "{rejected:?} {logged:?}");
 }
 
-/// Behaviour F153: a line on the standard output of a server that is no message, and the cause of a
-/// failed call, are logged without hidden characters.
+/// A line on the standard output of a server that is no message, and the cause of a failed call,
+/// are logged without hidden characters.
 #[tokio::test]
 async fn log_has_no_hidden_characters() {
     let (log, _guard) = Log::capture();
@@ -762,7 +758,7 @@ async fn log_has_no_hidden_characters() {
     assert!(hidden.is_empty(), "{hidden:#?}");
 }
 
-/// Behaviour F153: the diagnostic of an invalid tool has no hidden characters.
+/// The diagnostic of an invalid tool has no hidden characters.
 #[tokio::test]
 async fn diagnostics_have_no_hidden_characters() {
     let tools =
@@ -775,8 +771,7 @@ async fn diagnostics_have_no_hidden_characters() {
     assert!(shown.is_empty(), "{shown:#?}");
 }
 
-/// Behaviour P3: a source over standard input and output that is dropped with a suspended call
-/// leaves no task.
+/// A source over standard input and output that is dropped with a suspended call leaves no task.
 #[tokio::test]
 async fn suspended_call_over_stdio_leaves_no_task() {
     let before = running_tasks();
@@ -799,7 +794,7 @@ async fn closed_source_releases_its_options() {
     wait_until(|| Arc::strong_count(&captured) == 1).await;
 }
 
-/// Behaviour P6: two concurrent calls that need different further scopes succeed.
+/// Two concurrent calls that need different further scopes succeed.
 #[tokio::test]
 async fn concurrent_calls_get_different_scopes() {
     let resource = Resource::start().await;
@@ -838,8 +833,8 @@ async fn cancellation_is_written_after_its_call() {
     }
 }
 
-/// Behaviour X3: a server that repeats the credentials of a request in an error response discloses
-/// them neither in the error nor in the log.
+/// A server that repeats the credentials of a request in an error response discloses them neither
+/// in the error nor in the log.
 #[tokio::test]
 async fn repeated_credentials_are_redacted() {
     let (log, _guard) = Log::capture();

@@ -17,8 +17,8 @@ async fn tools_of(server: &WebServer) -> Toolset {
     Toolset::new().with_source(McpSource::connect("web", server.config()).await.unwrap())
 }
 
-/// Behaviour F41: the same tool gives the same result over streamable HTTP in each revision, and
-/// the client detects the revision.
+/// The same tool gives the same result over streamable HTTP in each revision, and the client
+/// detects the revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn revision_of_an_http_server_is_detected() {
     for mode in ["modern", "modern_sse", "legacy", "legacy_stateless"] {
@@ -37,8 +37,8 @@ async fn revision_of_an_http_server_is_detected() {
     }
 }
 
-/// Behaviour P8: the revision of a server is found from each response to `server/discover`. A
-/// server without a common revision is an error that names its revisions.
+/// The revision of a server is found from each response to `server/discover`. A server without a
+/// common revision is an error that names its revisions.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_response_to_discovery_is_handled() {
     for (mode, version) in [
@@ -63,7 +63,7 @@ async fn each_response_to_discovery_is_handled() {
     }
 }
 
-/// Behaviour F41: after an invalid response to `server/discover`, the client sends `initialize`.
+/// After an invalid response to `server/discover`, the client sends `initialize`.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_discovery_falls_back_to_initialize() {
     let server = WebServer::start("empty_discover").await;
@@ -72,7 +72,7 @@ async fn invalid_discovery_falls_back_to_initialize() {
     assert_eq!(server.requests_of("initialize").len(), 1);
 }
 
-/// Behaviour F41: a server that never responds to `server/discover` is contacted with `initialize`.
+/// A server that never responds to `server/discover` is contacted with `initialize`.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_discovery_falls_back_to_initialize() {
     let server = WebServer::start("ignores_discover").await;
@@ -84,8 +84,8 @@ async fn unanswered_discovery_falls_back_to_initialize() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour F41: a server of revision 2024-11-05, with HTTP and SSE, is recognized, and a URL for
-/// messages at another origin is rejected.
+/// A server of revision 2024-11-05, with HTTP and SSE, is recognized, and a URL for messages at
+/// another origin is rejected.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_of_the_first_revision_is_recognized() {
     for transport in [HttpTransport::Auto, HttpTransport::Sse] {
@@ -102,7 +102,7 @@ async fn server_of_the_first_revision_is_recognized() {
     assert!(error.contains("another origin"), "{error}");
 }
 
-/// Behaviour F42: structured content is transferred unchanged over HTTP.
+/// Structured content is transferred unchanged over HTTP.
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_content_is_unchanged() {
     for mode in ["modern", "legacy"] {
@@ -233,7 +233,7 @@ async fn request_metadata_is_sent_in_meta() {
     }
 }
 
-/// Behaviour F48: after `notifications/tools/list_changed` over HTTP, the tools are listed again.
+/// After `notifications/tools/list_changed` over HTTP, the tools are listed again.
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_list_is_fetched_again() {
     let server = WebServer::start("changing").await;
@@ -247,8 +247,8 @@ async fn changed_list_is_fetched_again() {
     assert_eq!(server.requests_of("tools/list").len(), 2);
 }
 
-/// Behaviour F48: without a subscription, a used tool list is fetched again after its time to live,
-/// and not before.
+/// Without a subscription, a used tool list is fetched again after its time to live, and not
+/// before.
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_list_is_fetched_again() {
     let server = WebServer::start("expiring").await;
@@ -264,8 +264,8 @@ async fn expired_list_is_fetched_again() {
     assert_eq!(server.requests_of("tools/list").len(), 2);
 }
 
-/// Behaviour P6: a session that the server has forgotten is opened again, and the call is repeated,
-/// because the server has not processed it.
+/// A session that the server has forgotten is opened again, and the call is repeated, because the
+/// server has not processed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_session_is_opened_again() {
     let server = WebServer::start("expires").await;
@@ -276,7 +276,7 @@ async fn expired_session_is_opened_again() {
     assert_eq!(server.requests_of("initialize").len(), 2);
 }
 
-/// Behaviour P6: a response stream with event ids is resumed, and the call is not repeated.
+/// A response stream with event ids is resumed, and the call is not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_stream_is_resumed() {
     let server = WebServer::start("resumes").await;
@@ -287,8 +287,8 @@ async fn cut_stream_is_resumed() {
     assert_eq!(resumed.unwrap().headers["last-event-id"], "1");
 }
 
-/// Behaviour P6: after a cut without event ids, or in revision 2026-07-28, the call is unconfirmed
-/// and neither resumed nor repeated.
+/// After a cut without event ids, or in revision 2026-07-28, the call is unconfirmed and neither
+/// resumed nor repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_stream_fails_its_call() {
     for mode in ["cut", "cut_event"] {
@@ -302,8 +302,7 @@ async fn cut_stream_fails_its_call() {
     }
 }
 
-/// Behaviour P5: over HTTP, an invalid response fails only its call, and the connection is usable
-/// afterwards.
+/// Over HTTP, an invalid response fails only its call, and the connection is usable afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn faulty_responses_fail_their_call() {
     for (mode, kind, reason) in [
@@ -337,8 +336,8 @@ async fn faulty_responses_fail_their_call() {
     }
 }
 
-/// Behaviour F49: the error for a server that cannot be reached, and for one that requires
-/// authorization, names the server.
+/// The error for a server that cannot be reached, and for one that requires authorization, names
+/// the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_handshake_names_the_server() {
     let server = WebServer::start("unauthorized").await;
@@ -378,7 +377,7 @@ async fn progress_is_reported_in_order() {
     }
 }
 
-/// Behaviour F51: after the end of a source over HTTP, no connection is left.
+/// After the end of a source over HTTP, no connection is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_source_leaves_no_connection() {
     for mode in ["modern_sse", "legacy"] {

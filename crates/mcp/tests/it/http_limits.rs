@@ -47,8 +47,7 @@ async fn open_session(server: &Served, head: &str) -> String {
     head
 }
 
-/// Behaviour F151: the requests of a client are limited, and those without a valid token count for
-/// the address.
+/// The requests of a client are limited, and those without a valid token count for the address.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_of_a_client_are_limited() {
     let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
@@ -100,8 +99,8 @@ async fn rejected_requests_are_reported() {
     assert_eq!(*rejected.lock().unwrap(), [(401, None), (403, ann.clone()), (429, ann)]);
 }
 
-/// Behaviour F151: the number of sessions is limited, also for concurrent requests. The end of a
-/// session permits another one.
+/// The number of sessions is limited, also for concurrent requests. The end of a session permits
+/// another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_limited() {
     let server = serve(Toolset::new(), config(|config| config.max_sessions = 5)).await;
@@ -123,8 +122,8 @@ async fn sessions_are_limited() {
     assert_eq!(status(&server.post(&head, &body).await), "200");
 }
 
-/// Behaviour F151: the number of sessions of a client is limited, also for concurrent requests. The
-/// sessions of the others are not affected.
+/// The number of sessions of a client is limited, also for concurrent requests. The sessions of the
+/// others are not affected.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_of_a_client_are_limited() {
     let ann = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
@@ -146,8 +145,8 @@ async fn sessions_of_a_client_are_limited() {
     assert_eq!(status(&server.post(&ann, &body).await), "200");
 }
 
-/// Behaviour F151: the calls in progress of a client are limited. The call of a session whose
-/// client has disconnected continues and counts.
+/// The calls in progress of a client are limited. The call of a session whose client has
+/// disconnected continues and counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_in_progress_are_limited() {
     let limited = config(|config| config.max_concurrent_calls = 1);
@@ -187,7 +186,7 @@ async fn send(server: &Served, text: &str) -> String {
     response
 }
 
-/// Behaviour F151: a request whose body does not arrive in time is rejected.
+/// A request whose body does not arrive in time is rejected.
 #[tokio::test(start_paused = true)]
 async fn slow_body_is_rejected() {
     let server = serve(Toolset::new(), HttpServiceConfig::default()).await;
@@ -199,8 +198,8 @@ async fn slow_body_is_rejected() {
     assert!(started.elapsed() >= Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
-/// Behaviour F151: a connection is closed if the headers of a request do not arrive in time, also
-/// after an earlier request.
+/// A connection is closed if the headers of a request do not arrive in time, also after an earlier
+/// request.
 #[tokio::test(start_paused = true)]
 async fn slow_headers_close_the_connection() {
     let server = serve(Toolset::new(), HttpServiceConfig::default()).await;
@@ -214,7 +213,7 @@ async fn slow_headers_close_the_connection() {
     }
 }
 
-/// Behaviour F151: a client beyond the maximum number of connections waits.
+/// A client beyond the maximum number of connections waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_limited() {
     let server = serve(Toolset::new(), config(|config| config.max_connections = 1)).await;

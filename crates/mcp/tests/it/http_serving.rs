@@ -117,8 +117,8 @@ pub(crate) async fn probe_tools(client: HttpServer) -> Toolset {
     Toolset::new().with_source(McpSource::connect("probe", client).await.unwrap())
 }
 
-/// Behaviour F56: a toolset is served over streamable HTTP. A panic and invalid arguments are
-/// results, and an unknown tool is a protocol error.
+/// A toolset is served over streamable HTTP. A panic and invalid arguments are results, and an
+/// unknown tool is a protocol error.
 #[tokio::test(flavor = "multi_thread")]
 async fn toolset_is_served_over_http() {
     let server = serve(Toolset::new().with_tool(Probe::new().0), HttpServiceConfig::default()).await;
@@ -134,9 +134,8 @@ async fn toolset_is_served_over_http() {
     server.stop().await;
 }
 
-/// Behaviour F56: a client of an earlier revision gets a session, and later requests need its id,
-/// until the client ends the session. The Python SDK logs a warning for another status than 200 and
-/// 204 at that end.
+/// A client of an earlier revision gets a session, and later requests need its id, until the client
+/// ends the session. The Python SDK logs a warning for another status than 200 and 204 at that end.
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_revision_has_sessions() {
     let server = serve(Toolset::new().with_tool(Probe::new().0), HttpServiceConfig::default()).await;
@@ -160,7 +159,7 @@ async fn earlier_revision_has_sessions() {
     assert!(server.post(&headers, &list).await.starts_with("HTTP/1.1 404"));
 }
 
-/// Behaviour F56: an unknown `Host`, a foreign `Origin` and a body that is too long are rejected.
+/// An unknown `Host`, a foreign `Origin` and a body that is too long are rejected.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_origin_and_length_are_checked() {
     let config = HttpServiceConfig::default().with_allowed_origins(["https://app.example.org:443"]);
@@ -185,8 +184,7 @@ async fn host_origin_and_length_are_checked() {
     assert_eq!(status(&host, &format!("{ping}{}", " ".repeat(1000))).await, "413");
 }
 
-/// Behaviour F56: without a permitted token, a request is rejected. The principal of the token
-/// makes the call.
+/// Without a permitted token, a request is rejected. The principal of the token makes the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn bearer_token_is_required() {
     let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
@@ -235,7 +233,7 @@ async fn closed_service_rejects_requests() {
     server.task.abort();
 }
 
-/// Behaviour F56: a client that drops its call, or disconnects, cancels the call.
+/// A client that drops its call, or disconnects, cancels the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn disconnect_cancels_the_call() {
     let (probe, dropped) = Probe::new();
@@ -246,7 +244,7 @@ async fn disconnect_cancels_the_call() {
     timeout(Duration::from_secs(2), dropped.notified()).await.unwrap();
 }
 
-/// Behaviour F56: after the end of the server, no call is left, and the end takes a bounded time.
+/// After the end of the server, no call is left, and the end takes a bounded time.
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_cancels_calls_after_a_grace_period() {
     let (probe, dropped) = Probe::new();
@@ -262,7 +260,7 @@ async fn shutdown_cancels_calls_after_a_grace_period() {
     assert!(failed.into_output().is_err());
 }
 
-/// Behaviour F56: the service is a route of an `axum` router, beside other routes.
+/// The service is a route of an `axum` router, beside other routes.
 #[tokio::test(flavor = "multi_thread")]
 async fn service_is_a_route_of_axum() {
     let service = McpService::new(Toolset::new().with_tool(Probe::new().0), HttpServiceConfig::default());

@@ -48,7 +48,7 @@ async fn isolated_server_has_its_own_folder_and_no_environment() {
     assert!(cwd.is_dir() && cwd != std::env::current_dir().unwrap());
 }
 
-/// Behaviour X6: no shell interprets the arguments of a server, also if the server has limits.
+/// No shell interprets the arguments of a server, also if the server has limits.
 #[tokio::test]
 async fn arguments_are_not_interpreted_by_a_shell() {
     let arguments = ["$(touch x)", "`id`", "; exit 1", "$HOME", "a b", "*", "\"", "'", "\\"];

@@ -35,7 +35,7 @@ fn tools(description: &str) -> Toolset {
     Toolset::new().with_tool(tool("first")).with_tool(tool("second"))
 }
 
-/// Behaviour F55: a tool whose definition changed is not called by the call that starts its server.
+/// A tool whose definition changed is not called by the call that starts its server.
 #[tokio::test]
 async fn changed_tool_of_a_lazy_server_is_not_called() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,8 +10,8 @@ use crate::{child, http_serving::serve, processes::ServerProcesses, server, uniq
 const RESULT_PREFIX: &str = "descriptors: ";
 const ROUNDS: usize = 5;
 
-/// Behaviour P3: connections that end in any way leave no process, no socket and no other file
-/// descriptor. The descriptors of a process are counted, so the connections are in a child process.
+/// Connections that end in any way leave no process, no socket and no other file descriptor. The
+/// descriptors of a process are counted, so the connections are in a child process.
 #[tokio::test]
 async fn ended_connections_leave_no_process_and_no_descriptor() {
     let marker = unique_marker();

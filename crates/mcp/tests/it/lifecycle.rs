@@ -21,8 +21,8 @@ async fn file_with_calls() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
-/// Behaviour F50 and P1: a call in progress during a crash fails as `Unconfirmed` and is not
-/// repeated. The server is restarted.
+/// A call in progress during a crash fails as `Unconfirmed` and is not repeated. The server is
+/// restarted.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_during_a_call_restarts_the_server() {
     let (_folder, file) = file_with_calls().await;
@@ -45,7 +45,7 @@ async fn crash_during_a_call_restarts_the_server() {
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
-/// Behaviour F50: if the server crashes, all calls in progress fail.
+/// If the server crashes, all calls in progress fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_fails_every_open_call() {
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();
@@ -59,7 +59,7 @@ async fn crash_fails_every_open_call() {
     }
 }
 
-/// Behaviour P2: if the server does not respond, the handshake fails at its deadline.
+/// If the server does not respond, the handshake fails at its deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn handshake_without_a_response_times_out() {
     let mute = server("no_response")
@@ -72,7 +72,7 @@ async fn handshake_without_a_response_times_out() {
     );
 }
 
-/// Behaviour P2: the tools of other servers remain usable while one server starts.
+/// The tools of other servers remain usable while one server starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn starting_server_does_not_delay_others() {
     let mute = McpSource::start("mute", server("no_response"));
@@ -84,7 +84,7 @@ async fn starting_server_does_not_delay_others() {
     assert_eq!(reasons, ["tool source mcp:mute has no tools: the server is still starting"]);
 }
 
-/// Behaviour F49: the error for a missing program contains the name of the program.
+/// The error for a missing program contains the name of the program.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_program_is_reported() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
@@ -93,8 +93,8 @@ async fn missing_program_is_reported() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Behaviour F49: a failed start is retried in the background. The tools of other servers remain
-/// usable during the retries.
+/// A failed start is retried in the background. The tools of other servers remain usable during the
+/// retries.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_start_is_retried_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,8 +124,8 @@ async fn failed_start_is_retried_in_the_background() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F49: if the server exits during the handshake, the error contains its exit status and
-/// the last lines of its standard error.
+/// If the server exits during the handshake, the error contains its exit status and the last lines
+/// of its standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_during_the_handshake_is_reported_with_stderr() {
     let server = StdioServer::new("sh").with_args(["-c", "echo no licence >&2; exit 3"]);
@@ -140,7 +140,7 @@ async fn exit_during_the_handshake_is_reported_with_stderr() {
     );
 }
 
-/// Behaviour F51 and P3: dropping the source terminates the server and its descendants.
+/// Dropping the source terminates the server and its descendants.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_source_leaves_no_process() {
     let marker = unique_marker();
@@ -151,7 +151,7 @@ async fn dropping_the_source_leaves_no_process() {
     assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: `close` returns only after all processes have exited.
+/// `close` returns only after all processes have exited.
 #[tokio::test(flavor = "multi_thread")]
 async fn close_waits_for_all_processes() {
     let marker = unique_marker();
@@ -162,7 +162,7 @@ async fn close_waits_for_all_processes() {
     assert_eq!(processes.count(), 0);
 }
 
-/// Behaviour P3: dropping the future of `connect` terminates the server.
+/// Dropping the future of `connect` terminates the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_connect_future_leaves_no_process() {
     let marker = unique_marker();
@@ -183,8 +183,7 @@ async fn dropping_the_connect_future_leaves_no_process() {
     assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: a server ends with the process that owns it, even if the owner is killed, exits
-/// or panics.
+/// A server ends with the process that owns it, even if the owner is killed, exits or panics.
 #[tokio::test(flavor = "multi_thread")]
 async fn end_of_the_owner_leaves_no_process() {
     let ends = ["waits", "exits", "panics", "returns"].map(async |how| {

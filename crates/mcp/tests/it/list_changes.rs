@@ -48,7 +48,7 @@ impl ToolSource for Changing {
     }
 }
 
-/// Behaviour F48: a client of revision 2026-07-28 subscribes to the changes of a served toolset.
+/// A client of revision 2026-07-28 subscribes to the changes of a served toolset.
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriber_sees_changes_of_a_served_toolset() {
     let changing = Changing::new(&["first"]);
@@ -76,7 +76,7 @@ impl ClientHandler for Listener {
     }
 }
 
-/// Behaviour F48: a client of an earlier revision receives `notifications/tools/list_changed`.
+/// A client of an earlier revision receives `notifications/tools/list_changed`.
 #[tokio::test]
 async fn session_is_notified_of_changes_of_a_served_toolset() {
     tokio::time::pause();

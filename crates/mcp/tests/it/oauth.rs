@@ -314,7 +314,7 @@ async fn server_without_a_challenge_is_logged_in_to() {
     }
 }
 
-/// Behaviour P6: a rejected token is refreshed once, and the new token is stored.
+/// A rejected token is refreshed once, and the new token is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_token_is_refreshed() {
     let server = ProtectedServer::start(Faults::default()).await;
@@ -328,8 +328,8 @@ async fn rejected_token_is_refreshed() {
     assert_eq!(stored["servers"][server.config().url]["token_response"]["refresh_token"], "refresh-2");
 }
 
-/// Behaviour P6: a call with an insufficient scope fails with the scope. After a login with it, the
-/// same source repeats the call, and the scopes of the earlier token are kept.
+/// A call with an insufficient scope fails with the scope. After a login with it, the same source
+/// repeats the call, and the scopes of the earlier token are kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn insufficient_scope_is_requested_by_another_login() {
     let server = ProtectedServer::start(Faults::default()).await;
@@ -348,8 +348,7 @@ async fn insufficient_scope_is_requested_by_another_login() {
     assert!(call().await.is_ok());
 }
 
-/// Behaviour P6: a call without a valid token fails with `LoginRequired`, after one attempt to
-/// refresh it.
+/// A call without a valid token fails with `LoginRequired`, after one attempt to refresh it.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_authorization_requires_a_login() {
     let server = ProtectedServer::start(Faults::default()).await;
@@ -366,8 +365,7 @@ async fn lost_authorization_requires_a_login() {
     assert_eq!(error.downcast_ref::<LoginRequired>().unwrap().scopes, [""; 0]);
 }
 
-/// Behaviour X6: a denied request, a foreign issuer and an unsafe URL fail the login, and nothing
-/// is stored.
+/// A denied request, a foreign issuer and an unsafe URL fail the login, and nothing is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_login_stores_nothing() {
     for (faults, expected) in [

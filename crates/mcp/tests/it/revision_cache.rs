@@ -27,8 +27,8 @@ async fn sum(source: McpSource) -> String {
     sum.model_text().into_owned()
 }
 
-/// Behaviour F41: a server that ignores `server/discover` costs the probe timeout only at the first
-/// start. After an update of the server, its revision is detected again.
+/// A server that ignores `server/discover` costs the probe timeout only at the first start. After
+/// an update of the server, its revision is detected again.
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_server_is_probed_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ async fn silent_server_is_probed_once() {
     assert_eq!(cached(folder.path()), [json!(null); 0]);
 }
 
-/// Behaviour F41: only servers that are slow to detect are stored.
+/// Only servers that are slow to detect are stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn quick_server_is_not_cached() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,8 +64,8 @@ async fn quick_server_is_not_cached() {
     }
 }
 
-/// Behaviour F41: HTTP with SSE is detected once, and again after an update of the server. An
-/// unreachable server keeps its entry.
+/// HTTP with SSE is detected once, and again after an update of the server. An unreachable server
+/// keeps its entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn sse_server_is_detected_once() {
     let folder = tempfile::tempdir().unwrap();

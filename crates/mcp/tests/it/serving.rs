@@ -32,8 +32,7 @@ pub(crate) fn child() {
     runtime.block_on(serve_stdio(tools)).unwrap();
 }
 
-/// Behaviour F56 (stdio), F41: an `McpSource` lists and calls the tools of a `Toolset` that another
-/// process serves.
+/// An `McpSource` lists and calls the tools of a `Toolset` that another process serves.
 #[tokio::test(flavor = "multi_thread")]
 async fn toolset_is_served_to_a_source() {
     let source = McpSource::connect("haft", server("toolset")).await.unwrap();

@@ -22,7 +22,7 @@ async fn tools_of(mode: &str) -> Toolset {
     Toolset::new().with_source(McpSource::connect("faulty", server(mode)).await.unwrap())
 }
 
-/// Behaviour F41 (stdio): the source detects the protocol revision of the server. The modes are:
+/// The source detects the protocol revision of the server. The modes are:
 ///
 /// - `legacy`: supports only `initialize`, and rejects `server/discover`
 /// - `modern`: supports only revision 2026-07-28, and rejects `initialize`
@@ -49,7 +49,7 @@ async fn protocol_revision_is_detected() {
     join_all(calls).await;
 }
 
-/// Behaviour F43: a call fails if the server returns a result with `isError` or a JSON-RPC error.
+/// A call fails if the server returns a result with `isError` or a JSON-RPC error.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_errors_fail_the_call() {
     let tools = tools_of("legacy").await;
@@ -61,7 +61,7 @@ async fn server_errors_fail_the_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour F45, F81 and F46: invalid tools are quarantined, and the other tools are listed.
+/// Invalid tools are quarantined, and the other tools are listed.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_tools_are_quarantined() {
     let list = tools_of("bad_tools").await.list(&ListContext::default()).await;
@@ -108,8 +108,8 @@ async fn invalid_tools_are_quarantined() {
     .assert_eq(&prefixes.join("\n"));
 }
 
-/// Behaviour F47: all pages of the tool list are fetched. A repeated cursor or a list of more than
-/// 100 pages is an error.
+/// All pages of the tool list are fetched. A repeated cursor or a list of more than 100 pages is an
+/// error.
 #[tokio::test(flavor = "multi_thread")]
 async fn pagination_ends() {
     let names = tools_of("empty_cursor").await.names().await;
@@ -147,8 +147,8 @@ async fn wait_for_tool(source: &McpSource, tool: &str) {
     timeout(Duration::from_secs(10), listed).await.unwrap();
 }
 
-/// Behaviour F48: the snapshot of the tools is kept if the tool list is unchanged or the new list
-/// cannot be fetched.
+/// The snapshot of the tools is kept if the tool list is unchanged or the new list cannot be
+/// fetched.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_without_a_change_keeps_the_snapshot() {
     for mode in ["legacy", "rejects_refresh"] {
@@ -166,7 +166,7 @@ async fn notification_without_a_change_keeps_the_snapshot() {
     }
 }
 
-/// Behaviour F48: the source returns a new snapshot after a change of the tool list.
+/// The source returns a new snapshot after a change of the tool list.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_updates_the_tool_list() {
     let source = McpSource::connect("faulty", server("growing")).await.unwrap();
@@ -176,7 +176,7 @@ async fn notification_updates_the_tool_list() {
     wait_for_tool(&source, "new_0").await;
 }
 
-/// Behaviour F48: a flood of 1,000 notifications causes at most ten list requests per second.
+/// A flood of 1,000 notifications causes at most ten list requests per second.
 #[tokio::test(flavor = "multi_thread")]
 async fn flood_of_notifications_is_coalesced() {
     let source = McpSource::connect("faulty", server("legacy")).await.unwrap();
@@ -188,8 +188,7 @@ async fn flood_of_notifications_is_coalesced() {
     assert!(u128::from(count) <= 3 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a notification during a refresh causes another refresh, but at most ten per
-/// second.
+/// A notification during a refresh causes another refresh, but at most ten per second.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_during_a_refresh_causes_another_refresh() {
     let started = Instant::now();
@@ -201,8 +200,8 @@ async fn notification_during_a_refresh_causes_another_refresh() {
     assert!(u128::from(count) <= 2 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a rejected subscription is retried. As soon as a subscription is active, the tool
-/// list is fetched again, because it may have changed in the meantime.
+/// A rejected subscription is retried. As soon as a subscription is active, the tool list is
+/// fetched again, because it may have changed in the meantime.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_before_the_subscription_is_detected() {
     let source = McpSource::connect("faulty", server("subscriptions")).await.unwrap();
@@ -231,8 +230,8 @@ async fn limits_are_configurable() {
     assert!(failure.message.ends_with("exceed the limit of 4000 (code -32700)"), "{}", failure.message);
 }
 
-/// Behaviour F52: the server process gets the variables of its configuration, and only those
-/// variables of its parent that the official SDKs pass on.
+/// The server process gets the variables of its configuration, and only those variables of its
+/// parent that the official SDKs pass on.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_gets_only_the_configured_environment() {
     let environment = async |server: StdioServer| {
@@ -264,16 +263,15 @@ async fn filtered_tools_are_not_listed() {
     assert_eq!(Toolset::new().with_source(source).names().await, ["add", "env", "echo"]);
 }
 
-/// Behaviour P4: a call succeeds even if the server writes 2,001 other lines to standard output and
-/// 2 MiB to standard error.
+/// A call succeeds even if the server writes 2,001 other lines to standard output and 2 MiB to
+/// standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn stray_output_does_not_break_the_connection() {
     let sum = tools_of("noisy").await.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(sum.model_text(), "42");
 }
 
-/// Behaviour P5: an invalid response fails only the call that it belongs to, and the connection
-/// stays usable.
+/// An invalid response fails only the call that it belongs to, and the connection stays usable.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_response_fails_only_its_call() {
     let tools = tools_of("legacy").await;
@@ -294,7 +292,7 @@ async fn invalid_response_fails_only_its_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour P5: a response with an unknown id is ignored, so the call fails at the idle timeout.
+/// A response with an unknown id is ignored, so the call fails at the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_response_hits_the_idle_timeout() {
     let server =
@@ -305,8 +303,7 @@ async fn missing_response_hits_the_idle_timeout() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour P7: a call that times out is cancelled on the server, and its late response is
-/// ignored.
+/// A call that times out is cancelled on the server, and its late response is ignored.
 #[tokio::test(flavor = "multi_thread")]
 async fn timed_out_call_is_cancelled_at_the_server() {
     let tools = tools_of("legacy").await;
@@ -335,7 +332,6 @@ impl ProgressSink for Reports {
     }
 }
 
-/// Behaviour F41: progress is reported in order, and each report resets the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_reported_and_resets_the_idle_timeout() {
     let server =
@@ -351,7 +347,7 @@ async fn progress_is_reported_and_resets_the_idle_timeout() {
     assert_eq!(steps, [(1.0, Some(3.0)), (2.0, Some(3.0)), (3.0, Some(3.0))]);
 }
 
-/// Behaviour F42: structured content is transferred unchanged over a real connection.
+/// Structured content is transferred unchanged over a real connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_content_is_unchanged() {
     let tools = tools_of("legacy").await;
@@ -362,8 +358,7 @@ async fn structured_content_is_unchanged() {
     assert_eq!(echo(exact.clone()).await.structured.as_ref(), exact.get("structuredContent"));
 }
 
-/// Behaviours F55, X1: tools whose definition differs from the accepted one are withheld with a
-/// diagnostic.
+/// Tools whose definition differs from the accepted one are withheld with a diagnostic.
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_tool_is_withheld() {
     let folder = tempfile::tempdir().unwrap();

@@ -87,8 +87,7 @@ async fn timed_out_task_is_cancelled() {
     timeout(Duration::from_secs(5), cancelled).await.unwrap();
 }
 
-/// Behaviour F54: the elicitations of a task reach the handler once, and the server gets the
-/// responses.
+/// The elicitations of a task reach the handler once, and the server gets the responses.
 #[tokio::test(flavor = "multi_thread")]
 async fn task_elicits_input_with_a_handler() {
     let handler = |_elicitation| async { ElicitationResponse::accept(json!({"name": "Ann"})) };
@@ -98,8 +97,8 @@ async fn task_elicits_input_with_a_handler() {
     assert_eq!(result.text(), format!("done: {}", json!([{"key0": accepted}, {"key1": accepted}])));
 }
 
-/// Behaviour F54: without a handler, an elicitation of a task suspends its call, and the task goes
-/// on after the decision.
+/// Without a handler, an elicitation of a task suspends its call, and the task goes on after the
+/// decision.
 #[tokio::test(flavor = "multi_thread")]
 async fn task_elicits_input_without_a_handler() {
     let tools = tools_with(ServerOptions::default()).await;

@@ -15,8 +15,8 @@ fn check(tools: impl IntoIterator<Item = DynamicTool>, expected: Expect) {
     expected.assert_eq(&lints.iter().map(|lint| format!("{lint}\n")).collect::<String>());
 }
 
-/// Behaviour A66: the lint reports missing and duplicate descriptions, vague names, and arguments
-/// without a description. A tool without a description still works.
+/// The lint reports missing and duplicate descriptions, vague names, and arguments without a
+/// description. A tool without a description still works.
 #[test]
 fn gaps_in_descriptions_and_schemas_are_reported() {
     let described = json!({"type": "string", "description": "The city's name in English."});

@@ -1,5 +1,4 @@
-//! Behaviour B73, Behaviour X3: every call has an audit record, and no audit record contains a
-//! secret.
+//! Every call has an audit record, and no audit record contains a secret.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -369,8 +368,8 @@ impl Subscriber for Trace {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: a secret in the arguments of a call is in no audit record, span or log, for any
-/// outcome of the call.
+/// A secret in the arguments of a call is in no audit record, span or log, for any outcome of the
+/// call.
 #[tokio::test(start_paused = true)]
 async fn secret_arguments_are_never_logged() {
     #[derive(Debug, thiserror::Error)]

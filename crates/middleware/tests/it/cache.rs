@@ -1,5 +1,5 @@
-//! Behaviour B72: the result cache stores only results of idempotent tools, and returns them only
-//! to the principal that made the call.
+//! The result cache stores only results of idempotent tools, and returns them only to the principal
+//! that made the call.
 
 use std::{
     sync::{

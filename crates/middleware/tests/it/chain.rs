@@ -1,4 +1,4 @@
-//! Behaviour A69: `chain` combines several tools into one tool.
+//! `chain` combines several tools into one tool.
 
 use std::{
     sync::{
@@ -572,8 +572,8 @@ async fn suspended_chain_resumes_at_the_same_call() {
     .assert_eq(&audit_lines(&entries));
 }
 
-/// Behaviour D36: a decision reaches the call with its id, even if this call is in a nested chain
-/// and is suspended several times in a row.
+/// A decision reaches the call with its id, even if this call is in a nested chain and is suspended
+/// several times in a row.
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {

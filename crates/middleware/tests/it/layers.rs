@@ -1,4 +1,4 @@
-//! Behaviour B75: `tower` layers can be applied to tools.
+//! `tower` layers can be applied to tools.
 
 use serde_json::json;
 use std::{
@@ -391,8 +391,8 @@ fn debug_of_a_request_omits_arguments() {
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
 
-/// Behaviour B74, Behaviour B75: if a layer is applied to a source, each tool has its own
-/// concurrency limit, and keeps it when the list of tools changes.
+/// If a layer is applied to a source, each tool has its own concurrency limit, and keeps it when
+/// the list of tools changes.
 #[tokio::test(start_paused = true)]
 async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     let registry = ToolRegistry::new("plugins");
@@ -417,8 +417,8 @@ async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     assert_eq!(started.elapsed().as_secs(), 4, "a new definition has a new limit");
 }
 
-/// Behaviour B75: adaptors and servers may recreate their tools for each listing. A recreated tool
-/// with an equal definition must keep its layer and therefore its concurrency limit.
+/// Adaptors and servers may recreate their tools for each listing. A recreated tool with an equal
+/// definition must keep its layer and therefore its concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn recreated_tool_keeps_its_layer() {
     let registry = ToolRegistry::new("plugins");

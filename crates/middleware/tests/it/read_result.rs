@@ -1,4 +1,4 @@
-//! Behaviour T5, Behaviour B19: a model reads truncated results page by page.
+//! A model reads truncated results page by page.
 
 use std::sync::Arc;
 

@@ -26,8 +26,7 @@ fn received(model: &ScriptedModel, request: usize) -> String {
     bodies.collect::<Vec<_>>().join("\n")
 }
 
-/// Behaviour C138: values in each part of a request become placeholders, and the request itself is
-/// unchanged.
+/// Values in each part of a request become placeholders, and the request itself is unchanged.
 #[tokio::test]
 async fn each_part_of_a_request_is_redacted() {
     let model = ScriptedModel::new().reply_text("Hi.");
@@ -81,8 +80,8 @@ async fn each_part_of_a_request_is_redacted() {
     assert!(text.contains("YW5uQHgub3Jn"), "{text}");
 }
 
-/// Behaviour C138: the values come back in the text, the reasoning, the arguments and the refusal
-/// of a reply. Values in JSON are escaped.
+/// The values come back in the text, the reasoning, the arguments and the refusal of a reply.
+/// Values in JSON are escaped.
 #[tokio::test]
 async fn values_are_restored_in_replies() {
     let message = AssistantMessage {
@@ -243,7 +242,7 @@ fn restored_deltas_add_up_to_the_arguments() {
     }
 }
 
-/// Behaviour C138: any chunking of a streamed reply gives the same restored text.
+/// Any chunking of a streamed reply gives the same restored text.
 #[test]
 fn split_placeholders_are_restored() {
     let text = "To [EMAIL_1], [[EMAIL_12] [EMAIL_2] [x] [EMAIL_1][EMAIL_";

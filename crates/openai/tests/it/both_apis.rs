@@ -88,8 +88,7 @@ async fn request_goes_to_the_path_of_its_api() {
     }
 }
 
-/// Behaviour M1, M2, M4 and M10: transient errors are retried regardless of the response body, with
-/// and without streaming.
+/// Transient errors are retried regardless of the response body, with and without streaming.
 #[tokio::test]
 async fn transient_errors_are_retried() {
     let empty = json!({"choices": [], "output": [], "status": "completed"});
@@ -121,7 +120,7 @@ async fn transient_errors_are_retried() {
     }
 }
 
-/// Behaviour M3: permanent errors are not retried, and their text does not contain the API key.
+/// Permanent errors are not retried, and their text does not contain the API key.
 #[tokio::test]
 async fn permanent_errors_are_not_retried() {
     for api in both_apis() {
@@ -141,7 +140,7 @@ async fn permanent_errors_are_not_retried() {
     }
 }
 
-/// Behaviour M5: each phase of a request has its own timeout.
+/// Each phase of a request has its own timeout.
 #[tokio::test]
 async fn every_phase_times_out() {
     let short = Duration::from_millis(50);
@@ -168,8 +167,8 @@ async fn every_phase_times_out() {
     }
 }
 
-/// Behaviour M11 and M12: if the connection is closed or reset inside a stream, the result is an
-/// error with the partial text, and no call is returned.
+/// If the connection is closed or reset inside a stream, the result is an error with the partial
+/// text, and no call is returned.
 #[tokio::test]
 async fn interrupted_stream_is_truncated() {
     for api in both_apis() {
@@ -216,8 +215,7 @@ async fn stream_finishes_without_done_or_eof() {
     }
 }
 
-/// Behaviour M15 and M16: a slow reader applies back-pressure to the server, and dropping a stream
-/// closes its connection.
+/// A slow reader applies back-pressure to the server, and dropping a stream closes its connection.
 #[tokio::test]
 async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
     for api in both_apis() {
@@ -244,7 +242,7 @@ async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
     }
 }
 
-/// Behaviour M17: arguments above 1 MiB and oversized events are rejected.
+/// Arguments above 1 MiB and oversized events are rejected.
 #[tokio::test]
 async fn oversized_arguments_and_events_are_rejected() {
     for api in both_apis() {
@@ -260,7 +258,7 @@ async fn oversized_arguments_and_events_are_rejected() {
     }
 }
 
-/// Behaviour X3: an error inside a stream does not contain the API key.
+/// An error inside a stream does not contain the API key.
 #[tokio::test]
 async fn key_in_a_stream_error_is_redacted() {
     let broken = json!({"error": {"message": "no such key: sk-secret-1"}});

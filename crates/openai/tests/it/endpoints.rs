@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, header, hello, minimal_reply, ok_reply, reply, stream_reply};
 
-/// Behaviour X3: API keys and other header values are sent with the request, but are not part of
-/// the debug output.
+/// API keys and other header values are sent with the request, but are not part of the debug
+/// output.
 #[tokio::test]
 async fn key_is_sent_and_redacted_in_debug_output() {
     let server = Server::with_replies([minimal_reply()]).await;
@@ -26,8 +26,8 @@ async fn key_is_sent_and_redacted_in_debug_output() {
     assert!(!shown.contains("sk-"), "{shown}");
 }
 
-/// Behaviour X3: the API key is redacted if a server echoes it in an error with status 200, in a
-/// body or in a stream.
+/// The API key is redacted if a server echoes it in an error with status 200, in a body or in a
+/// stream.
 #[tokio::test]
 async fn key_in_a_reply_is_redacted() {
     let text = "Incorrect API key provided: sk-secret-1";

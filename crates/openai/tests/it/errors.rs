@@ -17,7 +17,7 @@ async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
     (error, server.take_requests().len())
 }
 
-/// Behaviour M1: a retry waits at least for the delay in `Retry-After`.
+/// A retry waits at least for the delay in `Retry-After`.
 ///
 /// `client/retry/tests.rs` tests the retry policy with paused time.
 #[tokio::test]
@@ -96,8 +96,7 @@ async fn huge_retry_after_does_not_panic() {
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
 
-/// Behaviour M2: a 429 response is retried regardless of its body: HTML, JSON, plain text or
-/// nothing.
+/// A 429 response is retried regardless of its body: HTML, JSON, plain text or nothing.
 #[tokio::test]
 async fn status_429_with_any_body_is_retried() {
     for body in
@@ -112,7 +111,7 @@ async fn status_429_with_any_body_is_retried() {
     }
 }
 
-/// Behaviour M3: a permanent error is returned after one request, and does not contain the API key.
+/// A permanent error is returned after one request, and does not contain the API key.
 #[tokio::test]
 async fn permanent_error_is_not_retried() {
     let exhausted = ["insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"];
@@ -138,7 +137,7 @@ async fn permanent_error_is_not_retried() {
     }
 }
 
-/// Behaviour M4: after the last retry, the error contains the status and at most 1 kB of the body.
+/// After the last retry, the error contains the status and at most 1 kB of the body.
 #[tokio::test]
 async fn server_error_is_retried_and_then_returned() {
     for (status, code) in
@@ -152,15 +151,14 @@ async fn server_error_is_retried_and_then_returned() {
     }
 }
 
-/// Behaviour M4: a request is retried if its connection is reset before the response head.
+/// A request is retried if its connection is reset before the response head.
 #[tokio::test]
 async fn reset_before_the_reply_is_retried() {
     let server = Server::start([vec![Step::Reset], vec![Step::Send(minimal_reply())]]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M4: the error of a refused connection contains the address of the server, but no
-/// credentials.
+/// The error of a refused connection contains the address of the server, but no credentials.
 #[tokio::test]
 async fn error_names_the_unreachable_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

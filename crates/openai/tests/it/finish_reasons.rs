@@ -15,8 +15,8 @@ use crate::{
     streams::{add, call_delta, calls, delta, finish, stream_events, streamed_response},
 };
 
-/// Behaviour M6: a streamed reply with an unknown or empty finish reason is returned, with the
-/// reason unchanged. A reply with the reason `error` is returned as an error.
+/// A streamed reply with an unknown or empty finish reason is returned, with the reason unchanged.
+/// A reply with the reason `error` is returned as an error.
 #[tokio::test]
 async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
@@ -42,7 +42,7 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// Behaviour M6: the finish reasons of many servers are recognized as a regular end.
+/// The finish reasons of many servers are recognized as a regular end.
 #[tokio::test]
 async fn regular_finish_reasons_are_recognized() {
     for reason in
@@ -60,8 +60,7 @@ async fn regular_finish_reasons_are_recognized() {
     }
 }
 
-/// Behaviour M11: if the server interrupts a reply, the result is an error that contains the
-/// partial text.
+/// If the server interrupts a reply, the result is an error that contains the partial text.
 #[tokio::test]
 async fn interruption_by_the_server_is_truncated() {
     for reason in [
@@ -84,8 +83,7 @@ async fn interruption_by_the_server_is_truncated() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
-/// Behaviour M8: the finish reasons of many servers are recognized as a token limit or a content
-/// filter.
+/// The finish reasons of many servers are recognized as a token limit or a content filter.
 #[tokio::test]
 async fn reasons_for_limits_and_filters_are_recognized() {
     let limits =
@@ -113,8 +111,8 @@ async fn reasons_for_limits_and_filters_are_recognized() {
     }
 }
 
-/// Behaviour M11: an empty finish reason does not end a stream, because Ollama and SGLang send an
-/// empty reason with each chunk.
+/// An empty finish reason does not end a stream, because Ollama and SGLang send an empty reason
+/// with each chunk.
 #[tokio::test]
 async fn empty_reason_does_not_end_a_stream() {
     let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
@@ -176,7 +174,7 @@ async fn usage_wait_ends_with_new_content() {
     assert_eq!(reply.message.text(), "Hi!");
 }
 
-/// Behaviour M8: a token limit, a content filter and a refusal are also distinguished in streams.
+/// A token limit, a content filter and a refusal are also distinguished in streams.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
@@ -195,8 +193,7 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
 }
 
-/// Behaviour M8: a call without arguments is incomplete if a token limit or a content filter
-/// stopped the reply.
+/// A call without arguments is incomplete if a token limit or a content filter stopped the reply.
 #[tokio::test]
 async fn call_without_arguments_is_truncated_by_a_limit() {
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
@@ -211,7 +208,7 @@ async fn call_without_arguments_is_truncated_by_a_limit() {
     assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete by its finish reason");
 }
 
-/// Behaviour M8: a call with incomplete arguments is returned only if the finish reason is regular.
+/// A call with incomplete arguments is returned only if the finish reason is regular.
 #[tokio::test]
 async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     let half =
@@ -234,7 +231,7 @@ async fn deep_arguments_are_not_truncated() {
     assert_eq!(reply.message.tool_calls, [add("a", &deep)]);
 }
 
-/// Behaviour M11: a stream with neither a `finish_reason` nor `[DONE]` is reported as truncated.
+/// A stream with neither a `finish_reason` nor `[DONE]` is reported as truncated.
 #[tokio::test]
 async fn stream_without_finish_reason_and_done_is_truncated() {
     let error = streamed_response(chunks_reply(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
@@ -242,8 +239,8 @@ async fn stream_without_finish_reason_and_done_is_truncated() {
     assert_eq!(partial.text(), "Once upon");
 }
 
-/// Behaviour M11: a stream that ends inside an event is reported as truncated. A stream that
-/// contains only `[DONE]` is reported as empty.
+/// A stream that ends inside an event is reported as truncated. A stream that contains only
+/// `[DONE]` is reported as empty.
 #[tokio::test]
 async fn stream_ending_inside_an_event_is_truncated() {
     let half_event =
@@ -254,8 +251,7 @@ async fn stream_ending_inside_an_event_is_truncated() {
     assert!(matches!(streamed_response(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
-/// Behaviour M11: a `finish_reason` or `[DONE]` ends a stream, and `[DONE]` needs no line break
-/// after it.
+/// A `finish_reason` or `[DONE]` ends a stream, and `[DONE]` needs no line break after it.
 #[tokio::test]
 async fn finish_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));
@@ -267,8 +263,8 @@ async fn finish_reason_or_done_ends_a_stream() {
     }
 }
 
-/// Behaviour M12: if the connection is reset inside the arguments of a call, the call is not
-/// returned, so no tool runs.
+/// If the connection is reset inside the arguments of a call, the call is not returned, so no tool
+/// runs.
 #[tokio::test]
 async fn reset_inside_arguments_is_truncated() {
     let half =

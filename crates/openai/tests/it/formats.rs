@@ -26,7 +26,7 @@ fn check(actual: impl serde::Serialize, expect: Expect) {
     expect.assert_eq(&serde_json::to_string(&actual).unwrap());
 }
 
-/// Behaviour A2: a tool is converted to OpenAI's function format, without strict mode.
+/// A tool is converted to OpenAI's function format, without strict mode.
 #[test]
 fn tool_is_encoded_for_chat_completions() {
     check(
@@ -37,7 +37,7 @@ fn tool_is_encoded_for_chat_completions() {
     );
 }
 
-/// Behaviour A7: an empty `properties` is added to a schema without this keyword.
+/// An empty `properties` is added to a schema without this keyword.
 #[test]
 fn tool_without_arguments_has_empty_properties() {
     check(
@@ -58,8 +58,7 @@ fn annotations_and_metadata_are_not_sent() {
     assert_eq!(haft_openai::encode_tool(&tool), haft_openai::encode_tool(&add()));
 }
 
-/// Behaviour A2: in the schema of a strict tool, an optional argument becomes required and
-/// nullable.
+/// In the schema of a strict tool, an optional argument becomes required and nullable.
 #[test]
 fn strict_tool_requires_all_properties() {
     check(
@@ -70,8 +69,8 @@ fn strict_tool_requires_all_properties() {
     );
 }
 
-/// Behaviour S4: a tool with an incompatible schema is sent without `strict`. Alternatives at the
-/// root are merged.
+/// A tool with an incompatible schema is sent without `strict`. Alternatives at the root are
+/// merged.
 #[test]
 fn incompatible_tool_is_sent_without_strict() {
     check(
@@ -93,8 +92,8 @@ fn incompatible_tool_is_sent_without_strict() {
     );
 }
 
-/// Behaviour S4: alternatives at the root of a schema are also merged for Anthropic and the
-/// Responses API, because both reject them.
+/// Alternatives at the root of a schema are also merged for Anthropic and the Responses API,
+/// because both reject them.
 #[test]
 fn root_alternatives_are_merged_for_other_apis() {
     let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});

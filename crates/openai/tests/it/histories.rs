@@ -27,8 +27,8 @@ fn check_unchanged(history: &History, written: &Value, json: &Value) {
     assert_eq!(written, json);
 }
 
-/// Behaviour C116: a history of the Chat Completions API is read and written back with media,
-/// calls, results, reasoning, refusals and names.
+/// A history of the Chat Completions API is read and written back with media, calls, results,
+/// reasoning, refusals and names.
 #[test]
 fn chat_history_is_read_and_written_back() {
     let json = json!([
@@ -94,7 +94,6 @@ fn older_and_unknown_forms_of_chat_are_accepted() {
     assert_eq!((last.content.len(), last.refusal.as_deref()), (2, Some("No.")));
 }
 
-/// Behaviour C116: an error in a history names its path.
 #[test]
 fn errors_name_the_path() {
     let error = |json: Value, read: fn(&Value) -> Result<History, history::HistoryError>| {
@@ -130,8 +129,8 @@ fn errors_name_the_path() {
     ])));
 }
 
-/// Behaviour C116: a history of the Responses API is read and written back, with encrypted
-/// reasoning and the items of built-in tools in their order.
+/// A history of the Responses API is read and written back, with encrypted reasoning and the items
+/// of built-in tools in their order.
 #[test]
 fn responses_history_is_read_and_written_back() {
     let json = json!([
@@ -181,8 +180,8 @@ fn other_forms_of_responses_are_accepted() {
     .assert_debug_eq(&omitted(&history));
 }
 
-/// Behaviour C116: a history of Anthropic's API is read and written back, with signed thinking in
-/// its place and the error flag of results.
+/// A history of Anthropic's API is read and written back, with signed thinking in its place and the
+/// error flag of results.
 #[test]
 fn anthropic_history_is_read_and_written_back() {
     let json = json!({
@@ -246,7 +245,7 @@ fn changed_reply_keeps_its_first_thoughts() {
     );
 }
 
-/// Behaviour C116: unknown fields of parts, messages and calls are listed.
+/// Unknown fields of parts, messages and calls are listed.
 #[test]
 fn unknown_fields_are_listed() {
     let chat = chat(&json!([
@@ -516,7 +515,6 @@ fn transcript(groups: Vec<Vec<Message>>) -> Transcript {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Behaviour C116: a written history is read as the same transcript.
     #[test]
     fn written_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(false), 0..6)) {
         let transcript = transcript(groups);
@@ -527,7 +525,7 @@ proptest! {
         prop_assert_eq!(items.unwrap().into_transcript(), transcript.clone());
     }
 
-    /// Behaviour C116: Anthropic's format also keeps failures.
+    /// Anthropic's format also keeps failures.
     #[test]
     fn written_anthropic_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(true), 0..6)) {
         let transcript = transcript(groups);

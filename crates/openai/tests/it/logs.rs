@@ -63,7 +63,7 @@ impl Visit for Fields {
     }
 }
 
-/// Behaviour M1 and X3: each retry is logged, and the log does not contain the API key.
+/// Each retry is logged, and the log does not contain the API key.
 #[tokio::test]
 async fn each_retry_is_logged_without_secrets() {
     let log = EventLog::default();
@@ -82,8 +82,7 @@ async fn each_retry_is_logged_without_secrets() {
     }
 }
 
-/// Behaviour S4: a tool list causes a single warning with the names of its non-strict tools and the
-/// reasons.
+/// A tool list causes a single warning with the names of its non-strict tools and the reasons.
 #[tokio::test]
 async fn non_strict_tools_are_logged_once() {
     let log = EventLog::default();

@@ -157,8 +157,8 @@ impl Subscriber for FullLog {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: no error, log, span or debug output contains the key. The test covers each kind of
-/// error, and a key in a header, in the query and in the credentials of the URL.
+/// No error, log, span or debug output contains the key. The test covers each kind of error, and a
+/// key in a header, in the query and in the credentials of the URL.
 #[tokio::test]
 async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";

@@ -1,4 +1,4 @@
-//! Behaviour M14: any division of a stream into chunks gives the same reply.
+//! Any division of a stream into chunks gives the same reply.
 
 use std::sync::{LazyLock, OnceLock};
 

@@ -45,8 +45,7 @@ async fn reply_has_text_usage_id_and_model() {
     assert_eq!(reply.usage, usage);
 }
 
-/// Behaviour M6: a reply with an unknown or empty finish reason is returned, with the reason
-/// unchanged.
+/// A reply with an unknown or empty finish reason is returned, with the reason unchanged.
 #[tokio::test]
 async fn unknown_finish_reason_is_kept() {
     for reason in ["tired", ""] {
@@ -56,7 +55,7 @@ async fn unknown_finish_reason_is_kept() {
     }
 }
 
-/// Behaviour M6: a reply with the finish reason `error` is returned as an error.
+/// A reply with the finish reason `error` is returned as an error.
 #[tokio::test]
 async fn finish_reason_error_is_a_failure() {
     let error = receive(&completion(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
@@ -73,7 +72,7 @@ async fn calls_with_the_reason_stop_are_accepted() {
     assert_eq!(receive(&body).await.unwrap().finish_reason, FinishReason::ToolCalls);
 }
 
-/// Behaviour M7: arguments are accepted as JSON text, as an object, as null or as `""`.
+/// Arguments are accepted as JSON text, as an object, as null or as `""`.
 #[tokio::test]
 async fn arguments_become_json_text() {
     let cases = [
@@ -92,7 +91,7 @@ async fn arguments_become_json_text() {
     }
 }
 
-/// Behaviour M7 and C29: missing, empty and duplicate call ids are replaced by unique ids.
+/// Missing, empty and duplicate call ids are replaced by unique ids.
 #[tokio::test]
 async fn missing_and_duplicate_ids_are_replaced() {
     let call = |id: Value| json!({"id": id, "function": {"name": "add", "arguments": "{}"}});
@@ -110,7 +109,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert!(unique.iter().all(|id| !id.is_empty()));
 }
 
-/// Behaviour M7: content that is a list of parts is decoded as text and reasoning.
+/// Content that is a list of parts is decoded as text and reasoning.
 #[tokio::test]
 async fn content_parts_are_text_and_reasoning() {
     let parts = json!([
@@ -132,8 +131,7 @@ async fn reasoning_is_read_from_both_fields() {
     }
 }
 
-/// Behaviour M7: `function_call`, the predecessor of `tool_calls`, is accepted, with and without
-/// streaming.
+/// `function_call`, the predecessor of `tool_calls`, is accepted, with and without streaming.
 #[tokio::test]
 async fn legacy_function_call_is_a_call() {
     let whole = completion(
@@ -211,7 +209,7 @@ async fn calls_in_separate_choices_are_merged() {
     }
 }
 
-/// Behaviour M8: a call truncated by a token limit is not returned, so it never runs.
+/// A call truncated by a token limit is not returned, so it never runs.
 #[tokio::test]
 async fn call_at_the_token_limit_is_truncated() {
     let mut body = call_completion(json!("{\"x\": 1, \"y"));
@@ -222,15 +220,14 @@ async fn call_at_the_token_limit_is_truncated() {
     assert_eq!(partial.tool_calls[0].arguments, "{\"x\": 1, \"y");
 }
 
-/// Behaviour M8: text truncated by a token limit is returned, with the finish reason `Length`.
+/// Text truncated by a token limit is returned, with the finish reason `Length`.
 #[tokio::test]
 async fn text_at_the_token_limit_is_a_reply() {
     let reply = receive(&completion(json!({"content": "Once upon"}), json!("length"))).await.unwrap();
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Length, "Once upon"));
 }
 
-/// Behaviour M8: a filtered reply is returned with the finish reason `ContentFilter`, even without
-/// text.
+/// A filtered reply is returned with the finish reason `ContentFilter`, even without text.
 #[tokio::test]
 async fn filtered_text_is_a_reply() {
     for content in [json!("I "), json!(null)] {
@@ -239,7 +236,7 @@ async fn filtered_text_is_a_reply() {
     }
 }
 
-/// Behaviour M8: a refusal is returned in the field `refusal`, and the text stays empty.
+/// A refusal is returned in the field `refusal`, and the text stays empty.
 #[tokio::test]
 async fn refusal_is_a_separate_field() {
     let reply =
@@ -248,8 +245,7 @@ async fn refusal_is_a_separate_field() {
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
-/// Behaviour M10: an empty reply is retried. After the last retry, the error `EmptyResponse` is
-/// returned.
+/// An empty reply is retried. After the last retry, the error `EmptyResponse` is returned.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     for empty in [json!({"choices": []}), completion(json!({"content": null}), json!("stop"))] {
@@ -323,7 +319,7 @@ async fn error_in_place_of_a_reply_is_parsed() {
     assert!(error.ends_with(r#"it has no choices: {"object":"list","data":["x"]}"#), "{error}");
 }
 
-/// Behaviour M10: a reply with `choices: null` is treated as an empty reply and retried.
+/// A reply with `choices: null` is treated as an empty reply and retried.
 #[tokio::test]
 async fn null_choices_are_an_empty_reply() {
     let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});

@@ -49,8 +49,7 @@ async fn minimal_request_has_model_and_messages() {
     .await;
 }
 
-/// Behaviour C29: the results of parallel calls are sent in the order of the calls, with the
-/// provider's call ids.
+/// The results of parallel calls are sent in the order of the calls, with the provider's call ids.
 #[tokio::test]
 async fn results_of_parallel_calls_are_in_order() {
     let calls = vec![ToolCall::new("id-1", "draw", r#"{"of":"a cat"}"#), ToolCall::new("id-2", "now", "")];

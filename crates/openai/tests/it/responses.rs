@@ -165,8 +165,7 @@ async fn deltas_add_up_to_the_reply() {
     assert_eq!(reply.message.tool_calls[0].arguments, arguments);
 }
 
-/// Behaviour M7 and M13: stream events may lack item ids or indexes, or all have index 0, and
-/// arguments may be an object.
+/// Stream events may lack item ids or indexes, or all have index 0, and arguments may be an object.
 #[tokio::test]
 async fn missing_ids_indexes_and_items_are_accepted() {
     let expected = whole(&sample_response()).await.unwrap().message;
@@ -218,8 +217,8 @@ fn incomplete(reason: &str, output: Value) -> Value {
     json!({"id": "r", "status": "incomplete", "incomplete_details": {"reason": reason}, "output": output})
 }
 
-/// Behaviour M8: a token limit, a content filter and a refusal are distinguished. An incomplete
-/// call is not returned, so it never runs.
+/// A token limit, a content filter and a refusal are distinguished. An incomplete call is not
+/// returned, so it never runs.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let items = |part: Value| json!([{"id": "m", "type": "message", "role": "assistant", "content": [part]}]);
@@ -299,8 +298,7 @@ async fn too_many_items_are_rejected() {
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
-/// Behaviour M11, M12: a stream that ends at any point before its last event is reported as
-/// truncated.
+/// A stream that ends at any point before its last event is reported as truncated.
 #[tokio::test]
 async fn early_end_of_a_stream_is_truncated() {
     let events = events_of(&sample_response());
@@ -312,8 +310,8 @@ async fn early_end_of_a_stream_is_truncated() {
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Let me add."));
 }
 
-/// Behaviour M6: a failure that is reported in the status, in an event or in the error field
-/// becomes the error that its code implies.
+/// A failure that is reported in the status, in an event or in the error field becomes the error
+/// that its code implies.
 #[tokio::test]
 async fn failure_in_a_reply_is_an_error_by_its_code() {
     let failed = |error: Value| json!({"id": "r", "status": "failed", "error": error, "output": []});

@@ -86,7 +86,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!(request["stream_options"], json!({"include_usage": true}));
 }
 
-/// Behaviour M7: arguments in a delta are accepted as an object, as null or as `""`.
+/// Arguments in a delta are accepted as an object, as null or as `""`.
 #[tokio::test]
 async fn arguments_become_json_text() {
     for (sent, expected) in [(json!({"x": 1}), r#"{"x":1}"#), (json!(null), "{}"), (json!(""), "{}")] {
@@ -96,7 +96,7 @@ async fn arguments_become_json_text() {
     }
 }
 
-/// Behaviour M7: a generated call id is the same in all events of the call.
+/// A generated call id is the same in all events of the call.
 #[tokio::test]
 async fn generated_id_is_stable() {
     let piece = call_delta(json!([{"index": 0, "function": {"name": "add", "arguments": "{}"}}]));
@@ -108,8 +108,7 @@ async fn generated_id_is_stable() {
     assert_eq!(&reply.message.tool_calls[0].id, id);
 }
 
-/// Behaviour M10: a stream that contains only a finish reason is treated as an empty reply and
-/// retried.
+/// A stream that contains only a finish reason is treated as an empty reply and retried.
 #[tokio::test]
 async fn empty_stream_is_retried() {
     let server = Server::with_replies([
@@ -121,7 +120,6 @@ async fn empty_stream_is_retried() {
     assert_eq!(events.len(), 2, "{events:?}");
 }
 
-/// Behaviour M13: parallel calls without `index` are separate calls.
 #[tokio::test]
 async fn calls_without_index_are_separate() {
     let by_id = [
@@ -140,8 +138,8 @@ async fn calls_without_index_are_separate() {
     assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// Behaviour M13: a piece that repeats the id and the name of a call continues this call, with and
-/// without `index`.
+/// A piece that repeats the id and the name of a call continues this call, with and without
+/// `index`.
 #[tokio::test]
 async fn repeated_id_does_not_begin_a_call() {
     let pieces = [("a", "{\"x\""), ("a", ":1}"), ("b", "{\"x\":"), ("b", "2}"), ("b", "")];
@@ -157,8 +155,8 @@ async fn repeated_id_does_not_begin_a_call() {
     assert_eq!(calls(&indexed.collect::<Vec<_>>()).await, expected);
 }
 
-/// Behaviour M13: `index` only identifies a call. It may begin at 1, and the pieces of two calls
-/// may be interleaved.
+/// `index` only identifies a call. It may begin at 1, and the pieces of two calls may be
+/// interleaved.
 #[tokio::test]
 async fn index_is_only_an_identifier() {
     let pieces = [
@@ -191,7 +189,7 @@ async fn calls_with_the_same_index_and_no_id_are_separated_by_complete_arguments
     assert_eq!(arguments(calls(&[at_once]).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// Behaviour M7 and M13: calls are separate even if a server gives all of them the same id.
+/// Calls are separate even if a server gives all of them the same id.
 #[tokio::test]
 async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     let piece = |id: &str, name: &str, arguments: &str| json!({"id": id, "function": {"name": name, "arguments": arguments}});
@@ -224,7 +222,7 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     }
 }
 
-/// Behaviour M13: a call is returned only once if the server repeats the whole call.
+/// A call is returned only once if the server repeats the whole call.
 #[tokio::test]
 async fn repeated_call_is_ignored() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
@@ -378,7 +376,7 @@ async fn stream_without_a_content_type_is_accepted() {
     assert_eq!(streamed_response(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M15: a slow reader applies back-pressure to the server.
+/// A slow reader applies back-pressure to the server.
 ///
 /// The server may send at most 8 MiB without a reader, including the data in the socket buffers.
 #[tokio::test]
@@ -396,7 +394,7 @@ async fn slow_reader_applies_backpressure() {
     assert!(sent < 8 << 20, "{sent} bytes were sent without a reader");
 }
 
-/// Behaviour M16: dropping a stream closes its connection within a second.
+/// Dropping a stream closes its connection within a second.
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
     let (sender, closed) = oneshot::channel();
@@ -410,7 +408,7 @@ async fn dropping_the_stream_closes_the_connection() {
     timeout(Duration::from_secs(1), closed).await.expect("still open after a second").unwrap();
 }
 
-/// Behaviour M17: arguments above 1 MiB are rejected with `InvalidResponse`.
+/// Arguments above 1 MiB are rejected with `InvalidResponse`.
 #[tokio::test]
 async fn oversized_arguments_are_rejected() {
     let begin =

@@ -94,7 +94,7 @@ async fn other_root_is_wrapped_and_the_reply_unwrapped() {
     .await;
 }
 
-/// Behaviour S4: a response schema that is incompatible with strict mode is sent without `strict`.
+/// A response schema that is incompatible with strict mode is sent without `strict`.
 #[tokio::test]
 async fn incompatible_schema_is_sent_without_strict() {
     check(

@@ -24,7 +24,7 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     }
 }
 
-/// Behaviour M5: establishing a connection has a timeout.
+/// Establishing a connection has a timeout.
 ///
 /// The test connects to a listener with a full backlog, because the kernel never establishes such a
 /// connection.
@@ -45,7 +45,7 @@ async fn connecting_times_out() {
     assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
 }
 
-/// Behaviour M5: each phase of a request has its own timeout.
+/// Each phase of a request has its own timeout.
 #[tokio::test]
 async fn every_phase_times_out() {
     let short = Duration::from_millis(50);
@@ -61,7 +61,7 @@ async fn every_phase_times_out() {
     assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5: keep-alive comments reset the idle timeout, but not the total timeout.
+/// Keep-alive comments reset the idle timeout, but not the total timeout.
 #[tokio::test]
 async fn endless_keep_alive_times_out() {
     let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
@@ -69,8 +69,7 @@ async fn endless_keep_alive_times_out() {
     assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5 and M12: if the server stalls inside a call, the request times out, and the call is
-/// not returned.
+/// If the server stalls inside a call, the request times out, and the call is not returned.
 #[tokio::test]
 async fn stall_inside_a_call_times_out() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});

@@ -186,8 +186,8 @@ const BRIDGED: [&str; 13] = [
     "user",
 ];
 
-/// Behaviour D38: an assistant message is inserted after the tool results, because Mistral rejects
-/// a user message directly after a tool result.
+/// An assistant message is inserted after the tool results, because Mistral rejects a user message
+/// directly after a tool result.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_for_mistral() {
     let server = Server::with_replies([minimal_reply()]).await;

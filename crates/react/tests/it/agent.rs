@@ -90,8 +90,8 @@ fn event_type(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
 
-/// Behaviour B17: the calls in a reply run in parallel. Five calls with durations of 60 to 100 ms
-/// end within 150 ms in total, and their results are in call order.
+/// The calls in a reply run in parallel. Five calls with durations of 60 to 100 ms end within 150
+/// ms in total, and their results are in call order.
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
@@ -110,9 +110,8 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     assert_paired(&output.answer().unwrap().transcript);
 }
 
-/// Behaviour A65: changes to a registry are visible in the next request. Here a tool registers
-/// another tool and unregisters itself during its call, so the next request offers only the new
-/// tool.
+/// Changes to a registry are visible in the next request. Here a tool registers another tool and
+/// unregisters itself during its call, so the next request offers only the new tool.
 #[tokio::test]
 async fn registry_changes_are_visible_in_the_next_step() {
     let registry = ToolRegistry::new("plugins");
@@ -147,8 +146,8 @@ async fn registry_changes_are_visible_in_the_next_step() {
     assert_eq!(results, ["installed", "42", r#"unknown tool "install"; available: add"#]);
 }
 
-/// Behaviour C29: calls without an id, or with the id of an earlier call, get new ids. Here the
-/// second reply has one duplicate id and two empty ids.
+/// Calls without an id, or with the id of an earlier call, get new ids. Here the second reply has
+/// one duplicate id and two empty ids.
 #[tokio::test]
 async fn missing_and_duplicate_call_ids_are_replaced() {
     let model = ScriptedModel::new()
@@ -178,8 +177,8 @@ async fn missing_and_duplicate_call_ids_are_replaced() {
     .assert_eq(&message_lines(&requests[2]));
 }
 
-/// Behaviour C76: a run with a history continues the conversation. The requests of the second run
-/// contain the messages and calls of the first run.
+/// A run with a history continues the conversation. The requests of the second run contain the
+/// messages and calls of the first run.
 #[tokio::test]
 async fn follow_up_question_continues_the_conversation() {
     let model = ScriptedModel::new()
@@ -288,8 +287,8 @@ async fn constant_progress_does_not_delay_a_timeout() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
-/// Behaviour A65: tools are listed before each request, including a request that follows a rejected
-/// reply. Here the source lists one more tool each time.
+/// Tools are listed before each request, including a request that follows a rejected reply. Here
+/// the source lists one more tool each time.
 #[tokio::test]
 async fn tools_are_listed_before_each_request() {
     struct Growing(AtomicUsize);

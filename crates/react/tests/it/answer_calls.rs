@@ -1,4 +1,4 @@
-//! Behaviour C96: a reply that gives the outputs beside other calls ends the run.
+//! A reply that gives the outputs beside other calls ends the run.
 
 use std::sync::{Arc, Mutex};
 
@@ -117,8 +117,8 @@ async fn check(calls: &str, strategy: EndStrategy, expected: Expect) -> RunAnswe
     answer
 }
 
-/// Behaviour C96: a valid answer beside a call ends the run, also in the last permitted request.
-/// The call is not executed, and its result contains the reason.
+/// A valid answer beside a call ends the run, also in the last permitted request. The call is not
+/// executed, and its result contains the reason.
 #[tokio::test]
 async fn answer_beside_a_call_ends_the_run() {
     let expected = expect![[r#"
@@ -145,8 +145,8 @@ async fn answer_beside_a_call_ends_the_run() {
     .await;
 }
 
-/// Behaviour C96: with `EndStrategy::Exhaustive`, the other calls are executed before the answer
-/// ends the run, also if they fail.
+/// With `EndStrategy::Exhaustive`, the other calls are executed before the answer ends the run,
+/// also if they fail.
 #[tokio::test]
 async fn exhaustive_strategy_executes_the_other_calls() {
     check(
@@ -286,9 +286,8 @@ async fn rejected_answer_beside_a_call_is_repeated() {
     }
 }
 
-/// Behaviour C96: an approval is not requested if the answer ends the run. With
-/// `EndStrategy::Exhaustive`, the run is suspended until the decision, and then ends with the
-/// answer.
+/// An approval is not requested if the answer ends the run. With `EndStrategy::Exhaustive`, the run
+/// is suspended until the decision, and then ends with the answer.
 #[tokio::test]
 async fn call_that_requires_an_approval_beside_an_answer() {
     check(

@@ -65,9 +65,9 @@ fn script(replies: &[&str]) -> ScriptedModel {
     replies.iter().fold(ScriptedModel::new(), calls).reply_text("Done.")
 }
 
-/// Behaviour B85: a tool reads the number of its attempt, and whether a further retry is final.
-/// Each failed call adds an attempt, also one with invalid arguments; only retries use the budget;
-/// a success resets both.
+/// A tool reads the number of its attempt, and whether a further retry is final. Each failed call
+/// adds an attempt, also one with invalid arguments; only retries use the budget; a success resets
+/// both.
 #[tokio::test]
 async fn attempts_are_counted_until_a_success() {
     let (tool, attempts) = trying_tool(2);
@@ -84,7 +84,7 @@ async fn attempts_are_counted_until_a_success() {
     assert_eq!(finals.collect::<Vec<_>>(), [false, false, true, false]);
 }
 
-/// Behaviour B85: the written dialects count the attempts as native calls do.
+/// The written dialects count the attempts as native calls do.
 #[tokio::test]
 async fn attempts_are_counted_in_written_dialects() {
     let json = |outcome: &str| {
@@ -114,7 +114,7 @@ fn written_agent<D: Dialect + 'static>(dialect: impl Fn() -> D + 'static) -> Age
     Box::new(move |model, tools| ReactAgent::builder(model).tools(tools).dialect(dialect()).build().unwrap())
 }
 
-/// Behaviour B85: calls to a tool in one reply are the same attempt.
+/// Calls to a tool in one reply are the same attempt.
 #[tokio::test]
 async fn parallel_calls_are_one_attempt() {
     let (tool, attempts) = trying_tool(1);
@@ -128,7 +128,7 @@ async fn parallel_calls_are_one_attempt() {
     check_attempts(&attempts, &expect!["1, 1, 2 last, 2 last, 3 last, 3 last, 1, 1"]);
 }
 
-/// Behaviour B85: a call keeps its number after a suspension, also in another process.
+/// A call keeps its number after a suspension, also in another process.
 #[tokio::test]
 async fn attempt_is_the_same_after_a_suspension() {
     let (tool, attempts) = trying_tool(2);
@@ -165,9 +165,9 @@ fn sum(id: &str, x: i64) -> (String, &'static str, serde_json::Value) {
     (id.to_owned(), "add", json!({"x": x, "y": 0}))
 }
 
-/// Behaviour B90: a tool has a maximum number of calls per run. A further call is denied with a
-/// text for the model, and the run goes on; calls with invalid arguments do not count. Another run
-/// starts from zero.
+/// A tool has a maximum number of calls per run. A further call is denied with a text for the
+/// model, and the run goes on; calls with invalid arguments do not count. Another run starts from
+/// zero.
 #[tokio::test]
 async fn calls_beyond_the_maximum_are_denied() {
     let (add, count) = with_call_counter(&add_tool());
@@ -192,7 +192,7 @@ async fn calls_beyond_the_maximum_are_denied() {
     }
 }
 
-/// Behaviour B90: the maximum holds for the calls of one reply, and in the written dialects.
+/// The maximum holds for the calls of one reply, and in the written dialects.
 #[tokio::test]
 async fn calls_of_one_reply_count_towards_the_maximum() {
     let (add, count) = with_call_counter(&add_tool());
@@ -213,7 +213,7 @@ async fn calls_of_one_reply_count_towards_the_maximum() {
     assert_eq!(texts[..3], ["1", "2", DENIED]);
 }
 
-/// Behaviour B90: a suspended call counts once; a call that a person denies does not count.
+/// A suspended call counts once; a call that a person denies does not count.
 #[tokio::test]
 async fn suspended_call_counts_once() {
     let (add, count) = with_call_counter(&add_tool());
@@ -241,7 +241,7 @@ async fn suspended_call_counts_once() {
     assert_eq!(count.load(Ordering::Relaxed), 2);
 }
 
-/// Behaviour B90: the number of calls continues after a hand-off.
+/// The number of calls continues after a hand-off.
 #[tokio::test]
 async fn maximum_holds_across_hand_offs() {
     let (add, count) = with_call_counter(&add_tool());
@@ -261,8 +261,7 @@ async fn maximum_holds_across_hand_offs() {
     assert_eq!(count.load(Ordering::Relaxed), 2);
 }
 
-/// Behaviour B86: an agent has one default timeout for all tools, which a tool or its toolset
-/// overrides.
+/// An agent has one default timeout for all tools, which a tool or its toolset overrides.
 #[tokio::test(start_paused = true)]
 async fn agent_has_a_default_timeout_of_tools() {
     let hang = |name: &str| {
@@ -279,7 +278,6 @@ async fn agent_has_a_default_timeout_of_tools() {
     assert_eq!(texts, ["1000 ms", "2000 ms", "3000 ms"].map(|time| format!("timed out after {time}")));
 }
 
-/// Behaviour B84: a timeout of zero is an error of the builder.
 #[test]
 fn zero_timeout_is_a_build_error() {
     let builder = || ReactAgent::builder(ScriptedModel::new()).tools(calculator());
@@ -299,8 +297,8 @@ fn zero_timeout_is_a_build_error() {
     .assert_eq(&errors.map(|error| format!("{error}\n")).concat());
 }
 
-/// Behaviour B87: a hook of the agent replaces the text of a failure that the model reads, and can
-/// end the run. The hook of the toolset comes first.
+/// A hook of the agent replaces the text of a failure that the model reads, and can end the run.
+/// The hook of the toolset comes first.
 #[tokio::test]
 async fn failure_hook_of_an_agent_changes_what_the_model_reads() {
     let model = ScriptedModel::new()
@@ -342,7 +340,6 @@ async fn suspended_run_is_an_error_that_names_the_open_calls() {
     expect![[r#"the run is suspended, and needs decisions: an approval or a denial for call "a" of tool "add", an approval or a denial for call "b" of tool "add""#]].assert_eq(&error.to_string());
 }
 
-/// Behaviour B88: a repair hook of the agent repairs the calls of a model.
 #[tokio::test]
 async fn repair_hook_of_an_agent_repairs_calls() {
     use haft_core::{

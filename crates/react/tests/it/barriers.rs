@@ -1,4 +1,4 @@
-//! Behaviour D92: while a call is suspended, later calls that conflict with it are postponed.
+//! While a call is suspended, later calls that conflict with it are postponed.
 
 use std::sync::{Arc, Mutex};
 
@@ -108,8 +108,8 @@ fn ids(suspended: &SuspendedRun) -> Vec<&str> {
     suspended.undecided_calls().into_iter().map(|pending| &*pending.call.id).collect()
 }
 
-/// Behaviour D92: a sequential tool that waits for its approval delays the later calls of its
-/// reply, until it was approved and has run.
+/// A sequential tool that waits for its approval delays the later calls of its reply, until it was
+/// approved and has run.
 #[tokio::test]
 async fn calls_after_a_suspended_barrier_run_after_its_approval() {
     let case = Case::new(["before", "barrier", "after"]);
@@ -131,7 +131,7 @@ async fn calls_after_a_suspended_barrier_run_after_its_approval() {
     assert_eq!(case.executed(), ["barrier", "after"]);
 }
 
-/// Behaviour D92: the calls of one reply in a written dialect are postponed, too.
+/// The calls of one reply in a written dialect are postponed, too.
 #[tokio::test]
 async fn written_calls_after_a_suspended_barrier_run_after_its_approval() {
     let json = r#"{"tool_calls": [{"name": "before", "args": {}}, {"name": "barrier", "args": {}}, {"name": "after", "args": {}}]}"#;

@@ -1,5 +1,4 @@
-//! Behaviour B18: inside an async runtime, the blocking API returns an error. It neither deadlocks
-//! nor panics.
+//! Inside an async runtime, the blocking API returns an error. It neither deadlocks nor panics.
 
 use std::{
     sync::{Arc, mpsc},

@@ -58,8 +58,8 @@ fn with_time_limit(time: Duration) -> RunLimits {
     RunLimits { time: Some(time), ..RunLimits::default() }
 }
 
-/// Behaviour C135: the time limit applies to a slow call guardrail. The calls have not started, and
-/// the model can still answer.
+/// The time limit applies to a slow call guardrail. The calls have not started, and the model can
+/// still answer.
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_a_slow_call_guardrail() {
     for (action, fails_open) in [(LimitAction::Fail, false), (LimitAction::Answer, true)] {
@@ -88,8 +88,8 @@ async fn time_limit_ends_a_slow_call_guardrail() {
     }
 }
 
-/// Behaviour C136: a call ends in its grace period after the time limit. The result guardrail still
-/// checks its result.
+/// A call ends in its grace period after the time limit. The result guardrail still checks its
+/// result.
 #[tokio::test(start_paused = true)]
 async fn result_within_the_grace_period_is_checked() {
     for fails_open in [false, true] {
@@ -114,7 +114,6 @@ async fn result_within_the_grace_period_is_checked() {
     }
 }
 
-/// Behaviour C131: a cancelled guardrail has not failed. It does not fail open.
 #[tokio::test]
 async fn cancelled_guardrail_does_not_fail_open() {
     let token = CancellationToken::new();
@@ -137,8 +136,8 @@ async fn cancelled_guardrail_does_not_fail_open() {
     assert_eq!((reports, ran.load(Ordering::Relaxed)), (Value::Null, 0));
 }
 
-/// Behaviour C135: after a failed guardrail, no call has started. If the run is continued, the
-/// calls are checked again and executed.
+/// After a failed guardrail, no call has started. If the run is continued, the calls are checked
+/// again and executed.
 #[tokio::test]
 async fn calls_run_after_a_failed_guardrail_if_the_run_is_continued() {
     let checks = Arc::new(AtomicUsize::new(0));
@@ -169,8 +168,7 @@ async fn calls_run_after_a_failed_guardrail_if_the_run_is_continued() {
     assert_eq!((checks.load(Ordering::Relaxed), ran.load(Ordering::Relaxed)), (2, 1));
 }
 
-/// Behaviour C134: a postponed call is checked once. Its rewritten arguments are not rewritten
-/// again.
+/// A postponed call is checked once. Its rewritten arguments are not rewritten again.
 #[tokio::test]
 async fn postponed_call_is_checked_once() {
     let path_schema = json!({"properties": {"path": {"type": "string"}}, "required": ["path"]});
@@ -210,8 +208,8 @@ impl RepairHook for Repairs {
     }
 }
 
-/// Behaviour C134: a repair hook runs before the call guardrails, so they check its arguments. A
-/// call that it cannot repair does not run.
+/// A repair hook runs before the call guardrails, so they check its arguments. A call that it
+/// cannot repair does not run.
 #[tokio::test]
 async fn repaired_arguments_are_checked() {
     let run = |repairs: Vec<Option<Value>>, blocks: bool| async move {
@@ -240,8 +238,8 @@ async fn repaired_arguments_are_checked() {
     assert_eq!((result.failure().unwrap().kind, seen.len(), ran), (FailureKind::InvalidArguments, 0, 0));
 }
 
-/// Behaviour C135: a blocked call does not count towards the maximum number of calls, and a call
-/// beyond the maximum is not checked.
+/// A blocked call does not count towards the maximum number of calls, and a call beyond the maximum
+/// is not checked.
 #[tokio::test]
 async fn calls_beyond_the_maximum_are_not_checked() {
     let calls = [ADD, ("b", "add", r#"{"x":2,"y":2}"#), ("c", "add", r#"{"x":3,"y":3}"#)];

@@ -57,7 +57,6 @@ fn steps_of(calls: &[AgentStep]) -> Vec<String> {
     calls.iter().map(line).collect()
 }
 
-/// Behaviour C124: a review ends the run with the results, in all dialects.
 #[tokio::test]
 async fn review_ends_the_run_with_the_results() {
     for (script, streamed) in SCRIPTS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
@@ -68,7 +67,7 @@ async fn review_ends_the_run_with_the_results() {
     }
 }
 
-/// Behaviour C124: a review ends the run with another answer, as text or as a value.
+/// A review ends the run with another answer, as text or as a value.
 #[tokio::test]
 async fn review_ends_the_run_with_another_answer() {
     for script in SCRIPTS {
@@ -84,8 +83,8 @@ async fn review_ends_the_run_with_another_answer() {
     }
 }
 
-/// Behaviour C124: the hook receives each reply with its calls and results in call order, also the
-/// failed ones. A run continues after `Continue`.
+/// The hook receives each reply with its calls and results in call order, also the failed ones. A
+/// run continues after `Continue`.
 #[tokio::test]
 async fn hook_receives_all_calls_of_a_reply() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -134,7 +133,7 @@ async fn stop_tool_has_priority() {
     assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "2");
 }
 
-/// Behaviour C125: an answer of the hook is validated. After a rejection, the model answers again.
+/// An answer of the hook is validated. After a rejection, the model answers again.
 #[tokio::test]
 async fn answer_of_a_review_is_validated() {
     let model = ScriptedModel::new().reply_calls([ADD]).reply_text("It is two.");
@@ -156,7 +155,7 @@ struct Sum {
     sum: i64,
 }
 
-/// Behaviour C125: a value of the hook must fit the declared outputs. The run is not lost.
+/// A value of the hook must fit the declared outputs. The run is not lost.
 #[tokio::test]
 async fn value_of_a_review_fits_the_declared_outputs() {
     for (value, fits) in [(json!(2), true), (json!("two"), false)] {
@@ -180,8 +179,7 @@ async fn value_of_a_review_fits_the_declared_outputs() {
     }
 }
 
-/// Behaviour C125: the same holds for outputs that are not objects. The result of a single call is
-/// the value.
+/// The same holds for outputs that are not objects. The result of a single call is the value.
 #[tokio::test]
 async fn value_of_a_review_can_have_any_type() {
     let reviews = [
@@ -204,8 +202,8 @@ async fn value_of_a_review_can_have_any_type() {
     }
 }
 
-/// Behaviour C125: an error, a panic or a timeout of the hook is a typed error. The owner of the
-/// run can drive it again, and the hook receives the same calls.
+/// An error, a panic or a timeout of the hook is a typed error. The owner of the run can drive it
+/// again, and the hook receives the same calls.
 #[tokio::test(start_paused = true)]
 async fn failed_review_is_a_typed_error() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -242,7 +240,6 @@ async fn failed_review_is_a_typed_error() {
     assert_eq!((output.text().unwrap(), count.load(Ordering::Relaxed)), ("2", 4));
 }
 
-/// Behaviour C124: a reply with a suspended call is reviewed after the resumption.
 #[tokio::test]
 async fn suspended_call_is_reviewed_after_its_resumption() {
     let ask = tool_without_parameters("ask", || async {
@@ -275,8 +272,7 @@ async fn review_and_limits() {
     assert_eq!(output.text().unwrap(), "2");
 }
 
-/// Behaviour C124: pushed calls run before the review, which receives their results in place of the
-/// placeholders.
+/// Pushed calls run before the review, which receives their results in place of the placeholders.
 #[tokio::test]
 async fn pushed_calls_run_before_the_review() {
     let push = DynamicTool::new(

@@ -117,8 +117,8 @@ fn results(transcript: &Transcript) -> Vec<Result<String, FailureKind>> {
     results.collect()
 }
 
-/// Behaviour C100: when a run returns `Cancelled`, the futures of its tools are dropped, in every
-/// dialect. The cancellation is not delayed.
+/// When a run returns `Cancelled`, the futures of its tools are dropped, in every dialect. The
+/// cancellation is not delayed.
 #[tokio::test(start_paused = true)]
 async fn lock_of_a_tool_is_free_when_the_run_returns() {
     let dialects: [Arc<dyn Dialect>; 3] =
@@ -138,8 +138,8 @@ async fn lock_of_a_tool_is_free_when_the_run_returns() {
     }
 }
 
-/// Behaviour C100: a tool that listens to its token ends by itself, and its result is in the
-/// transcript, in every dialect.
+/// A tool that listens to its token ends by itself, and its result is in the transcript, in every
+/// dialect.
 #[tokio::test(start_paused = true)]
 async fn result_within_the_grace_period_is_recorded() {
     let dialects: [Arc<dyn Dialect>; 3] =
@@ -157,8 +157,8 @@ async fn result_within_the_grace_period_is_recorded() {
     }
 }
 
-/// Behaviour C100 and D38: the results of a cancelled batch. One call has ended before, one ends in
-/// the grace period, one is aborted, and one that waits for a sequential call is never started.
+/// The results of a cancelled batch. One call has ended before, one ends in the grace period, one
+/// is aborted, and one that waits for a sequential call is never started.
 #[tokio::test(start_paused = true)]
 async fn cancelled_batch_keeps_its_results_and_starts_no_call() {
     let lock = Lock::default();
@@ -234,8 +234,8 @@ async fn time_limit_waits_for_the_end_of_its_calls() {
     }
 }
 
-/// Behaviour C100: the tools of an agent that is a tool have ended when its parent returns, after a
-/// cancellation of the parent and after the timeout of the call.
+/// The tools of an agent that is a tool have ended when its parent returns, after a cancellation of
+/// the parent and after the timeout of the call.
 #[tokio::test(start_paused = true)]
 async fn tools_of_a_child_agent_end_before_the_parent() {
     for timeout in [Duration::from_millis(20), limits::CALL_TIMEOUT] {

@@ -49,8 +49,8 @@ impl ChatModel for NeverReplies {
     }
 }
 
-/// Behaviour T4: a cancellation gives every call a result. Here the run is cancelled after the
-/// first of three calls has returned. Another run must be able to continue the conversation.
+/// A cancellation gives every call a result. Here the run is cancelled after the first of three
+/// calls has returned. Another run must be able to continue the conversation.
 #[tokio::test(start_paused = true)]
 async fn cancellation_between_reply_and_results_closes_every_call() {
     let model = ScriptedModel::new()

@@ -212,8 +212,7 @@ fn three_levels(hangs: bool) -> ReactAgent {
     parent(ScriptedModel::new().reply_calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }
 
-/// Behaviour D38: a cancellation reaches the agent two levels down without delay, and gives every
-/// call a result.
+/// A cancellation reaches the agent two levels down without delay, and gives every call a result.
 #[tokio::test(start_paused = true)]
 async fn cancellation_two_levels_down_closes_every_call() {
     let context = RunContext::default();

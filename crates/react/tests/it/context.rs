@@ -60,8 +60,8 @@ fn earlier() -> Transcript {
     .collect()
 }
 
-/// Behaviour C27: if the context is too long, the oldest turn or step is omitted, up to three times
-/// in a row. The fourth context overflow in a row is an error.
+/// If the context is too long, the oldest turn or step is omitted, up to three times in a row. The
+/// fourth context overflow in a row is an error.
 #[tokio::test]
 async fn oldest_steps_are_omitted_at_most_three_times() {
     let model = script_add_calls(ScriptedModel::new(), 1..4)
@@ -121,8 +121,8 @@ async fn view_is_limited_to_the_latest_steps() {
     }
 }
 
-/// Behaviour M9: a summary replaces all messages before the last step, except the question. Calls
-/// and results stay paired, and an overflow directly after the summary is an error.
+/// A summary replaces all messages before the last step, except the question. Calls and results
+/// stay paired, and an overflow directly after the summary is an error.
 #[tokio::test]
 async fn summary_replaces_the_older_messages() {
     let summary =
@@ -317,8 +317,8 @@ async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     assert!(records[1].contains("STILL TO DO"));
 }
 
-/// Behaviour C27: if the summary fails or is truncated, the oldest steps are omitted instead, up to
-/// three times in a row.
+/// If the summary fails or is truncated, the oldest steps are omitted instead, up to three times in
+/// a row.
 #[tokio::test]
 async fn failed_summaries_omit_steps_at_most_three_times() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };
@@ -444,7 +444,7 @@ fn repeated_effect_requests_one_summary() {
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
 }
 
-/// Behaviour C123: a run that stops requests no summary. It requests the summary when it continues.
+/// A run that stops requests no summary. It requests the summary when it continues.
 #[test]
 fn stopping_run_requests_no_summary() {
     let tools = ToolList::default();

@@ -19,8 +19,8 @@ fn one_request() -> RunLimits {
     RunLimits { requests: Some(1), ..RunLimits::default() }
 }
 
-/// Behaviour C139: a run that reached a limit continues with the request that was not made, in each
-/// dialect, with `run` and with `stream`.
+/// A run that reached a limit continues with the request that was not made, in each dialect, with
+/// `run` and with `stream`.
 #[tokio::test]
 async fn run_continues_after_a_limit() {
     for script in SCRIPTS {
@@ -43,8 +43,8 @@ async fn run_continues_after_a_limit() {
     }
 }
 
-/// Behaviour C139: the question of the continued turn and its steps are sent, even if the context
-/// is limited or the model rejects it as too long.
+/// The question of the continued turn and its steps are sent, even if the context is limited or the
+/// model rejects it as too long.
 #[tokio::test]
 async fn continued_turn_is_always_sent() {
     let earlier = [
@@ -86,7 +86,7 @@ async fn continued_turn_is_always_sent() {
     assert_eq!(error.transcript, interrupted);
 }
 
-/// Behaviour C139: a summary covers the continued turn as well.
+/// A summary covers the continued turn as well.
 #[tokio::test]
 async fn continued_turn_is_summarized() {
     let interrupted: Transcript =
@@ -101,8 +101,8 @@ async fn continued_turn_is_summarized() {
     assert!(message_lines(&model.requests()[1]).contains("The user wants a sum."));
 }
 
-/// Behaviour C139: a conversation that already has an answer cannot continue without a message.
-/// An empty conversation cannot start.
+/// A conversation that already has an answer cannot continue without a message. An empty
+/// conversation cannot start.
 #[tokio::test]
 async fn answered_conversation_needs_a_message() {
     let answered: Transcript = [Message::user("Hello."), Message::assistant("Hi.")].into_iter().collect();
@@ -119,8 +119,8 @@ async fn answered_conversation_needs_a_message() {
     assert_eq!(agent.run(input).await.unwrap().text().unwrap(), "Fine.");
 }
 
-/// Behaviour C139: calls without results are repaired in a continued conversation if the agent
-/// repairs histories, and are an error otherwise.
+/// Calls without results are repaired in a continued conversation if the agent repairs histories,
+/// and are an error otherwise.
 #[tokio::test]
 async fn calls_without_results_are_repaired() {
     let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":2}"#)]);
@@ -141,7 +141,7 @@ async fn calls_without_results_are_repaired() {
     assert_request_paired(&model.requests()[0]);
 }
 
-/// Behaviour C139: agents behind a router and in a hand-off group continue a conversation as well.
+/// Agents behind a router and in a hand-off group continue a conversation as well.
 #[tokio::test]
 async fn routed_agents_continue_a_conversation() {
     let open = || RunInput::continue_from([Message::user("hello")].into_iter().collect::<Transcript>());

@@ -332,7 +332,7 @@ proptest! {
         prop_assert!(Run::new(&scenario.config, RunInput::new("More.").with_history(process.run.transcript().clone())).is_ok());
     }
 
-    /// Behaviour D38: if a run is cancelled after its process has crashed, every call has a result.
+    /// If a run is cancelled after its process has crashed, every call has a result.
     #[test]
     fn cancellation_after_crashes_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut scenario = scenario;

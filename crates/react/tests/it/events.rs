@@ -48,8 +48,7 @@ async fn event_types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput)
     (types.join(" "), output.clone())
 }
 
-/// Behaviour C77: every dialect emits the same events for thoughts, text, calls, progress and
-/// suspensions.
+/// Every dialect emits the same events for thoughts, text, calls, progress and suspensions.
 #[tokio::test]
 async fn events_are_the_same_in_every_dialect() {
     let dialects: [Arc<dyn Dialect>; 3] =
@@ -84,8 +83,8 @@ async fn events_are_the_same_in_every_dialect() {
     }
 }
 
-/// Behaviour C78: `RunOutput` returns the results of a tool by name, and each step of the answer
-/// has its tool, reasoning and result.
+/// `RunOutput` returns the results of a tool by name, and each step of the answer has its tool,
+/// reasoning and result.
 #[tokio::test]
 async fn steps_have_tool_reasoning_and_result() {
     let message = |thought: &str, calls: &[(&str, &str)]| {

@@ -23,8 +23,7 @@ use crate::{
     },
 };
 
-/// Behaviour T1: if the arguments of a call are malformed, the model gets an error and the tool
-/// does not run.
+/// If the arguments of a call are malformed, the model gets an error and the tool does not run.
 #[tokio::test]
 async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     let (add, ran) = with_call_counter(&add_tool());
@@ -53,8 +52,7 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     .assert_eq(&message_lines(&model.requests()[4]));
 }
 
-/// Behaviour B19, T2 and T3: calls that fail, panic, hang or return 50 MB do not affect the other
-/// calls in the reply.
+/// Calls that fail, panic, hang or return 50 MB do not affect the other calls in the reply.
 #[tokio::test(start_paused = true)]
 async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     let flood = tool_without_parameters("flood", || async { "x".repeat(50_000_000) });
@@ -84,8 +82,8 @@ async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     assert!(texts[4].len() < 200_000 && texts[4].contains("bytes in 1 pieces are cut"), "{}", texts[4].len());
 }
 
-/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out. The second
-/// call in the same reply is not delayed.
+/// On a multi-thread runtime, a tool that blocks its thread times out. The second call in the same
+/// reply is not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_that_blocks_its_thread_times_out() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -111,8 +109,8 @@ async fn call_that_blocks_its_thread_times_out() {
     drop(release);
 }
 
-/// Behaviour B21: if the model calls an unknown tool, the error suggests the closest name and lists
-/// the available tools.
+/// If the model calls an unknown tool, the error suggests the closest name and lists the available
+/// tools.
 #[tokio::test]
 async fn unknown_tool_error_lists_the_tools() {
     let model = ScriptedModel::new().reply_calls([("a", "ad", "{}")]).reply_text("Done.");
@@ -125,8 +123,7 @@ async fn unknown_tool_error_lists_the_tools() {
     assert_eq!(error, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
 }
 
-/// Behaviour M8: if a reply is truncated inside a call, no call runs, and the error contains the
-/// partial message.
+/// If a reply is truncated inside a call, no call runs, and the error contains the partial message.
 #[tokio::test]
 async fn call_of_a_truncated_reply_never_runs() {
     let (add, ran) = with_call_counter(&add_tool());
@@ -152,7 +149,7 @@ async fn call_of_a_truncated_reply_never_runs() {
     }
 }
 
-/// Behaviour M8: if a content filter stops a reply, the run fails with `ContentFiltered`.
+/// If a content filter stops a reply, the run fails with `ContentFiltered`.
 #[tokio::test]
 async fn content_filter_is_a_typed_error() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
@@ -162,8 +159,8 @@ async fn content_filter_is_a_typed_error() {
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
-/// Behaviour M8: a refusal ends the run with [`StopReason::Refusal`]. Calls in the same reply do
-/// not run, and the conversation can be continued.
+/// A refusal ends the run with [`StopReason::Refusal`]. Calls in the same reply do not run, and the
+/// conversation can be continued.
 #[tokio::test]
 async fn refusal_is_an_answer_with_its_own_stop_reason() {
     let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
@@ -183,8 +180,8 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
     }
 }
 
-/// Behaviour M10: after an empty reply, the request is repeated, up to two times in a row. The
-/// third empty reply in a row ends the run with `EmptyResponse`.
+/// After an empty reply, the request is repeated, up to two times in a row. The third empty reply
+/// in a row ends the run with `EmptyResponse`.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     let model = ScriptedModel::new().reply_text("").fail(ModelError::EmptyResponse).reply_text("Hello.");
@@ -216,9 +213,8 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     events.iter().filter_map(line).collect()
 }
 
-/// Behaviour M11 and M12: after a truncated reply, the request is repeated, and the calls in the
-/// truncated reply do not run. In a stream, the event `ReplyRejected` marks the preceding deltas as
-/// invalid.
+/// After a truncated reply, the request is repeated, and the calls in the truncated reply do not
+/// run. In a stream, the event `ReplyRejected` marks the preceding deltas as invalid.
 #[tokio::test]
 async fn truncated_reply_is_retried_without_its_partial_content() {
     let (add, ran) = with_call_counter(&add_tool());
@@ -255,8 +251,8 @@ async fn truncated_reply_is_retried_without_its_partial_content() {
     assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
-/// Behaviour M11: if three replies in a row are truncated, the run fails. The error contains the
-/// partial text of the last reply.
+/// If three replies in a row are truncated, the run fails. The error contains the partial text of
+/// the last reply.
 #[tokio::test]
 async fn repeated_truncation_is_an_error_with_the_partial_text() {
     let agent = || {
@@ -346,8 +342,8 @@ async fn fatal_tool_error_ends_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour B20: a tool can request retries up to its budget. After that, the call fails, and the
-/// error advises the model to continue without the tool.
+/// A tool can request retries up to its budget. After that, the call fails, and the error advises
+/// the model to continue without the tool.
 #[tokio::test]
 async fn tool_can_request_retries_within_its_budget() {
     let model = ScriptedModel::new()
@@ -365,8 +361,8 @@ async fn tool_can_request_retries_within_its_budget() {
     assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
 }
 
-/// Behaviour B20: the retry budget counts replies in a row. A failure that requests no retry does
-/// not use the budget. Several calls in one reply use it once, and a success resets it.
+/// The retry budget counts replies in a row. A failure that requests no retry does not use the
+/// budget. Several calls in one reply use it once, and a success resets it.
 #[tokio::test]
 async fn retry_budget_counts_consecutive_replies() {
     let outcomes = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
@@ -401,9 +397,8 @@ async fn retry_budget_counts_consecutive_replies() {
     assert_eq!(kinds, [Some(FailureKind::Failed), retry, retry, None, retry]);
 }
 
-/// Behaviour T6: alternating calls (A, B, A, B) and identical calls in one reply count as
-/// repetitions. The first repetitions cause a warning in the results, and further repetitions end
-/// the run.
+/// Alternating calls (A, B, A, B) and identical calls in one reply count as repetitions. The first
+/// repetitions cause a warning in the results, and further repetitions end the run.
 #[tokio::test]
 async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
@@ -425,8 +420,8 @@ async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     assert_eq!(at_once.requests().iter().map(warnings).collect::<Vec<_>>(), [0, 5]);
 }
 
-/// Behaviour B22: the result of the third identical call contains a warning. The fourth identical
-/// call ends the run and is not executed.
+/// The result of the third identical call contains a warning. The fourth identical call ends the
+/// run and is not executed.
 #[tokio::test]
 async fn repeated_call_is_reported_and_then_ends_the_run() {
     let (add, ran) = with_call_counter(&add_tool());

@@ -140,7 +140,6 @@ fn answer_text(dialect: &str) -> &'static str {
     }
 }
 
-/// Behaviour C128: an input guardrail before the request ends the run without a request.
 #[tokio::test(start_paused = true)]
 async fn input_guardrail_ends_the_run_before_the_request() {
     let model = lenient(ScriptedModel::new().reply_text("42.").reply_text("Hello."));
@@ -175,9 +174,9 @@ async fn input_guardrail_ends_the_run_before_the_request() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Behaviour C129: for any order of the verdict, the reply and the hooks, no call runs and no
-    /// event of a reply is emitted if an input guardrail stops the input. A run that was driven
-    /// again is checked again. A call that requires an approval runs once, after the approval.
+    /// For any order of the verdict, the reply and the hooks, no call runs and no event of a reply
+    /// is emitted if an input guardrail stops the input. A run that was driven again is checked
+    /// again. A call that requires an approval runs once, after the approval.
     #[test]
     fn no_call_runs_before_the_input_guardrails_have_passed(
         delays in proptest::array::uniform4(0_u64..40),
@@ -268,7 +267,6 @@ proptest! {
     }
 }
 
-/// Behaviour C129: a guardrail in parallel with the request aborts the request, which is counted.
 #[tokio::test(start_paused = true)]
 async fn parallel_guardrail_aborts_the_request() {
     let model = ScriptedModel::new().hang();
@@ -340,8 +338,8 @@ async fn deltas_are_held_back_until_the_verdict() {
     .assert_eq(&lines);
 }
 
-/// Behaviour C130: a rewritten input is a view. The transcript keeps the original, and later runs
-/// still send the new text.
+/// A rewritten input is a view. The transcript keeps the original, and later runs still send the
+/// new text.
 #[tokio::test]
 async fn rewritten_input_is_sent_in_place_of_the_original() {
     for dialect in ["native", "json", "text"] {
@@ -373,7 +371,6 @@ async fn rewritten_input_is_sent_in_place_of_the_original() {
     }
 }
 
-/// Behaviour C130: a blocked input is answered with the text of the guardrail.
 #[tokio::test]
 async fn blocked_input_is_answered_by_the_guardrail() {
     for is_parallel in [false, true] {
@@ -423,8 +420,7 @@ async fn first_stop_decides_and_no_report_is_lost() {
     assert_eq!(reports[0].information, json!(1));
 }
 
-/// Behaviour C131: a guardrail that fails, panics or takes too long ends the run, or passes if it
-/// fails open.
+/// A guardrail that fails, panics or takes too long ends the run, or passes if it fails open.
 #[tokio::test(start_paused = true)]
 async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
     let slow = || Guardrail::input("check", |_, _| pending()).timeout(Duration::from_secs(1));
@@ -475,8 +471,8 @@ async fn impossible_rewrites_end_the_run() {
     }
 }
 
-/// Behaviour C132: enqueued messages are new input. Later requests, a resumed run and the next
-/// agent of a hand-off do not check the input again.
+/// Enqueued messages are new input. Later requests, a resumed run and the next agent of a hand-off
+/// do not check the input again.
 #[tokio::test]
 async fn each_input_is_checked_once() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -514,8 +510,7 @@ async fn each_input_is_checked_once() {
     assert_eq!(*seen.lock().unwrap(), ["first: Hi."]);
 }
 
-/// Behaviour C133: an answer guardrail passes, rewrites, blocks or ends. Its verdict precedes the
-/// end of the run.
+/// An answer guardrail passes, rewrites, blocks or ends. Its verdict precedes the end of the run.
 #[tokio::test]
 async fn answer_guardrail_decides_before_the_end_of_the_run() {
     let secret = |ruling: fn(Output) -> Ruling<Output>| {
@@ -588,8 +583,8 @@ async fn structured_answers_are_checked() {
     assert_eq!((blocked.text.as_str(), blocked.outputs.len()), ("No.", 0));
 }
 
-/// Behaviour C134: a call guardrail sees repaired arguments before the approval, and changed
-/// arguments again after it.
+/// A call guardrail sees repaired arguments before the approval, and changed arguments again after
+/// it.
 #[tokio::test]
 async fn call_guardrail_runs_before_the_approval_and_after_a_change() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -630,8 +625,7 @@ async fn call_guardrail_runs_before_the_approval_and_after_a_change() {
     }
 }
 
-/// Behaviour C134: the arguments that a guardrail returns are validated, and an external call has
-/// them.
+/// The arguments that a guardrail returns are validated, and an external call has them.
 #[tokio::test]
 async fn rewritten_arguments_are_validated_and_sent_to_the_host() {
     let guardrail =
@@ -658,8 +652,8 @@ async fn rewritten_arguments_are_validated_and_sent_to_the_host() {
     assert_eq!(suspended.pending[0].call.arguments.to_string(), r#"{"safe":true}"#);
 }
 
-/// Behaviour C135: a blocked call does not run, and the model reads the text of the guardrail.
-/// Other calls of the reply run. If a guardrail ends the run, none of them runs.
+/// A blocked call does not run, and the model reads the text of the guardrail. Other calls of the
+/// reply run. If a guardrail ends the run, none of them runs.
 #[tokio::test]
 async fn blocked_call_does_not_run() {
     for ends in [false, true] {
@@ -700,8 +694,8 @@ async fn blocked_call_does_not_run() {
     }
 }
 
-/// Behaviour C136: a result guardrail sees each result before the model: of tools, failures, and of
-/// the host program.
+/// A result guardrail sees each result before the model: of tools, failures, and of the host
+/// program.
 #[tokio::test]
 async fn result_guardrail_decides_before_the_model_reads_the_result() {
     let guardrail = Guardrail::result("secrets", |result, _| {
@@ -740,8 +734,7 @@ async fn result_guardrail_decides_before_the_model_reads_the_result() {
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Failed);
 }
 
-/// Behaviour C136: a result guardrail ends the run. The result is withheld, and the run can be
-/// continued.
+/// A result guardrail ends the run. The result is withheld, and the run can be continued.
 #[tokio::test]
 async fn result_guardrail_ends_the_run() {
     let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
@@ -814,8 +807,8 @@ fn recording_guardrail(seen: &Arc<Mutex<Vec<Vec<String>>>>, delay: Duration) -> 
     })
 }
 
-/// Behaviour C132: a message joins a repeated request while the guardrails check the first message.
-/// The guardrails before and in parallel with the request check each message once.
+/// A message joins a repeated request while the guardrails check the first message. The guardrails
+/// before and in parallel with the request check each message once.
 #[tokio::test(start_paused = true)]
 async fn message_of_a_repeated_request_is_checked_once() {
     for has_first in [false, true] {
@@ -834,8 +827,7 @@ async fn message_of_a_repeated_request_is_checked_once() {
     }
 }
 
-/// Behaviour C129: the deltas of a reply are held back until all messages of its request have
-/// passed.
+/// The deltas of a reply are held back until all messages of its request have passed.
 #[tokio::test(start_paused = true)]
 async fn deltas_wait_for_the_check_of_each_message() {
     let guardrail = Guardrail::input("no b", |messages: Vec<Arc<Message>>, _| async move {
@@ -889,8 +881,8 @@ async fn cancellation_waits_for_a_parallel_guardrail() {
     assert!(is_free);
 }
 
-/// Behaviour C130: the input is blocked while the run summarizes the conversation, or after its
-/// final reply was broken.
+/// The input is blocked while the run summarizes the conversation, or after its final reply was
+/// broken.
 #[test]
 fn late_block_ends_the_run() {
     let tools = ToolList::default();
@@ -928,8 +920,8 @@ fn late_block_ends_the_run() {
     }
 }
 
-/// Behaviour C133: a blocked answer from a call is not sent in later requests: the arguments of
-/// `finish` beside another call, the result of a stop tool, and the results of a review.
+/// A blocked answer from a call is not sent in later requests: the arguments of `finish` beside
+/// another call, the result of a stop tool, and the results of a review.
 #[tokio::test]
 async fn blocked_answer_of_a_call_is_withheld() {
     let schema = || Schema::new(json!({"properties": {"code": {"type": "string"}}})).unwrap();
@@ -979,8 +971,8 @@ async fn blocked_answer_of_a_call_is_withheld() {
     .assert_eq(&lines);
 }
 
-/// Behaviour C133: the provider data and the reasoning of a blocked answer are not sent, because
-/// the provider could restore the answer from them.
+/// The provider data and the reasoning of a blocked answer are not sent, because the provider could
+/// restore the answer from them.
 #[tokio::test]
 async fn blocked_answer_has_no_provider_data() {
     let mut secret = AssistantMessage::from("The code is 1234.");
@@ -998,9 +990,8 @@ async fn blocked_answer_has_no_provider_data() {
     assert_eq!(*blocked, AssistantMessage::from("No."));
 }
 
-/// Behaviour C129: the gate is part of the run. Without the driver of this crate, a saved and
-/// loaded run returns no call before the verdict: no call of a reply, and no call of the host
-/// program.
+/// The gate is part of the run. Without the driver of this crate, a saved and loaded run returns no
+/// call before the verdict: no call of a reply, and no call of the host program.
 #[test]
 fn run_returns_no_call_before_the_verdict() {
     for adds_call in [false, true] {

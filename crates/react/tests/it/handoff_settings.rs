@@ -98,8 +98,7 @@ fn assert_hook_failed(kind: &AgentErrorKind, expected: &str, message: &str) {
     assert_eq!((*hook, source.to_string().as_str()), (expected, message));
 }
 
-/// Behaviour C126: a result guardrail rewrites the text of a typed hand-off. The hook still
-/// receives the arguments.
+/// A result guardrail rewrites the text of a typed hand-off. The hook still receives the arguments.
 #[tokio::test]
 async fn rewritten_result_of_a_hand_off_keeps_its_arguments() {
     let (model, kitchen, record) = (ordering_model(), kitchen_model(), Record::default());
@@ -112,8 +111,8 @@ async fn rewritten_result_of_a_hand_off_keeps_its_arguments() {
     );
 }
 
-/// Behaviour C126: the arguments of a typed hand-off are validated, and are in the result of its
-/// tool, in the hook and in the message for the next agent.
+/// The arguments of a typed hand-off are validated, and are in the result of its tool, in the hook
+/// and in the message for the next agent.
 #[tokio::test]
 async fn typed_argument_reaches_the_hook_and_the_next_agent() {
     let (model, kitchen, record) = (ordering_model(), kitchen_model(), Record::default());

@@ -37,7 +37,7 @@ async fn last_request(change: impl FnOnce(ReactAgentBuilder) -> ReactAgentBuilde
     message_lines(requests.last().unwrap()).replace(&"long ".repeat(20), "LONG")
 }
 
-/// Behaviour C137: the latest results stay complete, and older ones are replaced by a note.
+/// The latest results stay complete, and older ones are replaced by a note.
 #[tokio::test]
 async fn old_tool_results_are_cleared() {
     let lines = last_request(|it| it.clear_tool_results(ClearToolResults::keep_last(1))).await;
@@ -151,8 +151,8 @@ async fn processors_run_in_order_after_the_context() {
     assert_eq!(answer.transcript.len(), 6);
 }
 
-/// Behaviour C137: a processor that fails, panics, removes everything or separates a call from its
-/// result ends the run with an error that names it. The run can be continued.
+/// A processor that fails, panics, removes everything or separates a call from its result ends the
+/// run with an error that names it. The run can be continued.
 #[tokio::test]
 async fn broken_views_end_the_run() {
     let drop_role = |is_call: bool| {

@@ -1,5 +1,5 @@
-//! Behaviour D95: calls and results of an earlier conversation that are not paired are an error, or
-//! are repaired in the requests.
+//! Calls and results of an earlier conversation that are not paired are an error, or are repaired
+//! in the requests.
 
 use expect_test::{Expect, expect};
 use haft_core::{
@@ -55,8 +55,8 @@ async fn check<const N: usize>(history: [Message; N], error: Expect, repaired: E
     assert_eq!(transcript.len(), history.len() + 2);
 }
 
-/// Behaviour D95: a result without its call, for example because the messages before it were cut
-/// off, is an error with the id of the call and the index of the message, or is not sent.
+/// A result without its call, for example because the messages before it were cut off, is an error
+/// with the id of the call and the index of the message, or is not sent.
 #[tokio::test]
 async fn result_without_its_call() {
     check(

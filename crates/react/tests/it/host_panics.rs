@@ -111,8 +111,8 @@ fn text(error: &(impl std::error::Error + 'static)) -> String {
     format!("{error} {:?} {}", error as &dyn Debug, ErrorChain(error))
 }
 
-/// Behaviour C101: a model that panics ends the run with a typed error. The request is not
-/// repeated, and the transcript is kept.
+/// A model that panics ends the run with a typed error. The request is not repeated, and the
+/// transcript is kept.
 #[tokio::test]
 async fn panic_of_a_model_is_a_model_error() {
     for point in [Point::Call, Point::Poll, Point::SecondEvent] {
@@ -126,8 +126,8 @@ async fn panic_of_a_model_is_a_model_error() {
     }
 }
 
-/// Behaviour C101: with a fallback model, the next model replies. A panic after the first event of
-/// a stream is an error, as for other errors at this point.
+/// With a fallback model, the next model replies. A panic after the first event of a stream is an
+/// error, as for other errors at this point.
 #[tokio::test]
 async fn fallback_model_replies_after_a_panic() {
     for point in [Point::Call, Point::Poll, Point::SecondEvent] {
@@ -250,7 +250,7 @@ impl StreamParser for PanickingParser {
     }
 }
 
-/// Behaviour C101: a dialect that panics ends the run with a typed error that names the method.
+/// A dialect that panics ends the run with a typed error that names the method.
 #[tokio::test]
 async fn panic_of_a_dialect_names_the_method() {
     let agent = |method, streams: bool| {

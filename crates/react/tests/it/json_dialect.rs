@@ -189,8 +189,8 @@ impl ChatModel for ChunkingModel {
     }
 }
 
-/// Behaviour C77: in the JSON dialect, the events contain the text of thoughts and answers, without
-/// the JSON syntax around the text.
+/// In the JSON dialect, the events contain the text of thoughts and answers, without the JSON
+/// syntax around the text.
 #[tokio::test]
 async fn thoughts_and_answers_are_streamed_as_text() {
     let model = ChunkingModel(ScriptedModel::new().reply_text(ADD).reply_text(FINISH));

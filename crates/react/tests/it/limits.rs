@@ -49,8 +49,8 @@ fn assert_limit(error: &AgentError, expected: Limit) {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour C33: with a limit of two requests, the calls in both replies run, and the run fails
-/// before a third request.
+/// With a limit of two requests, the calls in both replies run, and the run fails before a third
+/// request.
 #[tokio::test]
 async fn request_limit_is_an_error_before_the_next_request() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2);
@@ -65,8 +65,8 @@ async fn request_limit_is_an_error_before_the_next_request() {
     assert_eq!(error.transcript.len(), 5);
 }
 
-/// Behaviour C30: with `LimitAction::Answer`, the run sends a final request at the limit. The model
-/// must answer it without calls.
+/// With `LimitAction::Answer`, the run sends a final request at the limit. The model must answer it
+/// without calls.
 #[tokio::test]
 async fn last_request_at_the_limit_forces_an_answer() {
     let model = calls_of_add(ScriptedModel::new(), 1).reply_text("About 2.");
@@ -85,8 +85,8 @@ async fn last_request_at_the_limit_forces_an_answer() {
     assert!(message_lines(last).ends_with("No more calls can be made: answer now with what you have.\n"));
 }
 
-/// Behaviour C30: if the model makes a call in its reply to the final request, the call is not
-/// executed and the run fails.
+/// If the model makes a call in its reply to the final request, the call is not executed and the
+/// run fails.
 #[tokio::test]
 async fn call_in_the_last_request_ends_the_run() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2).reply_text("Three.");
@@ -112,7 +112,7 @@ async fn call_in_the_last_request_ends_the_run() {
     assert_eq!(model.requests()[2].tool_choice, ToolChoice::Auto);
 }
 
-/// Behaviour C26: the limits of a run's input override the limits of the agent.
+/// The limits of a run's input override the limits of the agent.
 #[tokio::test]
 async fn limits_of_the_run_override_the_agent() {
     let agent = ReactAgent::builder(ScriptedModel::new()).limits(max_requests(5)).build().unwrap();

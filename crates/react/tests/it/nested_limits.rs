@@ -1,5 +1,5 @@
-//! Behaviour C93: requests, calls, tokens and cost of nested runs count towards the limits of the
-//! runs that enclose them, while they run.
+//! Requests, calls, tokens and cost of nested runs count towards the limits of the runs that
+//! enclose them, while they run.
 
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ fn results(messages: &[Arc<Message>]) -> Vec<String> {
     results.map(|message| message.text()).collect()
 }
 
-/// Behaviour C93: the parent makes one request, and its child two. With a limit of three, the
-/// parent cannot make a fourth request.
+/// The parent makes one request, and its child two. With a limit of three, the parent cannot make a
+/// fourth request.
 #[tokio::test]
 async fn requests_of_a_child_count() {
     let (model, inner) = (buys(), adding(1));
@@ -142,8 +142,7 @@ async fn own_limit_of_a_child_applies_if_it_is_smaller() {
     );
 }
 
-/// Behaviour C93: parallel children share the budget of their parent. Together, they make no
-/// request too many.
+/// Parallel children share the budget of their parent. Together, they make no request too many.
 #[tokio::test]
 async fn parallel_children_share_the_budget() {
     for limit in 2..8 {
@@ -215,7 +214,6 @@ fn reply_of(calls: [(&str, &str, &str); 1], usage: Usage) -> ChatResponse {
     ChatResponse { usage, ..ChatResponse::new(message) }
 }
 
-/// Behaviour C93: tokens and cost of a child count while it runs.
 #[tokio::test]
 async fn tokens_and_cost_of_a_child_count_while_it_runs() {
     let table = || Prices::new().with_price("scripted", Price::new(1.0, 1.0));

@@ -71,8 +71,8 @@ async fn check<T: JsonSchema + DeserializeOwned + PartialEq + std::fmt::Debug>(o
     }
 }
 
-/// Behaviour C112: the output of an agent can have any JSON type. A type that is not an object is
-/// the member `response` of the object that the model writes, in each dialect.
+/// The output of an agent can have any JSON type. A type that is not an object is the member
+/// `response` of the object that the model writes, in each dialect.
 #[tokio::test]
 async fn output_has_any_type_in_each_dialect() {
     check::<i64>(json!({"response": 42}), 42).await;
@@ -101,8 +101,8 @@ fn ada() -> Person {
     Person { name: "Ada".to_owned(), age: 36 }
 }
 
-/// Behaviour C112: common mistakes are repaired: no wrapper, another key, a number as a string, and
-/// the value as text.
+/// Common mistakes are repaired: no wrapper, another key, a number as a string, and the value as
+/// text.
 #[tokio::test]
 async fn mistakes_around_the_value_are_repaired() {
     check::<i64>(json!({"response": "3"}), 3).await;
@@ -132,7 +132,7 @@ async fn mistakes_around_the_value_are_repaired() {
     assert_eq!(answer_of::<Shape>("native", "point").await, Shape::Point);
 }
 
-/// Behaviour C112: reasoning before an output that is written as text is not the output.
+/// Reasoning before an output that is written as text is not the output.
 #[tokio::test]
 async fn reasoning_before_the_value_is_ignored() {
     let draft = "<think>{\"name\": \"Draft\", \"age\": 1} or so.</think>\n";
@@ -142,8 +142,7 @@ async fn reasoning_before_the_value_is_ignored() {
     assert_eq!(answer_of::<i64>("native", "<think>41?</think>\n42").await, 42);
 }
 
-/// Behaviour C112: the wrapper of other types around an object is removed, unless the object
-/// declares the property.
+/// The wrapper of other types around an object is removed, unless the object declares the property.
 #[tokio::test]
 async fn wrapper_around_an_object_is_removed() {
     check::<Person>(json!({"response": {"name": "Ada", "age": 36}}), ada()).await;
@@ -151,7 +150,7 @@ async fn wrapper_around_an_object_is_removed() {
     check(json!({"response": 1}), map).await;
 }
 
-/// Behaviour C112: a float without a fraction is an integer.
+/// A float without a fraction is an integer.
 #[tokio::test]
 async fn whole_float_is_an_integer() {
     check::<i64>(json!({"response": 42.0}), 42).await;
@@ -164,7 +163,7 @@ async fn answer_of<T: JsonSchema + DeserializeOwned>(dialect: &str, reply: &str)
     agent.run("?").await.unwrap().into_answer().unwrap().parse().unwrap()
 }
 
-/// Behaviour C112: an error names the member of the object that the model wrote.
+/// An error names the member of the object that the model wrote.
 #[tokio::test]
 async fn error_for_the_model_names_the_written_member() {
     let model = ScriptedModel::new()
@@ -189,7 +188,7 @@ async fn error_for_the_model_names_the_written_member() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// Behaviour C112: an output of type `String` is the text of the answer. The model needs no call.
+/// An output of type `String` is the text of the answer. The model needs no call.
 #[tokio::test]
 async fn string_is_plain_text() {
     let model = ScriptedModel::new().reply_text("Paris");
@@ -212,7 +211,7 @@ async fn bounded_string_is_validated() {
     assert_eq!(answer.usage.requests, 2);
 }
 
-/// Behaviour C113: a validator reads and replaces the value. A value of the wrong type is an error.
+/// A validator reads and replaces the value. A value of the wrong type is an error.
 #[tokio::test]
 async fn validator_reads_and_replaces_the_value() {
     let agent = |new: Value| {
@@ -255,7 +254,7 @@ async fn value_is_extracted_and_has_reasoning() {
     }
 }
 
-/// Behaviour C113: the result of a stop tool is the value if it fits the declared type.
+/// The result of a stop tool is the value if it fits the declared type.
 #[tokio::test]
 async fn stop_tool_returns_the_value() {
     /// Counts the letters.

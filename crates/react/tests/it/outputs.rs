@@ -20,8 +20,8 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// Behaviour C23: in the JSON dialect, the trajectory of a run ends with a `finish` step, and the
-/// outputs are typed.
+/// In the JSON dialect, the trajectory of a run ends with a `finish` step, and the outputs are
+/// typed.
 #[tokio::test]
 async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     let model = ScriptedModel::new()
@@ -57,7 +57,6 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::from_transcript(&answer.transcript)).unwrap());
 }
 
-/// Behaviour C23: with native calls, the arguments of a `finish` call are the outputs.
 #[tokio::test]
 async fn native_outputs_are_a_call_of_finish() {
     let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":17,"y":25}"#)]).reply_calls([(
@@ -79,8 +78,8 @@ async fn native_outputs_are_a_call_of_finish() {
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
 }
 
-/// Behaviour C31: the model receives a hint after each of two invalid outputs. The third output
-/// contains `"3"` instead of `3` and is repaired.
+/// The model receives a hint after each of two invalid outputs. The third output contains `"3"`
+/// instead of `3` and is repaired.
 #[tokio::test]
 async fn invalid_outputs_are_repaired_or_returned_to_the_model() {
     let model = ScriptedModel::new()
@@ -114,8 +113,8 @@ async fn outputs_that_stay_invalid_are_an_error() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// Behaviour C28: `finish` is a reserved name in the JSON dialect. With native calls, it is
-/// reserved only if outputs are declared.
+/// `finish` is a reserved name in the JSON dialect. With native calls, it is reserved only if
+/// outputs are declared.
 #[test]
 fn tool_named_finish_is_an_error_at_construction() {
     let tools = || calculator().with_tool(tool_without_parameters("finish", || async {}));

@@ -44,8 +44,8 @@ fn system_message(request: &ChatRequest) -> Arc<Message> {
     Arc::clone(request.instructions.as_ref().unwrap())
 }
 
-/// Behaviour B74: a call to a hidden tool fails like a call to an unknown tool, and the error lists
-/// only the visible tools.
+/// A call to a hidden tool fails like a call to an unknown tool, and the error lists only the
+/// visible tools.
 #[tokio::test]
 async fn tools_can_be_hidden_per_step() {
     let model = ScriptedModel::new()

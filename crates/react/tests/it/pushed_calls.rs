@@ -1,4 +1,4 @@
-//! Behaviour D37: a tool can push calls. They run only if the call to this tool succeeds.
+//! A tool can push calls. They run only if the call to this tool succeeds.
 
 use std::{
     error::Error as _,

@@ -1,4 +1,4 @@
-//! Behaviour D37: pushed calls run later, and their results replace placeholders.
+//! Pushed calls run later, and their results replace placeholders.
 
 use std::sync::{Arc, Mutex};
 

@@ -348,7 +348,7 @@ proptest! {
         prop_assert_eq!(run.transcript().len(), 1 + scenario.replies.len() + calls + 1);
     }
 
-    /// Behaviour D38: a run can be cancelled after any event. Every call then has a result.
+    /// A run can be cancelled after any event. Every call then has a result.
     #[test]
     fn cancellation_after_any_event_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut run = drive(&scenario, events, |run| run);
@@ -356,7 +356,7 @@ proptest! {
         assert_paired(run.transcript());
     }
 
-    /// Behaviour D39: saving and loading a run after every event does not change its final state.
+    /// Saving and loading a run after every event does not change its final state.
     #[test]
     fn saving_after_any_event_does_not_change_the_outcome(scenario in scenarios(), events in 0_usize..30) {
         prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
@@ -390,8 +390,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. The
-    /// results of pushed calls are in separate messages, and not among the results of a reply.
+    /// Each pushed call has exactly one result, even after a cancellation. The results of pushed
+    /// calls are in separate messages, and not among the results of a reply.
     #[test]
     fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
@@ -418,8 +418,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D38 and D1: after crashes between any two steps, no call has run twice, and each
-    /// call has one result.
+    /// After crashes between any two steps, no call has run twice, and each call has one result.
     #[test]
     fn crash_between_any_steps_repeats_no_call(scenario in pushing_scenarios(), crashes in vec(0_usize..40, 0..4)) {
         let clock = Cell::new(0);

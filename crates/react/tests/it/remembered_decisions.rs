@@ -63,8 +63,8 @@ fn decided(output: RunOutput, decision: Decision) -> RunInput {
     suspended.resume([(id, decision)])
 }
 
-/// Behaviour D118: an approval for a tool covers its later calls in the run, in all dialects and
-/// after the run was saved.
+/// An approval for a tool covers its later calls in the run, in all dialects and after the run was
+/// saved.
 #[tokio::test]
 async fn approval_for_a_tool_covers_later_calls() {
     for (script, streamed) in SCRIPTS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
@@ -82,7 +82,7 @@ async fn approval_for_a_tool_covers_later_calls() {
     }
 }
 
-/// Behaviour D118: without `for_tool` or `for_arguments`, a decision covers one call.
+/// Without `for_tool` or `for_arguments`, a decision covers one call.
 #[tokio::test]
 async fn plain_approval_covers_one_call() {
     let call = ("1", "pay", r#"{"to":"ann"}"#);
@@ -92,8 +92,8 @@ async fn plain_approval_covers_one_call() {
     assert_eq!(open_calls(&agent, output).await, "2");
 }
 
-/// Behaviour D118: arguments are equal if their values are equal. The order of keys and the form of
-/// numbers have no effect.
+/// Arguments are equal if their values are equal. The order of keys and the form of numbers have no
+/// effect.
 #[tokio::test]
 async fn approval_for_arguments_compares_values() {
     let calls = [
@@ -135,7 +135,7 @@ async fn approval_with_changed_arguments_covers_the_changed_arguments() {
     assert_eq!(open_calls(&agent, output).await, "3");
 }
 
-/// Behaviour D118: a remembered denial denies later calls with the same reason.
+/// A remembered denial denies later calls with the same reason.
 #[tokio::test]
 async fn denial_for_a_tool_covers_later_calls() {
     for script in SCRIPTS {
@@ -149,8 +149,8 @@ async fn denial_for_a_tool_covers_later_calls() {
     }
 }
 
-/// Behaviour D119: a remembered decision also decides about the other suspended calls that it
-/// covers. A call with a decision of its own keeps it.
+/// A remembered decision also decides about the other suspended calls that it covers. A call with a
+/// decision of its own keeps it.
 #[tokio::test]
 async fn remembered_decision_covers_the_suspended_calls_of_the_batch() {
     let model = ScriptedModel::new()
@@ -175,7 +175,6 @@ async fn remembered_decision_covers_the_suspended_calls_of_the_batch() {
     assert_eq!(open(&reloaded(agent.run(input).await.unwrap())), ["b"]);
 }
 
-/// Behaviour D118: a changed definition of the tool requires a new approval.
 #[tokio::test]
 async fn changed_definition_requires_a_new_approval() {
     let calls = [("1", "pay", r#"{"to":"ann"}"#), ("2", "pay", r#"{"to":"ann"}"#)];
@@ -197,8 +196,8 @@ fn principal(id: &str) -> Principal {
     Principal { id: id.to_owned(), ..Principal::default() }
 }
 
-/// Behaviour D120: the host carries remembered decisions to later runs of the same principal. They
-/// never apply to another principal, or to a run without a principal.
+/// The host carries remembered decisions to later runs of the same principal. They never apply to
+/// another principal, or to a run without a principal.
 #[tokio::test]
 async fn approvals_are_carried_to_later_runs_of_the_same_principal() {
     let calls = [("1", "pay", r#"{"to":"ann"}"#)];
@@ -226,8 +225,7 @@ async fn approvals_are_carried_to_later_runs_of_the_same_principal() {
     }
 }
 
-/// Behaviour D120: a run that is resumed for another principal does not use the decisions of the
-/// first principal.
+/// A run that is resumed for another principal does not use the decisions of the first principal.
 #[tokio::test]
 async fn resumption_for_another_principal_does_not_use_the_decisions() {
     let wait = tool_without_parameters("wait", || async {
@@ -248,7 +246,7 @@ async fn resumption_for_another_principal_does_not_use_the_decisions() {
     assert_eq!(open_calls(&agent, output).await, "c");
 }
 
-/// Behaviour D119: approvals of the host also decide about the calls of a run that is resumed.
+/// Approvals of the host also decide about the calls of a run that is resumed.
 #[tokio::test]
 async fn approvals_of_the_host_cover_suspended_calls() {
     let calls = [("1", "pay", r#"{"to":"ann"}"#)];
@@ -284,8 +282,8 @@ async fn latest_and_most_specific_decision_applies() {
     assert_eq!(results, [denied, r#"paid "bob""#, denied, r#"paid "bob""#, "paid null"]);
 }
 
-/// Behaviour D119: a remembered decision about a call of a child agent covers later calls of that
-/// child, and calls of the parent and of other children to the same tool.
+/// A remembered decision about a call of a child agent covers later calls of that child, and calls
+/// of the parent and of other children to the same tool.
 #[tokio::test]
 async fn remembered_decision_covers_child_agents() {
     let child = |id: &'static str| {
@@ -310,8 +308,8 @@ async fn remembered_decision_covers_child_agents() {
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// Behaviour D119: two children wait in one batch. The decision about the call of one child also
-/// decides about the call of the other child.
+/// Two children wait in one batch. The decision about the call of one child also decides about the
+/// call of the other child.
 #[tokio::test]
 async fn remembered_decision_covers_a_suspended_sibling() {
     let child = || agent(&Script::Native.replies(&[("1", "pay", r#"{"to":"ann"}"#)], "Paid."));
@@ -328,7 +326,6 @@ async fn remembered_decision_covers_a_suspended_sibling() {
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// Behaviour D119: a remembered decision covers pushed calls.
 #[tokio::test]
 async fn remembered_decision_covers_pushed_calls() {
     let push = tool_without_parameters("push", || async {});
@@ -347,8 +344,8 @@ async fn remembered_decision_covers_pushed_calls() {
     assert_eq!(QueuedResults::from_transcript(&answer.transcript).iter().count(), 1);
 }
 
-/// Behaviour D119: the approvals of the host also cover the waiting calls of a run whose driver
-/// crashed while other calls were executed.
+/// The approvals of the host also cover the waiting calls of a run whose driver crashed while other
+/// calls were executed.
 #[test]
 fn approvals_of_the_host_cover_calls_of_a_crashed_run() {
     let tools = ToolList::new("test", [pay("")]);

@@ -74,8 +74,8 @@ fn call_lines(events: &[RunEvent]) -> String {
     lines.join("\n")
 }
 
-/// Behaviour C114: a call is announced with its final id before its arguments arrive. Ids that are
-/// missing or repeated are replaced at the announcement.
+/// A call is announced with its final id before its arguments arrive. Ids that are missing or
+/// repeated are replaced at the announcement.
 #[tokio::test]
 async fn native_calls_are_announced_with_their_ids() {
     let sum = r#"{"x":1,"y":2}"#;
@@ -98,8 +98,7 @@ async fn native_calls_are_announced_with_their_ids() {
     .assert_eq(&call_lines(&events_of(&agent).await));
 }
 
-/// Behaviour C114: calls in a written dialect are announced too. The arguments of a JSON step are
-/// streamed.
+/// Calls in a written dialect are announced too. The arguments of a JSON step are streamed.
 #[tokio::test]
 async fn written_calls_are_announced() {
     let json = r#"{"thought": "So {[.", "tool_name": "add", "tool_args": {"x": [{}], "y": "}"}}"#;
@@ -134,8 +133,8 @@ async fn written_calls_are_announced() {
     }
 }
 
-/// Behaviour C114: a streamed run leaves the same transcript as a run without a reader of its
-/// events, also if ids were replaced.
+/// A streamed run leaves the same transcript as a run without a reader of its events, also if ids
+/// were replaced.
 #[tokio::test]
 async fn streamed_ids_are_those_of_a_whole_run() {
     let agent = || {
@@ -174,8 +173,8 @@ fn partial_values(events: &[RunEvent]) -> Vec<Value> {
 
 const RECIPE: &str = r#"{"title":"Pie","minutes":45,"steps":["Mix","Bake"]}"#;
 
-/// Behaviour C115: the structured output is emitted while it streams, with native calls and in the
-/// JSON dialect and the text dialect. The last value is the complete output.
+/// The structured output is emitted while it streams, with native calls and in the JSON dialect and
+/// the text dialect. The last value is the complete output.
 #[tokio::test]
 async fn output_is_emitted_while_it_streams() {
     let step = format!(r#"{{"thought":"So.","tool_name":"finish","tool_args":{RECIPE}}}"#);
@@ -221,8 +220,8 @@ fn distinct_lines(values: &[Value]) -> String {
     lines.join("\n")
 }
 
-/// Behaviour C115: the partial value of an output that is not an object has no wrapper. After a
-/// rejected reply, the values begin again.
+/// The partial value of an output that is not an object has no wrapper. After a rejected reply, the
+/// values begin again.
 #[tokio::test]
 async fn partial_list_begins_again_after_a_rejection() {
     let model = reply_calls(ScriptedModel::new(), &[("a", FINISH, r#"{"response":[1,"x"]}"#)]);
@@ -240,7 +239,7 @@ async fn partial_list_begins_again_after_a_rejection() {
     .assert_eq(&distinct_lines(&partial_values(&events_of(&agent).await)));
 }
 
-/// Behaviour C115: the number of values of a long output is bounded, so their total size is linear.
+/// The number of values of a long output is bounded, so their total size is linear.
 #[tokio::test]
 async fn partial_values_of_a_long_output_are_bounded() {
     let text = json!({"response": ["x".repeat(4000)]}).to_string();

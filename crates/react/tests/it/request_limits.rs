@@ -56,8 +56,8 @@ fn assert_limit(error: &AgentError, limit: u64, tokens: u64) {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour C127: the first step cannot be omitted, so the run ends before its second request. The
-/// error has the limit and the size of the request.
+/// The first step cannot be omitted, so the run ends before its second request. The error has the
+/// limit and the size of the request.
 #[tokio::test]
 async fn request_above_the_limit_ends_the_run() {
     let model = ScriptedModel::new().reply(call(1, 95));

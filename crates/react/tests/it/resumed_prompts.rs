@@ -30,7 +30,7 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::new(model.clone(), Toolset::new().with_tool(approved_add())).unwrap()
 }
 
-/// Behaviour D121: the model receives a new prompt after the results of the decided calls.
+/// The model receives a new prompt after the results of the decided calls.
 #[tokio::test]
 async fn prompt_follows_the_results() {
     let model = ScriptedModel::new()
@@ -56,7 +56,7 @@ async fn prompt_follows_the_results() {
     .assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// Behaviour D121: the same holds in each dialect, with `run` and with `stream`.
+/// The same holds in each dialect, with `run` and with `stream`.
 #[tokio::test]
 async fn prompt_is_delivered_in_all_dialects() {
     for (script, streamed) in SCRIPTS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
@@ -72,8 +72,8 @@ async fn prompt_is_delivered_in_all_dialects() {
     }
 }
 
-/// Behaviour D122: a prompt without decisions about all calls is an error that names the calls and
-/// the ways out. The suspended run can be resumed again.
+/// A prompt without decisions about all calls is an error that names the calls and the ways out.
+/// The suspended run can be resumed again.
 #[tokio::test]
 async fn prompt_without_all_decisions_is_an_error() {
     let model = ScriptedModel::new()
@@ -102,7 +102,7 @@ async fn remembered_decision_allows_a_prompt() {
     assert_eq!(agent.run(input).await.unwrap().text().unwrap(), "Done.");
 }
 
-/// Behaviour D122: the calls of a child agent need decisions, too, and `deny_rest` denies them.
+/// The calls of a child agent need decisions, too, and `deny_rest` denies them.
 #[tokio::test]
 async fn deny_rest_denies_calls_of_a_child_agent() {
     let child = ScriptedModel::new()
@@ -139,7 +139,7 @@ async fn deny_rest_denies_calls_of_a_child_agent() {
     .assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// Behaviour D121: if a decided call suspends the run again, the prompt is saved with the run.
+/// If a decided call suspends the run again, the prompt is saved with the run.
 #[tokio::test]
 async fn prompt_waits_while_a_decided_call_is_suspended_again() {
     let toolset = |description: &str| {

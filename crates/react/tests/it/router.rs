@@ -54,8 +54,7 @@ fn transcript(events: &[RunEvent]) -> Transcript {
     answer.transcript.clone()
 }
 
-/// Behaviour E40: the route with the highest score is selected. The reason lists the keywords that
-/// were found.
+/// The route with the highest score is selected. The reason lists the keywords that were found.
 #[tokio::test]
 async fn highest_keyword_score_selects_the_route_with_a_reason() {
     let (architecture, sequence) =
@@ -76,9 +75,9 @@ async fn highest_keyword_score_selects_the_route_with_a_reason() {
     .assert_eq(&decision_and_answer(&events(&router, near).await));
 }
 
-/// Behaviour E40 and E79: if no route matches, or if several routes have the highest score, the
-/// answer is a clarifying question. The user's reply is classified alone, and if it is unclear,
-/// together with the first message.
+/// If no route matches, or if several routes have the highest score, the answer is a clarifying
+/// question. The user's reply is classified alone, and if it is unclear, together with the first
+/// message.
 #[tokio::test]
 async fn unclear_request_is_answered_with_a_question() {
     let (architecture, sequence) =
@@ -126,8 +125,8 @@ async fn fallback_runs_for_an_unclear_request() {
     .assert_eq(&decision_and_answer(&events(&router, "Hello").await));
 }
 
-/// Behaviour E79: the model can choose only existing routes, or no route. After an invalid reply,
-/// the model request is repeated once.
+/// The model can choose only existing routes, or no route. After an invalid reply, the model
+/// request is repeated once.
 #[tokio::test]
 async fn classifier_chooses_an_existing_route() {
     let classifier = ScriptedModel::new()
@@ -288,8 +287,8 @@ fn route_table_is_serializable_and_validated() {
     assert_eq!(error(&[], &RouteTable::default()), RouteTableError::NoRoutes.to_string());
 }
 
-/// Behaviour D36: like an agent, a router rejects a conversation with open calls. The error occurs
-/// before a route is selected.
+/// Like an agent, a router rejects a conversation with open calls. The error occurs before a route
+/// is selected.
 #[tokio::test]
 async fn conversation_with_open_calls_is_rejected() {
     let router = router(&ScriptedModel::new(), &ScriptedModel::new());
@@ -344,8 +343,7 @@ async fn usage_of_the_classifier_is_counted() {
     assert_eq!(error.usage.requests, 2);
 }
 
-/// Behaviour E79: the prompt of the classifier contains the previous messages, because they explain
-/// a short reply.
+/// The prompt of the classifier contains the previous messages, because they explain a short reply.
 #[tokio::test]
 async fn classifier_reads_the_previous_messages() {
     let classifier = ScriptedModel::new()
@@ -460,8 +458,8 @@ fn unusable_keywords_and_duplicate_agents_are_rejected() {
         .assert_eq(&Router::new(table, [("a", agent()), ("a", agent())]).unwrap_err().to_string());
 }
 
-/// Behaviour D95: with `accept_unpaired_calls`, the selected agent repairs a conversation with
-/// unpaired calls, or rejects it.
+/// With `accept_unpaired_calls`, the selected agent repairs a conversation with unpaired calls, or
+/// rejects it.
 #[tokio::test]
 async fn unpaired_conversation_reaches_the_selected_agent() {
     let call = AssistantMessage { tool_calls: vec![ToolCall::new("a", "draw", "{}")], ..Default::default() };

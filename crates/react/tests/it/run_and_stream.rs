@@ -403,8 +403,8 @@ async fn assert_equal(script: Script) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour C102: `run` and `stream` have equal transcripts, usage, outputs, errors, requests
-    /// and records, and the events are in the order of the transcript.
+    /// `run` and `stream` have equal transcripts, usage, outputs, errors, requests and records, and
+    /// the events are in the order of the transcript.
     #[test]
     fn streamed_and_whole_runs_are_equal(script in scripts()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -412,7 +412,7 @@ proptest! {
     }
 }
 
-/// Behaviour C102: a cassette of whole replies and a cassette of streams replay equally.
+/// A cassette of whole replies and a cassette of streams replay equally.
 #[tokio::test]
 async fn replayed_runs_are_equal() {
     for streams in [false, true] {
@@ -432,7 +432,7 @@ async fn replayed_runs_are_equal() {
     }
 }
 
-/// Behaviour C102: a model that calls every tool, in each dialect and behind a router.
+/// A model that calls every tool, in each dialect and behind a router.
 #[tokio::test]
 async fn runs_of_test_models_and_routers_are_equal() {
     let dialects: [Arc<dyn Dialect>; 3] =
@@ -452,8 +452,8 @@ async fn runs_of_test_models_and_routers_are_equal() {
     conformance::run_and_stream(router).await.assert_conforms();
 }
 
-/// Behaviour C102: a call that a guardrail blocks ends before an earlier call that no guardrail
-/// checks, such as a call of an unknown tool.
+/// A call that a guardrail blocks ends before an earlier call that no guardrail checks, such as a
+/// call of an unknown tool.
 #[tokio::test]
 async fn runs_with_a_blocked_call_are_equal() {
     let agent = || {
@@ -465,8 +465,8 @@ async fn runs_with_a_blocked_call_are_equal() {
     conformance::run_and_stream(agent).await.assert_conforms();
 }
 
-/// Behaviour C102: a scripted stream that ends early is a truncated reply for `run` as well, so
-/// that the request is repeated.
+/// A scripted stream that ends early is a truncated reply for `run` as well, so that the request is
+/// repeated.
 #[tokio::test]
 async fn broken_scripted_stream_is_truncated_for_both() {
     for error in [None, Some(server_error())] {

@@ -30,8 +30,8 @@ fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
-/// Behaviour D39: a run that was saved in a newer format is rejected. The error contains the format
-/// version of the run and the supported format version.
+/// A run that was saved in a newer format is rejected. The error contains the format version of the
+/// run and the supported format version.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
@@ -47,8 +47,7 @@ fn newer_format_is_rejected() {
     }
 }
 
-/// Behaviour D39: a malformed run is rejected. The error contains the JSON path and the expected
-/// value.
+/// A malformed run is rejected. The error contains the JSON path and the expected value.
 #[test]
 fn invalid_run_is_rejected_with_its_path() {
     let good = serde_json::to_value(awaiting_reply()).unwrap();
@@ -293,8 +292,7 @@ fn assert_round_trip(run: &Run) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D39: a run with any content, in any state, is equal after a round trip through
-    /// JSON.
+    /// A run with any content, in any state, is equal after a round trip through JSON.
     #[test]
     fn run_is_equal_after_a_round_trip(
         (earlier, question, config) in (vec(messages(), 0..3), vec(contents(), 1..3), configs()),

@@ -45,7 +45,7 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator()).inputs(question()).outputs(sum())
 }
 
-/// Behaviour C24: the prompt lists the names and descriptions of the inputs and outputs.
+/// The prompt lists the names and descriptions of the inputs and outputs.
 #[tokio::test]
 async fn prompt_lists_inputs_and_outputs() {
     let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"sum":42}"#)]);
@@ -86,8 +86,8 @@ async fn invalid_inputs_start_no_run() {
     assert!(model.requests().is_empty());
 }
 
-/// Behaviour C139: if a run starts without a new message, the last user message of the history is
-/// its input. This message is validated against the input schema.
+/// If a run starts without a new message, the last user message of the history is its input. This
+/// message is validated against the input schema.
 #[tokio::test]
 async fn inputs_in_the_history_are_validated() {
     let model = ScriptedModel::new().reply_calls([("a", "finish", r#"{"sum":42}"#)]);
@@ -101,7 +101,7 @@ async fn inputs_in_the_history_are_validated() {
     assert!(continue_with(Content::json(json!({"question": "17 plus 25"}))).await.is_ok());
 }
 
-/// Behaviour A3: a field description with line breaks is written as one line in the prompt.
+/// A field description with line breaks is written as one line in the prompt.
 #[tokio::test]
 async fn field_is_described_in_one_line() {
     let inputs = Schema::new(
@@ -157,8 +157,8 @@ fn trajectory_of(answer: &RunAnswer) -> serde_json::Value {
     serde_json::to_value(Trajectory::from_transcript(&answer.transcript)).unwrap()
 }
 
-/// Behaviour C110: with the strategy `Extraction`, a call of `finish` without arguments ends the
-/// steps. The trajectory ends with the thought of this call.
+/// With the strategy `Extraction`, a call of `finish` without arguments ends the steps. The
+/// trajectory ends with the thought of this call.
 #[tokio::test]
 async fn extraction_follows_a_finish_without_arguments() {
     let json = |thought: &str, name: &str, arguments: &str| {
@@ -278,7 +278,7 @@ async fn trajectory_of_an_extraction_at_a_limit_has_only_calls() {
     }
 }
 
-/// Behaviour C25: the outputs are extracted even if every tool call failed.
+/// The outputs are extracted even if every tool call failed.
 #[tokio::test]
 async fn outputs_are_extracted_after_failed_calls() {
     let broken = DynamicTool::new(
@@ -303,8 +303,7 @@ async fn outputs_are_extracted_after_failed_calls() {
     assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
 }
 
-/// Behaviour C26: with a limit of zero requests, the extraction of the outputs is the only model
-/// request.
+/// With a limit of zero requests, the extraction of the outputs is the only model request.
 #[tokio::test]
 async fn zero_requests_leave_only_the_extraction() {
     for profile in
@@ -326,8 +325,7 @@ async fn zero_requests_leave_only_the_extraction() {
     }
 }
 
-/// Behaviour C33: the extraction of the outputs and its retries count towards the limit of model
-/// requests.
+/// The extraction of the outputs and its retries count towards the limit of model requests.
 #[tokio::test]
 async fn extraction_counts_towards_the_limits() {
     for (allowed, limit_action, expected) in [

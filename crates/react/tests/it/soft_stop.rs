@@ -48,8 +48,8 @@ fn stopped(result: Result<RunOutput, AgentError>) -> AgentError {
     error
 }
 
-/// Behaviour C123: all calls of the step are executed and recorded, then the run fails with a typed
-/// reason. The next run continues from the transcript. This holds in all dialects.
+/// All calls of the step are executed and recorded, then the run fails with a typed reason. The
+/// next run continues from the transcript. This holds in all dialects.
 #[tokio::test]
 async fn run_stops_after_the_step_and_can_be_continued() {
     for (script, streamed) in SCRIPTS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
@@ -65,7 +65,7 @@ async fn run_stops_after_the_step_and_can_be_continued() {
     }
 }
 
-/// Behaviour C123: the other calls of the same reply, and the calls that they push, also run.
+/// The other calls of the same reply, and the calls that they push, also run.
 #[tokio::test]
 async fn all_calls_of_the_step_run() {
     let push = DynamicTool::new(
@@ -85,8 +85,7 @@ async fn all_calls_of_the_step_run() {
     assert_eq!(QueuedResults::from_transcript(&error.transcript).iter().count(), 1);
 }
 
-/// Behaviour C123: a run that has its answer after the step returns it. A follow-up message is not
-/// delivered.
+/// A run that has its answer after the step returns it. A follow-up message is not delivered.
 #[tokio::test]
 async fn answer_of_the_step_is_returned() {
     let handle = RunHandle::new();
@@ -103,7 +102,7 @@ async fn answer_of_the_step_is_returned() {
     assert_eq!(handle.undelivered_messages().len(), 1);
 }
 
-/// Behaviour C123: enqueued messages are not delivered, and the handle returns them.
+/// Enqueued messages are not delivered, and the handle returns them.
 #[tokio::test]
 async fn enqueued_messages_are_returned() {
     for when in [Delivery::NextRequest, Delivery::Idle] {
@@ -203,7 +202,7 @@ async fn history_processor_can_stop_the_run() {
     assert_eq!(error.transcript.messages().last().unwrap().text(), "2");
 }
 
-/// Behaviour C123: with a driver of its own, the run continues after the error.
+/// With a driver of its own, the run continues after the error.
 #[test]
 fn mailbox_withdraws_the_request_to_stop() {
     let tools = ToolList::default();

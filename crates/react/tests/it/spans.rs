@@ -72,8 +72,7 @@ async fn spans_have_the_names_of_opentelemetry() {
         invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}"#]].assert_eq(&spans.join("\n"));
 }
 
-/// Behaviour A68: a deprecated tool causes one warning per run, even if it is listed and called
-/// several times.
+/// A deprecated tool causes one warning per run, even if it is listed and called several times.
 #[tokio::test]
 async fn deprecated_tool_is_logged_once_per_run() {
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
@@ -131,7 +130,7 @@ struct Echo {
     fails: bool,
 }
 
-/// Behaviour X3: spans contain messages, arguments and results only if `trace_content` is set.
+/// Spans contain messages, arguments and results only if `trace_content` is set.
 #[tokio::test]
 async fn spans_have_content_only_with_trace_content() {
     const CANARY: &str = "canary_7f3a";

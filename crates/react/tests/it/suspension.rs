@@ -29,8 +29,8 @@ fn approved_add() -> impl Tool + 'static {
     add_tool().with_definition(|it| it.with_policy(policy))
 }
 
-/// Behaviour D38: if a hook fails while a suspended run is resumed, the transcript of the error has
-/// a result for each call, so that the conversation can continue. The run itself stays suspended.
+/// If a hook fails while a suspended run is resumed, the transcript of the error has a result for
+/// each call, so that the conversation can continue. The run itself stays suspended.
 #[tokio::test]
 async fn failed_resumption_has_a_transcript_that_can_continue() {
     let is_failing = Arc::new(AtomicBool::new(false));
@@ -72,7 +72,6 @@ fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
     decisions.map(|(id, answer)| (id.to_owned(), answer)).into()
 }
 
-/// Behaviour D34: an external call suspends the run. The run resumes with the output of the call.
 #[tokio::test]
 async fn external_call_suspends_the_run_until_its_output() {
     let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]).reply_text("A 42.");
@@ -92,8 +91,8 @@ async fn external_call_suspends_the_run_until_its_output() {
     .assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// Behaviour D35 and D36: the call `a` is approved, `b` is denied, and `c` is approved with other
-/// arguments. The first resumption has no decision for `c`, so `c` suspends the run again.
+/// The call `a` is approved, `b` is denied, and `c` is approved with other arguments. The first
+/// resumption has no decision for `c`, so `c` suspends the run again.
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
@@ -139,8 +138,8 @@ fn echo(kind: &str, description: &str) -> Toolset {
         .with_tool(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
 }
 
-/// Behaviour D35 and X1: an approval is valid only for the arguments and the definition that were
-/// shown with it. If one of them changes, the call needs a new approval.
+/// An approval is valid only for the arguments and the definition that were shown with it. If one
+/// of them changes, the call needs a new approval.
 #[tokio::test]
 async fn approval_is_bound_to_arguments_and_definition() {
     for changed in [echo("string", ""), echo("integer", "Echoes, and deletes the rest.")] {
@@ -184,8 +183,7 @@ async fn equivalent_definition_needs_no_second_approval() {
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// Behaviour D35: the arguments of an approval are validated like those of the model. A denial
-/// needs no reason.
+/// The arguments of an approval are validated like those of the model. A denial needs no reason.
 #[tokio::test]
 async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
@@ -290,8 +288,7 @@ async fn second_decision_is_an_error() {
     assert!(second_error.to_string().ends_with(error.as_str()), "{second_error}");
 }
 
-/// Behaviour D38: a suspended run can be cancelled with and without decisions. Every call then has
-/// a result.
+/// A suspended run can be cancelled with and without decisions. Every call then has a result.
 #[tokio::test]
 async fn suspended_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
@@ -374,8 +371,8 @@ async fn decision_must_fit_its_call() {
     );
 }
 
-/// Behaviour D36: a new prompt is rejected if calls are open. The error names `RunInput::resume`
-/// and `Run::cancel` as the ways to continue the conversation.
+/// A new prompt is rejected if calls are open. The error names `RunInput::resume` and `Run::cancel`
+/// as the ways to continue the conversation.
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {
     let model = ScriptedModel::new().reply_calls([("a", "draw", "{}")]).reply_text("Fine.");

@@ -25,8 +25,7 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(calculator()).instructions("Be brief.").build().unwrap()
 }
 
-/// Behaviour C23 and C24: a run in the text dialect has the expected prompt, observations and
-/// trajectory.
+/// A run in the text dialect has the expected prompt, observations and trajectory.
 #[tokio::test]
 async fn text_dialect_runs_a_tool_and_finishes() {
     let model = ScriptedModel::new().with_profile(text_only_profile()).reply_text(ADD).reply_text(FINISH);
@@ -143,8 +142,8 @@ async fn truncated_arguments_never_run() {
     "#]].assert_eq(&message_lines(&model.requests()[1]));
 }
 
-/// Behaviour M8: a reply with an unknown finish reason may be truncated, so a call with unclosed
-/// arguments does not run.
+/// A reply with an unknown finish reason may be truncated, so a call with unclosed arguments does
+/// not run.
 #[tokio::test]
 async fn call_of_an_aborted_reply_never_runs() {
     let cut = ChatResponse {

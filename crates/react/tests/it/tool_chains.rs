@@ -1,5 +1,5 @@
-//! Behaviour A69 and D36: a chain of tools in a run can be suspended and resumed, and its failures
-//! name the failed tool of the chain.
+//! A chain of tools in a run can be suspended and resumed, and its failures name the failed tool of
+//! the chain.
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 

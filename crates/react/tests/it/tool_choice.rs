@@ -199,8 +199,7 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
     .assert_eq(&prompts.join("\n"));
 }
 
-/// Behaviour C30: the final request after a limit has no tools, even if the tool choice forces a
-/// call.
+/// The final request after a limit has no tools, even if the tool choice forces a call.
 #[tokio::test]
 async fn last_request_overrides_a_forced_call() {
     let model = ScriptedModel::new().reply_text("About 2.");

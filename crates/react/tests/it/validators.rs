@@ -197,7 +197,7 @@ async fn changed_outputs_are_validated_and_change_the_text() {
     }
 }
 
-/// Behaviour C31: schema violations and rejections by a validator count towards the same limit.
+/// Schema violations and rejections by a validator count towards the same limit.
 #[tokio::test]
 async fn rejections_and_invalid_outputs_share_a_budget() {
     let model = ScriptedModel::new().reply_text("not JSON").reply(finishing("native", 3)).reply_text("no");
@@ -207,7 +207,7 @@ async fn rejections_and_invalid_outputs_share_a_budget() {
     assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
 }
 
-/// Behaviour C30: if the answer to the final request is rejected, the run ends with an error.
+/// If the answer to the final request is rejected, the run ends with an error.
 #[tokio::test]
 async fn rejected_answer_to_the_last_request_ends_the_run() {
     let model = ScriptedModel::new().reply_text("Four?");

@@ -37,8 +37,8 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(calculator()).dialect(NativeCalls).build().unwrap()
 }
 
-/// Behaviour C106: with native calls, a reply whose whole text is a call of an offered tool is
-/// taken as a call, and the repair is recorded in the transcript and in the result.
+/// With native calls, a reply whose whole text is a call of an offered tool is taken as a call, and
+/// the repair is recorded in the transcript and in the result.
 #[tokio::test]
 async fn call_written_as_text_is_a_call() {
     for text in [
@@ -84,8 +84,7 @@ async fn written_calls_get_unique_ids_and_reasoning() {
     assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Both."));
 }
 
-/// Behaviour C106: a text that mentions a tool, explains a call or shows another object stays the
-/// answer.
+/// A text that mentions a tool, explains a call or shows another object stays the answer.
 #[tokio::test]
 async fn other_text_stays_the_answer() {
     for text in [
@@ -130,7 +129,7 @@ async fn truncated_reply_with_a_written_call_is_an_error() {
     assert!(error.to_string().contains("limit of tokens"), "{error}");
 }
 
-/// Behaviour C106: with outputs, a written call of `finish` and a bare object are the answer.
+/// With outputs, a written call of `finish` and a bare object are the answer.
 #[tokio::test]
 async fn outputs_can_be_written_as_text() {
     for text in [
@@ -160,8 +159,8 @@ async fn outputs_can_be_written_as_text() {
     assert_eq!((answer.outputs["name"].as_str(), answer.steps.len()), (Some("add"), 0));
 }
 
-/// Behaviour C108: a streamed reply with a written call emits no text, other text is not delayed,
-/// and the streamed run has the same transcript as the whole run.
+/// A streamed reply with a written call emits no text, other text is not delayed, and the streamed
+/// run has the same transcript as the whole run.
 #[tokio::test]
 async fn streamed_written_call_emits_no_text() {
     let model = || ScriptedModel::new().reply_text(WRITTEN).reply_text("It is 42.");
@@ -215,8 +214,8 @@ fn is_constrained(format: &ResponseFormat) -> bool {
 
 const FINISH: &str = r#"{"thought":"So.","tool_name":"finish","tool_args":{"answer":"42"}}"#;
 
-/// Behaviour C109: `auto` starts with native calls, and moves to the JSON dialect after a call that
-/// is written as text.
+/// `auto` starts with native calls, and moves to the JSON dialect after a call that is written as
+/// text.
 #[tokio::test]
 async fn auto_moves_to_json_after_a_written_call() {
     let model = ScriptedModel::new().reply_text(WRITTEN).reply_text(FINISH);
@@ -238,7 +237,6 @@ async fn auto_moves_to_json_after_a_written_call() {
     assert!(model.requests().iter().all(|request| request.tools.len() == 1));
 }
 
-/// Behaviour C109: `auto` moves if the server rejects tools.
 #[tokio::test]
 async fn auto_moves_to_json_if_the_server_rejects_tools() {
     let rejected = |status, body: &str| ModelError::Rejected { status, body: body.to_owned() };
@@ -275,7 +273,7 @@ async fn auto_moves_to_json_if_the_server_rejects_tools() {
     assert!(agent(&model).run("17 plus 25?").await.is_err());
 }
 
-/// Behaviour C109: the move is saved with the run, and a resumed run continues in JSON.
+/// The move is saved with the run, and a resumed run continues in JSON.
 #[tokio::test]
 async fn auto_keeps_its_move_in_a_suspended_run() {
     let definition = ToolDefinition::new(ToolName::new("pay").unwrap(), Schema::object());
@@ -308,8 +306,8 @@ async fn step_dialect_takes_a_list_of_calls() {
     assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Both."));
 }
 
-/// Behaviour C106: a written call is not the structured answer, even if its arguments or its object
-/// are valid outputs.
+/// A written call is not the structured answer, even if its arguments or its object are valid
+/// outputs.
 #[tokio::test]
 async fn written_call_is_not_the_structured_answer() {
     let optional = || Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
@@ -328,7 +326,6 @@ async fn written_call_is_not_the_structured_answer() {
     }
 }
 
-/// Behaviour C106: a list of outputs with the keys of calls is the answer, fenced or not.
 #[tokio::test]
 async fn list_of_outputs_with_the_keys_of_calls_is_the_answer() {
     #[derive(serde::Deserialize, JsonSchema)]
@@ -349,8 +346,8 @@ async fn list_of_outputs_with_the_keys_of_calls_is_the_answer() {
     }
 }
 
-/// Behaviour C106: an answer that is keyed by the name of a tool is the answer, unless its values
-/// are arguments that the tool declares.
+/// An answer that is keyed by the name of a tool is the answer, unless its values are arguments
+/// that the tool declares.
 #[tokio::test]
 async fn answer_keyed_by_a_tool_name_is_not_a_call() {
     let schema = Schema::new(json!({"properties": {"city": {"type": "string"}}})).unwrap();
@@ -372,7 +369,7 @@ async fn reasoning_and_text_beside_written_calls_are_kept() {
     assert_eq!(answer.steps[0].reasoning.as_deref(), Some("Hm.\n\nI add them."));
 }
 
-/// Behaviour C110: before an extraction of the outputs, `finish` beside a call is not executed.
+/// Before an extraction of the outputs, `finish` beside a call is not executed.
 #[tokio::test]
 async fn finish_beside_a_call_waits_for_the_result() {
     let calls =
@@ -387,7 +384,7 @@ async fn finish_beside_a_call_waits_for_the_result() {
     assert_eq!((results, &answer.outputs["sum"]), (vec!["42".to_owned()], &json!(42)));
 }
 
-/// Behaviour C109: the move ends with a hand-off, because the next agent can have another model.
+/// The move ends with a hand-off, because the next agent can have another model.
 #[tokio::test]
 async fn hand_off_ends_the_move_to_json() {
     let waiter = ScriptedModel::new()

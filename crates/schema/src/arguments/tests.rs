@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::super::{Schema, SchemaFault};
 
-/// Behaviour A7: the schema of a tool without arguments becomes
-/// `{"type":"object","properties":{}}`, even if it is written differently, for example as `{}`.
+/// The schema of a tool without arguments becomes `{"type":"object","properties":{}}`, even if it
+/// is written differently, for example as `{}`.
 #[test]
 fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});

@@ -1,5 +1,5 @@
-//! Behaviour A1, A6, A8: schemas are derived from Rust types. Nested types are inlined. Only
-//! recursive types become a `$ref`.
+//! Schemas are derived from Rust types. Nested types are inlined. Only recursive types become a
+//! `$ref`.
 
 #![allow(dead_code, reason = "only the schemas of the types are used")]
 

@@ -27,7 +27,7 @@ fn float_in_a_field_for_any_value_stays_a_float() {
     assert_eq!(order.rest, json!(2.0));
 }
 
-/// Behaviour A138: an error has the JSON pointer of the value that the type rejects.
+/// An error has the JSON pointer of the value that the type rejects.
 #[test]
 fn mismatch_names_the_rejected_value() {
     let error = deserialize::<BTreeMap<String, Vec<Order>>>(json!({"a/b": [{"count": 300, "rest": 1}]}));

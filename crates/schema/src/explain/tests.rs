@@ -14,8 +14,7 @@ fn check(schema_value: Value, value: Value, expected: Expect) {
     expected.assert_eq(&violations.to_string());
 }
 
-/// Behaviour A9: the violation for an unknown property lists the declared properties and suggests a
-/// similar name.
+/// The violation for an unknown property lists the declared properties and suggests a similar name.
 #[test]
 fn unknown_property_is_listed_with_known_properties() {
     let closed = json!({
@@ -67,7 +66,7 @@ fn value_rejected_by_false_is_a_violation() {
     );
 }
 
-/// Behaviour A6: the violation for a value that is not in the `enum` lists the allowed values.
+/// The violation for a value that is not in the `enum` lists the allowed values.
 #[test]
 fn allowed_values_are_listed() {
     check(
@@ -94,7 +93,7 @@ fn allowed_values_are_listed() {
     );
 }
 
-/// Behaviour B16: every keyword of a schema is enforced, and has its own message.
+/// Every keyword of a schema is enforced, and has its own message.
 #[test]
 fn every_keyword_has_a_message() {
     let cases = [

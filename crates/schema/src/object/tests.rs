@@ -18,8 +18,8 @@ fn take<P: TypedProperties>(properties: &P, object: Value) -> Result<P::Values, 
     properties.take(&mut object).map_err(|error| error.to_string())
 }
 
-/// Behaviour A138: properties with an `Option` type or a default value are optional in the schema
-/// and in the object. The error for a missing or invalid value names the property.
+/// Properties with an `Option` type or a default value are optional in the schema and in the
+/// object. The error for a missing or invalid value names the property.
 #[test]
 fn optional_and_default_properties_are_not_required() {
     let properties = (
@@ -100,7 +100,7 @@ struct Person {
     age: Option<u8>,
 }
 
-/// Behaviour A138: the properties of a flattened struct are properties of the object.
+/// The properties of a flattened struct are properties of the object.
 #[test]
 fn flattened_property_takes_the_remaining_members() {
     let properties = (TypedProperty::<bool>::new("save"), TypedProperty::<Person>::new("person").flattened());

@@ -31,8 +31,8 @@ fn id_of_the_root_is_ignored() {
     }
 }
 
-/// Behaviour S1: a reference to another document is an error that contains the reason. The document
-/// is not fetched.
+/// A reference to another document is an error that contains the reason. The document is not
+/// fetched.
 #[test]
 fn references_to_other_documents_are_rejected() {
     check_rejected(
@@ -135,8 +135,7 @@ fn data_is_not_searched_for_references() {
     assert!(schema.is_valid(&json!({"$ref": "http://example.com"})));
 }
 
-/// Behaviour S2: a small schema with references that expand exponentially is rejected before it is
-/// compiled.
+/// A small schema with references that expand exponentially is rejected before it is compiled.
 #[test]
 fn schema_bombs_are_rejected_before_compilation() {
     let mut definitions = Map::new();
@@ -172,7 +171,7 @@ fn schema_bombs_are_rejected_before_compilation() {
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
-/// Behaviour S2: schemas just below the limits are accepted.
+/// Schemas just below the limits are accepted.
 #[test]
 fn large_schemas_within_the_limits_compile() {
     let properties: Map<_, _> = (0..3_300).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
@@ -215,8 +214,8 @@ fn state_estimates_of_classes_match_the_compiler() {
     }
 }
 
-/// Behaviour S3: a schema with a reference cycle that does not descend into the value is rejected,
-/// without a stack overflow.
+/// A schema with a reference cycle that does not descend into the value is rejected, without a
+/// stack overflow.
 #[test]
 fn infinite_recursion_is_rejected() {
     check_rejected(
@@ -237,8 +236,7 @@ fn infinite_recursion_is_rejected() {
     );
 }
 
-/// Behaviour S3: a schema with thousands of levels is rejected and dropped, without a stack
-/// overflow.
+/// A schema with thousands of levels is rejected and dropped, without a stack overflow.
 #[test]
 fn deep_schema_is_rejected_and_dropped_without_recursion() {
     fn nested(levels: usize) -> Value {

@@ -37,8 +37,8 @@ fn object_with(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }
 
-/// Behaviour B13: for an integer, the default policy repairs `"3"` to 3, and the strict policy
-/// rejects it. `3.0` is an integer, but `true` is not.
+/// For an integer, the default policy repairs `"3"` to 3, and the strict policy rejects it. `3.0`
+/// is an integer, but `true` is not.
 #[test]
 fn string_is_parsed_for_a_number() {
     let integer = object_with("x", json!({"type": "integer"}));
@@ -161,8 +161,8 @@ fn value_is_repaired_completely_or_not_at_all() {
     check_not_repaired(&schema, json!({"x": "1", "y": "two"}));
 }
 
-/// Behaviour B15: arguments inside a string or a wrapper object are unwrapped, and the repair is
-/// recorded. A valid call is never changed.
+/// Arguments inside a string or a wrapper object are unwrapped, and the repair is recorded. A valid
+/// call is never changed.
 #[test]
 fn wrapped_arguments_are_unwrapped() {
     let integer = object_with("x", json!({"type": "integer"}));
@@ -207,7 +207,7 @@ fn wrapped_arguments_are_unwrapped() {
     check_not_repaired(&integer, json!(1));
 }
 
-/// Behaviour B15: empty arguments (`""` or `null`) are repaired to `{}`.
+/// Empty arguments (`""` or `null`) are repaired to `{}`.
 #[test]
 fn empty_arguments_become_an_empty_object() {
     let none = json!({"type": "object", "properties": {}});
@@ -258,7 +258,6 @@ fn null_of_an_optional_property_is_removed() {
     check_not_repaired(&json!({"items": {"type": "integer"}}), json!([null]));
 }
 
-/// Behaviour B15: valid arguments are never changed.
 #[test]
 fn valid_arguments_are_never_changed() {
     check_valid(&object_with("args", json!({"type": "object"})), json!({"args": {"x": 1}}));
@@ -355,7 +354,7 @@ fn repairs_can_be_serialized() {
     assert_eq!(serde_json::from_str::<Vec<Repair>>(&text).unwrap(), repairs);
 }
 
-/// Behaviour X3: repairs are logged, so they must not contain arguments, which may be secret.
+/// Repairs are logged, so they must not contain arguments, which may be secret.
 #[test]
 fn repair_does_not_contain_the_value() {
     let schema = Schema::new(object_with("pin", json!({"type": "integer"}))).unwrap();
@@ -370,8 +369,8 @@ fn repair_search_is_bounded() {
     check_not_repaired(&schema, json!(vec!["1"; 200].into_iter().chain(["x"]).collect::<Vec<_>>()));
 }
 
-/// Behaviour B92: unknown properties that are copies of keywords of the schema are removed. Other
-/// unknown properties are not, because they may express a wish of the model.
+/// Unknown properties that are copies of keywords of the schema are removed. Other unknown
+/// properties are not, because they may express a wish of the model.
 #[test]
 fn copied_keywords_are_removed() {
     let search = json!({

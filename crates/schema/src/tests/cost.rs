@@ -1,4 +1,4 @@
-//! Behaviour S2: validation and repair end in bounded time for every accepted schema and value.
+//! Validation and repair end in bounded time for every accepted schema and value.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -238,9 +238,8 @@ fn long_reference_chains_do_not_exhaust_the_stack() {
     assert!(Schema::new(chain(4_000)).is_err());
 }
 
-/// Behaviour S3: the compiler follows nested references recursively, and each reference may lead to
-/// the deepest part of the document. A schema that would overflow the stack in a debug build must
-/// be rejected.
+/// The compiler follows nested references recursively, and each reference may lead to the deepest
+/// part of the document. A schema that would overflow the stack in a debug build must be rejected.
 #[test]
 fn deep_parts_with_references_to_each_other_are_rejected() {
     let linked = |definitions: usize, depth: usize| {

@@ -30,8 +30,7 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     Schema::new(derived.value).unwrap();
 }
 
-/// Behaviour S4: strict mode requires all properties, so `null` stands for an absent optional
-/// property.
+/// Strict mode requires all properties, so `null` stands for an absent optional property.
 #[test]
 fn optional_properties_become_required_and_nullable() {
     check(
@@ -50,8 +49,8 @@ fn optional_properties_become_required_and_nullable() {
     );
 }
 
-/// Behaviour S4: a schema whose root has alternatives with different properties cannot be strict.
-/// The alternatives are merged into one object with the properties of all alternatives.
+/// A schema whose root has alternatives with different properties cannot be strict. The
+/// alternatives are merged into one object with the properties of all alternatives.
 #[test]
 fn root_with_alternatives_becomes_one_object() {
     check(
@@ -102,8 +101,8 @@ fn alternatives_of_required_become_a_note() {
     );
 }
 
-/// Behaviour S4: `allOf` is merged into the enclosing schema. If the merge would change the
-/// meaning, the schema is sent without strict mode, and the reason is reported.
+/// `allOf` is merged into the enclosing schema. If the merge would change the meaning, the schema
+/// is sent without strict mode, and the reason is reported.
 #[test]
 fn all_of_is_merged_if_that_is_exact() {
     check(
@@ -141,7 +140,7 @@ fn all_of_is_merged_if_that_is_exact() {
     );
 }
 
-/// Behaviour S4: `oneOf` becomes `anyOf` in strict mode, and the change is reported.
+/// `oneOf` becomes `anyOf` in strict mode, and the change is reported.
 #[test]
 fn one_of_becomes_any_of() {
     check(
@@ -165,8 +164,8 @@ fn one_of_becomes_any_of() {
     );
 }
 
-/// Behaviour S4: an object with arbitrary keys and a value without a type have no strict form. A
-/// schema that contains either of them is sent without strict mode, and the reason is reported.
+/// An object with arbitrary keys and a value without a type have no strict form. A schema that
+/// contains either of them is sent without strict mode, and the reason is reported.
 #[test]
 fn maps_and_untyped_values_are_not_strict() {
     check(
@@ -275,8 +274,8 @@ fn recursive_references_are_kept() {
     );
 }
 
-/// Behaviour S4: a schema that exactly reaches a size limit of strict mode is strict. A schema
-/// above the limit is not.
+/// A schema that exactly reaches a size limit of strict mode is strict. A schema above the limit is
+/// not.
 #[test]
 fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {

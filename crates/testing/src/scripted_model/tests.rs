@@ -26,8 +26,8 @@ async fn chunks_are_streamed_as_given_and_count_as_one_request() {
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "Yes.");
 }
 
-/// Behaviour B91: a scripted reply has calls from an array, a vector or an iterator, with borrowed
-/// or owned text and with JSON values, and text beside them.
+/// A scripted reply has calls from an array, a vector or an iterator, with borrowed or owned text
+/// and with JSON values, and text beside them.
 #[tokio::test]
 async fn calls_are_scripted_from_any_iterator() {
     let owned = vec![("c".to_owned(), String::from("add"), json!({"x": 1}))];

@@ -20,8 +20,7 @@ async fn datetime_defaults_to_utc_and_iso() {
     assert_eq!(call("get_current_datetime", arguments).await["result"], expected);
 }
 
-/// Behaviour A6: the error for an invalid enum value lists the valid values, so a model can correct
-/// its call.
+/// The error for an invalid enum value lists the valid values, so a model can correct its call.
 #[tokio::test]
 async fn unknown_format_lists_the_formats() {
     let result =

@@ -21,8 +21,8 @@ fn check_suggestions(tools: &[&str], names: &[&str], expected: &Expect) {
     expected.assert_eq(&lines.collect::<String>());
 }
 
-/// Behaviour B82: the error for an unknown tool names the tool that the model meant, also for
-/// another case, a namespace or a part of the name.
+/// The error for an unknown tool names the tool that the model meant, also for another case, a
+/// namespace or a part of the name.
 #[test]
 fn names_in_another_form_are_suggested() {
     let names = [
@@ -76,7 +76,7 @@ fn names_in_another_form_are_suggested() {
     check_suggestions(&["add", "get_weather", "search", "read_file"], &names, &expected);
 }
 
-/// Behaviour B82: a name that could mean several tools, or none, has no suggestion.
+/// A name that could mean several tools, or none, has no suggestion.
 #[test]
 fn unrelated_and_ambiguous_names_have_no_suggestion() {
     let names = [

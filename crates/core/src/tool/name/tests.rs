@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Behaviour A11: any name is converted to a valid, readable tool name of at most 64 characters. A
-/// long name is shortened and gets a hash.
+/// Any name is converted to a valid, readable tool name of at most 64 characters. A long name is
+/// shortened and gets a hash.
 #[test]
 fn foreign_names_stay_readable() {
     assert_eq!(ToolName::sanitize("search-a").as_str(), "search-a");

@@ -138,12 +138,9 @@ macro_rules! report {
     }};
 }
 
-/// Behaviour A6: options, lists, structs and enums are argument types with a schema.
-///
-/// Behaviour B12: the error for an invalid value contains its JSON pointer, the expected type and
-/// the received type.
-///
-/// Behaviour B16: values are validated against all keywords in the schema of their type.
+/// Options, lists, structs and enums are argument types with a schema. The error for an invalid
+/// value contains its JSON pointer, the expected type and the received type. Values are validated
+/// against all keywords in the schema of their type.
 #[test]
 fn each_argument_type_has_a_schema_and_validated_values() {
     let report = report! {

@@ -44,8 +44,8 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// Behaviour A6: nested structs, lists, optional fields and enums have schemas. The error for an
-/// invalid enum value lists the allowed values.
+/// Nested structs, lists, optional fields and enums have schemas. The error for an invalid enum
+/// value lists the allowed values.
 #[test]
 fn structs_lists_options_and_enums_have_schemas() {
     #[tool]
@@ -142,8 +142,8 @@ fn structs_lists_options_and_enums_have_schemas() {
     .assert_eq(&result_text(Forecast, arguments));
 }
 
-/// Behaviour A8: an argument can have a recursive type. Its schema keeps the `$ref` into `$defs`,
-/// and nested values are validated.
+/// An argument can have a recursive type. Its schema keeps the `$ref` into `$defs`, and nested
+/// values are validated.
 #[test]
 fn recursive_type_keeps_its_reference() {
     #[tool]
@@ -273,7 +273,7 @@ fn alias_of_an_option_is_optional() {
     assert_eq!(result_text(Count, json!({"any": [1], "n": 4})), "Some(4) [1]");
 }
 
-/// Behaviour A9: a call with an unknown argument is rejected. The error lists the known arguments.
+/// A call with an unknown argument is rejected. The error lists the known arguments.
 #[test]
 fn unknown_argument_is_an_error() {
     #[tool]

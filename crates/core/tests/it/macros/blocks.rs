@@ -64,7 +64,7 @@ impl Counter {
     }
 }
 
-/// Behaviour A5: all tools from an `impl` block share one value.
+/// All tools from an `impl` block share one value.
 #[tokio::test]
 async fn methods_of_a_value_are_tools() {
     let counter = Arc::new(Counter::default());

@@ -27,9 +27,7 @@ async fn call_with_state(state: HostState, tool: impl haft_core::Tool, arguments
     .into_result()
 }
 
-/// Behaviour B12: one error lists all violations.
-///
-/// Behaviour B14: a missing argument is an error, and the function is not called.
+/// The error lists all violations. A missing argument is an error, and the function is not called.
 #[test]
 fn function_is_not_called_with_invalid_arguments() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
@@ -53,7 +51,7 @@ fn function_is_not_called_with_invalid_arguments() {
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour A5: a tool receives a value of the host program as host state.
+/// A tool receives a value of the host program as host state.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
     #[derive(Default)]
@@ -99,8 +97,8 @@ async fn tool_gets_its_context() {
     assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
 }
 
-/// Behaviour B18: a blocking tool does not block the thread of its caller. Here, the tool waits for
-/// a value that another future on the same thread sends.
+/// A blocking tool does not block the thread of its caller. Here, the tool waits for a value that
+/// another future on the same thread sends.
 #[tokio::test]
 async fn blocking_tool_does_not_delay_other_calls() {
     type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
@@ -119,7 +117,6 @@ async fn blocking_tool_does_not_delay_other_calls() {
     assert_eq!(result.model_text(), "42");
 }
 
-/// Behaviour B19: a panic of a blocking tool fails only its own call.
 #[tokio::test]
 async fn panic_of_a_blocking_tool_is_a_failed_call() {
     #[tool(blocking)]
@@ -270,7 +267,7 @@ async fn core_dependency_can_be_renamed() {
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
 
-/// Behaviour B13: `3.0` is accepted as an integer, as in JSON Schema. `3.5` is rejected.
+/// `3.0` is accepted as an integer, as in JSON Schema. `3.5` is rejected.
 #[tokio::test]
 async fn whole_float_is_an_integer_argument() {
     /// Adds one.

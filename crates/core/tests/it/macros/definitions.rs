@@ -20,8 +20,8 @@ fn check(tool: impl Tool, expected: Expect) {
     expected.assert_eq(&serde_json::to_string_pretty(tool.definition()).unwrap());
 }
 
-/// Behaviour A1: a tool has the name of its function, the doc comment of the function as its
-/// description, and a schema generated from the parameters. A parameter with a default is optional.
+/// A tool has the name of its function, the doc comment of the function as its description, and a
+/// schema generated from the parameters. A parameter with a default is optional.
 #[test]
 fn function_is_a_tool_with_the_schema_of_its_parameters() {
     check(
@@ -51,8 +51,8 @@ fn function_is_a_tool_with_the_schema_of_its_parameters() {
     assert_eq!(add(17, 25), 42, "the function can still be called");
 }
 
-/// Behaviour A3: `Display` prints a definition on one line, for use in a prompt, even if the
-/// description has line breaks.
+/// `Display` prints a definition on one line, for use in a prompt, even if the description has line
+/// breaks.
 #[test]
 fn display_of_a_definition_is_one_prompt_line() {
     /// Looks up the weather.
@@ -70,8 +70,8 @@ fn display_of_a_definition_is_one_prompt_line() {
     expect![[r#"weather: Looks up the weather. Covers every city. Arguments: {"type":"object","properties":{"city":{"type":"string","description":"Name of the city."}},"required":["city"],"additionalProperties":false}"#]].assert_eq(&Weather.definition().to_string());
 }
 
-/// Behaviour A4: an explicit name, description or schema replaces the inferred value. The rest of
-/// the definition is still inferred.
+/// An explicit name, description or schema replaces the inferred value. The rest of the definition
+/// is still inferred.
 #[test]
 fn explicit_name_description_and_schema_override_inferred_ones() {
     /// Inferred.
@@ -136,9 +136,8 @@ fn invalid_explicit_schema_is_a_defect() {
         .assert_eq(Broken.definition().defect().unwrap_or_default());
 }
 
-/// Behaviour A7: the input schema of a tool without arguments is
-/// `{"type":"object","properties":{}}`. A call with additional arguments succeeds. The formats of
-/// providers are tested in `haft-openai`.
+/// The input schema of a tool without arguments is `{"type":"object","properties":{}}`. A call with
+/// additional arguments succeeds. The formats of providers are tested in `haft-openai`.
 #[test]
 fn schema_without_arguments_is_an_object_without_properties() {
     #[tool]
@@ -162,7 +161,7 @@ fn schema_without_arguments_is_an_object_without_properties() {
     assert_eq!(Ping.invoke_blocking(json!({"confirm": true})).model_text(), "pong");
 }
 
-/// Behaviour A64: the names and schemas of the arguments are listed in the order of the parameters.
+/// The names and schemas of the arguments are listed in the order of the parameters.
 #[tokio::test]
 async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(
@@ -174,7 +173,7 @@ async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(definition.input_schema(), Add.definition().input_schema());
 }
 
-/// Behaviour A66: a tool without a description works, and its definition has no defect.
+/// A tool without a description works, and its definition has no defect.
 #[test]
 fn tool_without_a_description_is_valid() {
     #[tool]
@@ -317,8 +316,8 @@ fn options_set_annotations_scopes_and_deprecation() {
     assert_eq!(Old.definition().deprecation(), Some(&Deprecation::default()));
 }
 
-/// Behaviour A68: the definition of a deprecated tool names the replacement in its JSON form and in
-/// its prompt line.
+/// The definition of a deprecated tool names the replacement in its JSON form and in its prompt
+/// line.
 #[tokio::test]
 async fn deprecation_is_in_the_definition() {
     /// Returns the time.
@@ -437,7 +436,7 @@ fn constraints_are_in_the_schema_and_enforced() {
     .assert_eq(&Flights.invoke_blocking(wrong).model_text());
 }
 
-/// Behaviour A9: a tool with a flattened map accepts additional arguments of the map's value type.
+/// A tool with a flattened map accepts additional arguments of the map's value type.
 #[test]
 fn flattened_parameter_accepts_additional_arguments() {
     #[tool]

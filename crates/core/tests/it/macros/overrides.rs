@@ -39,7 +39,7 @@ fn check(definition: &ToolDefinition, expected: Expect) {
     expected.assert_eq(&definition.to_string());
 }
 
-/// Behaviour A4: each part of a definition can be changed without affecting the other parts.
+/// Each part of a definition can be changed without affecting the other parts.
 #[test]
 fn parts_of_a_definition_are_overridden_independently() {
     check(

@@ -23,7 +23,7 @@ fn busy() -> String {
     "busy".to_owned()
 }
 
-/// Behaviour G58: the error of a LangChain client determines whether a request is repeated.
+/// The error of a LangChain client determines whether a request is repeated.
 #[test]
 fn error_of_a_client_determines_the_retry() {
     let errors = [

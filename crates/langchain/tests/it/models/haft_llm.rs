@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::support::adder;
 
-/// Behaviour G58: a haft model drives LangChain's tool agent, with tools and call ids.
+/// A haft model drives LangChain's tool agent, with tools and call ids.
 #[tokio::test]
 async fn haft_model_drives_a_langchain_agent() {
     let model =
@@ -47,7 +47,7 @@ async fn haft_model_drives_a_langchain_agent() {
     );
 }
 
-/// Behaviour G58: a haft model drives LangChain's chains, streamed or not, with memory.
+/// A haft model drives LangChain's chains, streamed or not, with memory.
 #[tokio::test]
 async fn haft_model_drives_langchain_chains() {
     let prompt = message_formatter![fmt_template!(HumanMessagePromptTemplate::new(template_fstring!(
@@ -69,7 +69,7 @@ async fn haft_model_drives_langchain_chains() {
     assert!(model.requests()[1].messages.iter().next().unwrap().text().contains("Hi Ann."));
 }
 
-/// Behaviour G58: options become settings, and a repeated function replaces the earlier one.
+/// Options become settings, and a repeated function replaces the earlier one.
 #[tokio::test]
 async fn options_become_settings() {
     let model = ScriptedModel::new().reply_text("ok");
@@ -96,7 +96,6 @@ async fn options_become_settings() {
     assert_eq!(request.instructions.as_ref().unwrap().text(), "Be brief.");
 }
 
-/// Behaviour G58: a function with an invalid schema is an error that names it.
 #[tokio::test]
 async fn function_with_an_invalid_schema_is_an_error() {
     let functions = vec![FunctionDefinition::new("find", "", json!({"type": "objct"}))];
@@ -105,8 +104,8 @@ async fn function_with_an_invalid_schema_is_an_error() {
     assert!(error.contains(r#"tool "find" of langchain is quarantined"#), "{error}");
 }
 
-/// Behaviour G58: a repeated id of the conversation is replaced, because LangChain's agents merge
-/// calls with equal ids and arguments.
+/// A repeated id of the conversation is replaced, because LangChain's agents merge calls with equal
+/// ids and arguments.
 #[tokio::test]
 async fn repeated_ids_are_not_merged_by_langchain() {
     let again = [("call_1", "adder", r#"{"x":1,"y":2}"#)];
@@ -120,7 +119,7 @@ async fn repeated_ids_are_not_merged_by_langchain() {
     assert_eq!(replies, 2);
 }
 
-/// Behaviour G58: a streaming function and the events of a stream receive each piece of the text.
+/// A streaming function and the events of a stream receive each piece of the text.
 #[tokio::test]
 async fn streams_have_the_pieces_of_the_text() {
     let pieces = Arc::new(Mutex::new(Vec::new()));
@@ -139,7 +138,6 @@ async fn streams_have_the_pieces_of_the_text() {
     assert_eq!((one.as_str(), two.as_str(), result.generation.as_str()), ("Hel", "lo", "Hello"));
 }
 
-/// Behaviour G58: the calls of a reply are typed calls, with usage.
 #[tokio::test]
 async fn calls_of_a_reply_are_typed() {
     let model = ScriptedModel::new().reply_calls([("call_1", "add", r#"{"x":1}"#)]);
@@ -147,7 +145,7 @@ async fn calls_of_a_reply_are_typed() {
     assert_eq!(result.tool_calls, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
 }
 
-/// Behaviour G58: a truncated stream and a filtered reply are errors for LangChain.
+/// A truncated stream and a filtered reply are errors for LangChain.
 #[tokio::test]
 async fn incomplete_replies_are_errors() {
     let cut = [Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(ModelError::EmptyResponse)];

@@ -32,7 +32,7 @@ async fn request_with_tools() -> ChatRequest {
     ChatRequest::new([Message::user("What is 17 plus 25?")]).with_tools(tools)
 }
 
-/// Behaviour G58: a LangChain model drives an agent with tools, and call ids are kept.
+/// A LangChain model drives an agent with tools, and call ids are kept.
 #[tokio::test]
 async fn langchain_model_drives_an_agent() {
     let llm = FakeLlm::with_results([
@@ -59,7 +59,7 @@ async fn langchain_model_drives_an_agent() {
     assert_eq!(functions[0].parameters["required"], json!(["x", "y"]));
 }
 
-/// Behaviour G58: messages of all roles reach a LangChain model, with images if it supports them.
+/// Messages of all roles reach a LangChain model, with images if it supports them.
 #[tokio::test]
 async fn messages_of_all_roles_reach_a_langchain_model() {
     let picture = Content::from_bytes(*b"\x89PNG", "image/png");
@@ -92,8 +92,8 @@ async fn messages_of_all_roles_reach_a_langchain_model() {
     assert_eq!(requests[1][3].content, "[image/png, 4 bytes]");
 }
 
-/// Behaviour G58: settings and tool choices become options, and a choice that LangChain lacks is
-/// left to the model.
+/// Settings and tool choices become options, and a choice that LangChain lacks is left to the
+/// model.
 #[tokio::test]
 async fn settings_and_tool_choices_become_options() {
     let llm = FakeLlm::with_results([text("ok"), text("ok"), text("ok"), text("ok")]);
@@ -130,7 +130,6 @@ async fn settings_and_tool_choices_become_options() {
     assert!(options.function_call_behavior.is_none());
 }
 
-/// Behaviour G58: an agent with declared outputs and tools works on a LangChain model.
 #[tokio::test]
 async fn agent_with_outputs_and_tools_works_on_a_langchain_model() {
     let llm = FakeLlm::with_results([
@@ -146,7 +145,7 @@ async fn agent_with_outputs_and_tools_works_on_a_langchain_model() {
     assert_eq!(functions.len(), 2, "the tool and `finish`");
 }
 
-/// Behaviour G58: empty and repeated call ids are replaced, so no calls are merged.
+/// Empty and repeated call ids are replaced, so no calls are merged.
 #[tokio::test]
 async fn repeated_ids_are_replaced() {
     let llm = FakeLlm::with_results([calls([
@@ -160,7 +159,7 @@ async fn repeated_ids_are_replaced() {
     assert_eq!(ids, ["call_4", "a", "a_5", "call_3"]);
 }
 
-/// Behaviour G58: calls that a model writes as text are calls only if their tools are offered.
+/// Calls that a model writes as text are calls only if their tools are offered.
 #[tokio::test]
 async fn written_calls_are_calls_of_offered_tools() {
     let written = |name| calls([("a", name, "{}")]).generation;
@@ -173,7 +172,6 @@ async fn written_calls_are_calls_of_offered_tools() {
     assert_eq!((reply.message.tool_calls.len(), reply.message.text()), (0, written("sub")));
 }
 
-/// Behaviour G58: an empty reply is a typed error.
 #[tokio::test]
 async fn empty_reply_is_an_error() {
     let model = LangChainModel::new("fake", FakeLlm::with_results([text("")]));
@@ -221,7 +219,7 @@ fn openai_chunks() -> Vec<Value> {
     ]
 }
 
-/// Behaviour G58: a stream of OpenAI's format has text, calls, usage, id and finish reason.
+/// A stream of OpenAI's format has text, calls, usage, id and finish reason.
 #[tokio::test]
 async fn openai_stream_has_text_calls_and_usage() {
     let (text, reply) = stream(StreamFormat::OpenAi, Step::Items(openai_chunks())).await;
@@ -263,7 +261,7 @@ async fn openai_stream_has_text_calls_and_usage() {
     .assert_eq(&format!("{:#}", json!(reply)));
 }
 
-/// Behaviour G58: a stream without the end of its reply is truncated, wherever it ends.
+/// A stream without the end of its reply is truncated, wherever it ends.
 #[tokio::test]
 async fn stream_without_an_end_is_truncated() {
     let chunks = openai_chunks();
@@ -299,7 +297,7 @@ fn anthropic_events() -> Vec<Value> {
     ]
 }
 
-/// Behaviour G58: a stream of Anthropic's format has text, calls and usage.
+/// A stream of Anthropic's format has text, calls and usage.
 #[tokio::test]
 async fn anthropic_stream_has_text_calls_and_usage() {
     let (text, reply) = stream(StreamFormat::Anthropic, Step::Items(anthropic_events())).await;
@@ -311,7 +309,7 @@ async fn anthropic_stream_has_text_calls_and_usage() {
     assert_eq!((reply.id.as_deref(), reply.finish_reason), (Some("msg_1"), FinishReason::ToolCalls));
 }
 
-/// Behaviour G58: a stream of Ollama's format has text, calls with generated ids, and usage.
+/// A stream of Ollama's format has text, calls with generated ids, and usage.
 #[tokio::test]
 async fn ollama_stream_has_text_calls_and_usage() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1, "y": 2}}});
@@ -328,7 +326,7 @@ async fn ollama_stream_has_text_calls_and_usage() {
     assert_eq!((reply.usage.total_tokens(), reply.finish_reason), (6, FinishReason::ToolCalls));
 }
 
-/// Behaviour G58: a reply at the token limit has its finish reason, unless it ends inside a call.
+/// A reply at the token limit has its finish reason, unless it ends inside a call.
 #[tokio::test]
 async fn reply_at_the_token_limit_has_its_finish_reason() {
     let items = |delta: Value| {
@@ -349,7 +347,6 @@ async fn reply_at_the_token_limit_has_its_finish_reason() {
     assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
 }
 
-/// Behaviour G58: a reply with the requested number of tokens ends at the token limit.
 #[tokio::test]
 async fn reply_with_the_requested_tokens_ends_at_the_token_limit() {
     let model = LangChainModel::new("fake", FakeLlm::with_results([text("It is"), text("It is 42.")]));
@@ -361,7 +358,6 @@ async fn reply_with_the_requested_tokens_ends_at_the_token_limit() {
     assert_eq!(model.chat(&request(6)).await.unwrap().finish_reason, FinishReason::Stop);
 }
 
-/// Behaviour G58: a streamed reply that exceeds a limit is an error.
 #[tokio::test]
 async fn streamed_reply_above_a_limit_is_an_error() {
     let call = |index: usize, arguments: &str| {
@@ -378,7 +374,7 @@ async fn streamed_reply_above_a_limit_is_an_error() {
     }
 }
 
-/// Behaviour G58: malformed arguments in a complete reply are kept, so the model reads the fault.
+/// Malformed arguments in a complete reply are kept, so the model reads the fault.
 #[tokio::test]
 async fn malformed_arguments_of_a_complete_reply_are_kept() {
     let function = json!({"name": "add", "arguments": "{\"x\": 1"});
@@ -388,7 +384,7 @@ async fn malformed_arguments_of_a_complete_reply_are_kept() {
     assert_eq!(&*reply.unwrap().message.tool_calls[0].arguments, r#"{"x": 1"#);
 }
 
-/// Behaviour G58: items of another format are an error that names the setting.
+/// Items of another format are an error that names the setting.
 #[tokio::test]
 async fn items_of_another_format_are_an_error() {
     let (_, reply) = stream(StreamFormat::Anthropic, Step::Items(openai_chunks())).await;
@@ -396,7 +392,7 @@ async fn items_of_another_format_are_an_error() {
     assert!(error.contains("`StreamFormat`"), "{error}");
 }
 
-/// Behaviour G58: events need a result, and incomplete arguments in it are noticed.
+/// Events need a result, and incomplete arguments in it are noticed.
 #[tokio::test]
 async fn events_without_a_result_are_truncated() {
     let events = |pieces: &[&'static str], result| Step::Pieces(pieces.to_vec(), result);
@@ -415,7 +411,7 @@ async fn events_without_a_result_are_truncated() {
     assert!(matches!(reply, Err(ModelError::Truncated { .. })), "{reply:?}");
 }
 
-/// Behaviour G58: the adapter of models passes the conformance checks, streamed or not.
+/// The adapter of models passes the conformance checks, streamed or not.
 #[tokio::test(flavor = "multi_thread")]
 async fn langchain_models_conform() {
     let llm = FakeLlm::with_results((0..20).map(|_| text("Hello.")));

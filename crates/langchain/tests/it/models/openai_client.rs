@@ -49,15 +49,15 @@ fn request() -> ChatRequest {
 const CHUNK: &str = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","choices":[{"index":0,"delta":{"content":"It is 42."},"finish_reason":null}]}"#;
 const END: &str = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
-/// Behaviour G58: the streams of LangChain's OpenAI client are complete replies.
+/// The streams of LangChain's OpenAI client are complete replies.
 #[tokio::test]
 async fn stream_of_the_openai_client_is_a_reply() {
     let address = serve(sse(&[CHUNK, END, "[DONE]"])).await;
     assert_eq!(openai(&address).chat(&request()).await.unwrap().message.text(), "It is 42.");
 }
 
-/// Behaviour G58: the calls in a stream of LangChain's OpenAI client keep their ids, and the text
-/// beside them is kept.
+/// The calls in a stream of LangChain's OpenAI client keep their ids, and the text beside them is
+/// kept.
 #[tokio::test]
 async fn calls_in_a_stream_of_the_openai_client_keep_their_ids() {
     let chunk = |delta: &str, reason: &str| {
@@ -83,8 +83,7 @@ async fn calls_in_a_stream_of_the_openai_client_keep_their_ids() {
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (9, 4));
 }
 
-/// Behaviour G58: a stream that the OpenAI client counts as complete, although it ended early, is
-/// truncated.
+/// A stream that the OpenAI client counts as complete, although it ended early, is truncated.
 #[tokio::test]
 async fn truncated_stream_of_the_openai_client_is_an_error() {
     let address = serve(sse(&[CHUNK])).await;
@@ -113,8 +112,7 @@ const CLAUDE_TEXT: &str =
 const CLAUDE_END: &str =
     r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}"#;
 
-/// Behaviour G58: a connection that is lost during a stream truncates the reply, also before the
-/// text.
+/// A connection that is lost during a stream truncates the reply, also before the text.
 #[tokio::test]
 async fn lost_connection_truncates_the_stream() {
     for (events, text) in [(vec![CHUNK], "It is 42."), (vec![], "")] {
@@ -129,7 +127,7 @@ async fn lost_connection_truncates_the_stream() {
     }
 }
 
-/// Behaviour G58: a connection that is lost after the end of the reply does not discard the reply.
+/// A connection that is lost after the end of the reply does not discard the reply.
 #[tokio::test]
 async fn lost_connection_after_the_reply_keeps_the_reply() {
     let reply = openai(&serve(lost_sse(&[CHUNK, END])).await).chat(&request()).await.unwrap();
@@ -139,7 +137,7 @@ async fn lost_connection_after_the_reply_keeps_the_reply() {
     assert_eq!((reply.message.text().as_str(), reply.usage.output_tokens), ("It is 42.", 4));
 }
 
-/// Behaviour G58: a chunk without choices, which Azure sends before the text, is skipped.
+/// A chunk without choices, which Azure sends before the text, is skipped.
 #[tokio::test]
 async fn chunk_without_choices_is_skipped() {
     let filter = r#"{"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[]}"#;
@@ -147,7 +145,7 @@ async fn chunk_without_choices_is_skipped() {
     assert_eq!(reply.message.text(), "It is 42.");
 }
 
-/// Behaviour G58: a call of Claude without its input is never a call without arguments.
+/// A call of Claude without its input is never a call without arguments.
 #[tokio::test]
 async fn truncated_stream_of_the_claude_client_is_an_error() {
     let events = [
@@ -158,7 +156,6 @@ async fn truncated_stream_of_the_claude_client_is_an_error() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error}");
 }
 
-/// Behaviour G58: the status of an error response determines the error.
 #[tokio::test]
 async fn status_of_a_response_determines_the_error() {
     let body = r#"{"error":{"message":"bad key","type":"invalid_request_error","param":null,"code":null}}"#;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::{Attempt, Backoff};
 
-/// Behaviour F50: the first restart is immediate. Later delays double up to 30 s, and a session of
-/// at least ten seconds resets them.
+/// The first restart is immediate. Later delays double up to 30 s, and a session of at least ten
+/// seconds resets them.
 #[test]
 fn delays_double_until_a_long_session_resets_them() {
     let mut backoff = Backoff::default();

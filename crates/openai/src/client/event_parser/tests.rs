@@ -88,7 +88,7 @@ fn error_events_are_marked() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour M14: the parser returns the same events for any division of the bytes into chunks.
+    /// The parser returns the same events for any division of the bytes into chunks.
     #[test]
     fn any_rechunking_gives_the_same_events(
         text in "(data|event|:|: |\n|\r|\r\n|ü|🌍|x){0,40}",

@@ -27,7 +27,7 @@ async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError
     (reply.is_ok(), attempts.get(), started.elapsed())
 }
 
-/// Behaviour M1: after two responses with `Retry-After: 2`, the total wait is at least 4 s.
+/// After two responses with `Retry-After: 2`, the total wait is at least 4 s.
 #[tokio::test(start_paused = true)]
 async fn wait_is_at_least_retry_after() {
     let retry_after = Duration::from_secs(2);
@@ -62,7 +62,7 @@ async fn attempts_are_bounded() {
     assert_eq!(attempts, 3);
 }
 
-/// Behaviour M1: if `Retry-After` exceeds the remaining time, the error is returned at once.
+/// If `Retry-After` exceeds the remaining time, the error is returned at once.
 #[tokio::test(start_paused = true)]
 async fn wait_beyond_the_deadline_fails_at_once() {
     let (succeeded, attempts, time) =

@@ -43,8 +43,8 @@ fn check_echo(arguments: &str, expect: Expect) {
     assert_eq!(wire["content"], json!(null));
 }
 
-/// Behaviour T1: malformed arguments of an earlier call are wrapped in an object. Servers parse the
-/// arguments, and would otherwise reject every later request.
+/// Malformed arguments of an earlier call are wrapped in an object. Servers parse the arguments,
+/// and would otherwise reject every later request.
 #[test]
 fn malformed_arguments_are_wrapped_in_an_object() {
     check_echo(r#"{"x": 1}"#, expect![[r#"{"x": 1}"#]]);
@@ -63,8 +63,8 @@ fn check_name(name: &str, expect: Expect) {
     expect.assert_eq(wire["tool_calls"][0]["function"]["name"].as_str().unwrap());
 }
 
-/// Behaviour T1: an invalid tool name in an earlier call is replaced, so that the server does not
-/// reject later requests.
+/// An invalid tool name in an earlier call is replaced, so that the server does not reject later
+/// requests.
 #[test]
 fn invalid_tool_name_is_replaced_by_a_valid_one() {
     check_name("get_weather", expect!["get_weather"]);

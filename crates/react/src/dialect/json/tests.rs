@@ -254,8 +254,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Behaviour C77: text that cannot be streamed is emitted at the end of the reply. An example is an
-/// answer whose key precedes the tool name.
+/// Text that cannot be streamed is emitted at the end of the reply. An example is an answer whose
+/// key precedes the tool name.
 #[test]
 fn unusual_step_is_emitted_at_the_end_of_the_reply() {
     for text in [

@@ -110,7 +110,7 @@ fn continues(earlier: &Value, later: &Value) -> bool {
 }
 
 proptest! {
-    /// Behaviour C115: each partial value continues the one before, and the last is the value.
+    /// Each partial value continues the one before, and the last is the value.
     #[test]
     fn partial_values_grow_to_the_value(value in any_value().prop_filter("a container", |it| it.is_array() || it.is_object())) {
         let mut partial = PartialJson::default();

@@ -22,8 +22,8 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
     assert!(message.content.is_empty());
 }
 
-/// Behaviour C24: the parser of the text dialect accepts code fences, prose, single quotes,
-/// trailing commas and CRLF.
+/// The parser of the text dialect accepts code fences, prose, single quotes, trailing commas and
+/// CRLF.
 #[test]
 fn call_is_parsed_in_all_known_spellings() {
     let both = r#"{"x":17,"y":25}"#;
@@ -179,8 +179,8 @@ fn truncated_arguments_are_not_completed() {
     check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
 }
 
-/// Behaviour M8: after an unknown finish reason, the reply may be truncated anywhere. The parser
-/// must not add missing brackets or arguments.
+/// After an unknown finish reason, the reply may be truncated anywhere. The parser must not add
+/// missing brackets or arguments.
 #[test]
 fn aborted_reply_is_not_completed() {
     let folded = |text: &str, finish_reason| {

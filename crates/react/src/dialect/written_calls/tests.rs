@@ -106,7 +106,7 @@ fn all_shapes_are_read() {
     }
 }
 
-/// Behaviour C107: the dialects with written steps read a call in all shapes.
+/// The dialects with written steps read a call in all shapes.
 #[test]
 fn step_dialects_read_all_shapes() {
     for text in SHAPES.into_iter().filter(|text| *text != r#"{"add": {"x": 1}}"#) {
@@ -223,7 +223,6 @@ fn executed(dialect: &dyn super::super::Dialect, text: &str) -> Vec<String> {
     message.tool_calls.into_iter().map(|call| call.name).collect()
 }
 
-/// Behaviour C107: a call that a thought quotes is not executed.
 #[test]
 fn step_dialects_do_not_execute_quoted_calls() {
     const RM: &str = r#"{"tool_name":"rm","tool_args":{}}"#;
@@ -256,8 +255,8 @@ fn step_dialects_do_not_execute_quoted_calls() {
     }
 }
 
-/// Behaviour C107: a call after a thought is executed if it ends the reply, or if the model made up
-/// the observation.
+/// A call after a thought is executed if it ends the reply, or if the model made up the
+/// observation.
 #[test]
 fn step_dialects_execute_the_last_block() {
     let call = r#"{"name":"add","arguments":{}}"#;

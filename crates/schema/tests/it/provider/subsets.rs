@@ -337,8 +337,7 @@ fn property_required_by_several_parts_is_listed_once() {
     );
 }
 
-/// Behaviour S2: the expansion of a small schema with many references to the same subschema is
-/// bounded.
+/// The expansion of a small schema with many references to the same subschema is bounded.
 #[test]
 fn size_of_inlined_schemas_is_bounded() {
     let mut doubled = json!({"type": "string"});

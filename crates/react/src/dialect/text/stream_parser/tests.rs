@@ -31,7 +31,7 @@ fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     (thought, answer)
 }
 
-/// Behaviour C77: the thought and the answer are streamed without the labels around them.
+/// The thought and the answer are streamed without the labels around them.
 #[test]
 fn thought_and_answer_are_streamed() {
     let mut stream_parser = TextReact.stream_parser(None);

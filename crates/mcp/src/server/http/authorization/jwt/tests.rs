@@ -127,7 +127,6 @@ async fn claims_are_those_of_the_principal() {
     }
 }
 
-/// Behaviour F150: forged tokens, and tokens for others, are rejected.
 #[tokio::test]
 async fn forged_and_foreign_tokens_are_rejected() {
     let issuer = Issuer::new();
