@@ -104,8 +104,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "tidy",
-        arguments: "[--fix]",
-        about: "check the layout, manifests, text and links; --fix deletes unused exceptions",
+        arguments: "",
+        about: "check the dependencies between crates, manifests, links, code samples and the length of files",
         has_own_help: false,
         run: tidy::run,
     },

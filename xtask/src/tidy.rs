@@ -5,35 +5,20 @@
 //! disk.
 
 mod arrows;
-mod book;
-mod comment_width;
-mod comments;
-mod crate_root;
-mod exceptions;
-mod function_index;
-mod known_pains;
-mod layers;
-mod layout;
 mod links;
 mod manifests;
 mod markdown;
-mod module_tables;
-mod references;
 mod samples;
 mod sources;
-mod summaries;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod type_names;
-mod words;
 
-use std::{fmt, fs};
+use std::fmt;
 
 use crate::failure::Failure;
 use crate::process::announce;
 use crate::workspace::{self, Package, Workspace};
-use exceptions::Exception;
 pub(crate) use links::resolve;
 use tree::SourceTree;
 
@@ -48,41 +33,16 @@ struct Finding {
 
 type Rule = fn(&[Package], &SourceTree) -> Vec<Finding>;
 
-/// All rules, with their names in `exceptions.txt`.
-const RULES: &[(&str, Rule)] = &[
-    ("arrows", arrows::check),
-    ("book", book::check),
-    ("comment_width", comment_width::check),
-    ("crate_root", crate_root::check),
-    ("function_index", function_index::check),
-    ("known_pains", known_pains::check),
-    ("layers", layers::check),
-    ("layout", layout::check),
-    ("links", links::check),
-    ("manifests", manifests::check),
-    ("module_tables", module_tables::check),
-    ("references", references::check),
-    ("samples", samples::check),
-    ("sources", sources::check),
-    ("summaries", summaries::check),
-    ("type_names", type_names::check),
-    ("words", words::check),
-];
+const RULES: &[Rule] = &[arrows::check, links::check, manifests::check, samples::check, sources::check];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let is_fix = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => false,
-        ["--fix"] => true,
-        _ => return Err(Failure::usage("`tidy` takes `--fix` or nothing")),
-    };
-    let workspace = Workspace::load()?;
-    let tree = read_tree()?;
-    let (mut findings, unused) = run_rules(&workspace.packages, &tree);
-    if is_fix {
-        write(exceptions::EXCEPTIONS_FILE, &exceptions::remove_exceptions(exceptions_of(&tree), &unused))?;
-    } else {
-        findings.extend(unused.iter().map(Exception::unused_finding));
+    if !arguments.is_empty() {
+        return Err(Failure::usage("`tidy` takes no arguments"));
     }
+    let workspace = Workspace::load()?;
+    let tree = SourceTree::read(workspace::root())
+        .map_err(|error| Failure::message(format!("cannot read the files of the workspace: {error}")))?;
+    let mut findings: Vec<_> = RULES.iter().flat_map(|rule| rule(&workspace.packages, &tree)).collect();
     findings.sort();
     if findings.is_empty() {
         announce("tidy: no findings");
@@ -92,37 +52,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         eprintln!("{finding}");
     }
     Err(Failure::message(format!("tidy: {} findings", findings.len())))
-}
-
-/// Runs all rules. Returns the findings that are not hidden by `exceptions.txt`, and the unused
-/// exceptions in this file.
-fn run_rules<'a>(packages: &[Package], tree: &'a SourceTree) -> (Vec<Finding>, Vec<Exception<'a>>) {
-    let mut findings = Vec::new();
-    let mut unused = exceptions::parse(exceptions_of(tree));
-    let exceptions = unused.clone();
-    for (name, rule) in RULES {
-        for finding in rule(packages, tree) {
-            unused.retain(|exception| !exception.hides(name, &finding));
-            if !exceptions.iter().any(|exception| exception.hides(name, &finding)) {
-                findings.push(finding);
-            }
-        }
-    }
-    (findings, unused)
-}
-
-fn exceptions_of(tree: &SourceTree) -> &str {
-    tree.text(exceptions::EXCEPTIONS_FILE).unwrap_or_default()
-}
-
-fn read_tree() -> Result<SourceTree, Failure> {
-    SourceTree::read(workspace::root())
-        .map_err(|error| Failure::message(format!("cannot read the files of the workspace: {error}")))
-}
-
-fn write(path: &str, text: &str) -> Result<(), Failure> {
-    fs::write(workspace::root().join(path), text)
-        .map_err(|error| Failure::message(format!("cannot write {path}: {error}")))
 }
 
 impl Finding {

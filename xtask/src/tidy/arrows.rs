@@ -1,8 +1,8 @@
 //! Rule: a package depends only on the packages and third-party crates that it is allowed to use.
 //!
 //! The adapter crates (`haft-openai`, `haft-mcp`, …) depend on the core and never on each other, so
-//! a program can use one adapter without the others. Adapters are combined only in `haft-server`,
-//! `haft-cli`, the examples and the tests.
+//! a program can use one adapter without the others. Adapters are combined only in `haft-cli`, the
+//! examples and the tests.
 
 use super::{Finding, SourceTree};
 use crate::workspace::{Dependency, Kind, Package};
@@ -25,22 +25,9 @@ enum AllowedPackages {
 const NO_PACKAGES: AllowedPackages = AllowedPackages::Only(&[]);
 const CORE_ONLY: AllowedPackages = AllowedPackages::Only(&["haft-core"]);
 const CORE_AND_TLS: AllowedPackages = AllowedPackages::Only(&["haft-core", "haft-tls"]);
-const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
-    "haft-core",
-    "haft-langchain",
-    "haft-local",
-    "haft-mcp",
-    "haft-middleware",
-    "haft-openai",
-    "haft-openapi",
-    "haft-react",
-    "haft-session",
-    "haft-tools",
-]);
 
-/// The packages of the workspace that each crate may depend on, including planned crates. An
-/// unlisted crate in `crates/` may depend only on the core. An unlisted package elsewhere may
-/// depend on every package.
+/// The packages of the workspace that each crate may depend on. An unlisted crate in `crates/` may
+/// depend only on the core. An unlisted package elsewhere may depend on every package.
 const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NO_PACKAGES),
     ("haft-text", NO_PACKAGES),
@@ -56,9 +43,7 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-openapi", CORE_AND_TLS),
     ("haft-langchain", CORE_ONLY),
     ("haft-local", CORE_AND_TLS),
-    ("haft-session", CORE_ONLY),
     ("haft-tools", CORE_ONLY),
-    ("haft-server", LIBRARIES),
     ("haft-cli", AllowedPackages::Any),
     ("xtask", NO_PACKAGES),
 ];
@@ -95,11 +80,6 @@ pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// Returns `true` if [`ARROWS`] contains the crate `name`.
-pub(super) fn has_arrows(name: &str) -> bool {
-    ARROWS.iter().any(|(known, _)| *known == name)
 }
 
 fn allowed_packages(package: &Package) -> AllowedPackages {

@@ -1,10 +1,17 @@
-//! Rule: the links in Markdown pages lead to existing files and headings.
+//! Rule: the links in Markdown pages lead to existing files and headings, and the indexes of the
+//! book and of the decisions link to each of their pages.
 
 use super::{Finding, SourceTree, markdown};
 use crate::workspace::Package;
 
+/// The index pages, each with the folder whose pages it lists. mdBook does not render a chapter
+/// that is not in the summary.
+const INDEXES: [(&str, &str); 2] =
+    [("docs/src/SUMMARY.md", "docs/src/"), ("docs/adr/README.md", "docs/adr/")];
+
 pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings: Vec<_> =
+        INDEXES.iter().flat_map(|(index, folder)| unlisted_pages(tree, index, folder)).collect();
     for (path, page) in tree.files_matching("", ".md") {
         for link in markdown::links(page) {
             let dead =
@@ -16,6 +23,16 @@ pub(super) fn check(_packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns a finding for each page in `folder` that the page `index` does not link to.
+fn unlisted_pages(tree: &SourceTree, index: &str, folder: &str) -> Vec<Finding> {
+    let links = markdown::links(tree.text(index).unwrap_or_default());
+    let listed: Vec<_> = links.iter().filter_map(|link| resolve(index, &link.target)).collect();
+    tree.files_matching(folder, ".md")
+        .filter(|(path, _)| *path != index && !listed.iter().any(|known| known == path))
+        .map(|(path, _)| Finding::new(path, 1, format!("no link leads to this page: add it to `{index}`")))
+        .collect()
 }
 
 fn dead_file(path: &str, target: &str, tree: &SourceTree) -> Option<String> {
