@@ -1,7 +1,8 @@
 //! The state machine of a run: its states and all transitions between them.
 //!
 //! Only [`StateMachine`] assigns a state. [`ALLOWED_TRANSITIONS`] lists the allowed transitions.
-//! Debug builds assert each transition, and a test compares the list with the diagram in the book.
+//! Debug builds assert each transition, and a test compares the list with the diagram in
+//! `docs/states.md`.
 
 #[cfg(test)]
 mod tests;
@@ -159,8 +160,7 @@ pub(super) struct UnbuiltAnswer {
 
 /// The current state of a run, as a plain value without associated data.
 ///
-/// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has a state
-/// diagram.
+/// See the [state diagram](https://github.com/haft-rs/haft/blob/main/crates/react/docs/states.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunState {

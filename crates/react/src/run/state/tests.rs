@@ -6,11 +6,11 @@ use std::{
 
 use super::{ALLOWED_TRANSITIONS, RunState};
 
-const BOOK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/how-a-run-works.md"));
+const STATES: &str = include_str!("../../../docs/states.md");
 
-/// Parses the state diagram in the book. Returns its edges as pairs of state names.
+/// Parses the state diagram in the documentation. Returns its edges as pairs of state names.
 fn diagram() -> BTreeSet<(String, String)> {
-    let begin = BOOK.split("stateDiagram-v2\n").nth(1).unwrap();
+    let begin = STATES.split("stateDiagram-v2\n").nth(1).unwrap();
     let lines = begin.split("```").next().unwrap().lines().map(str::trim);
     let edges = lines.filter_map(|line| line.split(':').next()?.split_once(" --> "));
     edges.map(|(from, to)| (from.trim().to_owned(), to.trim().to_owned())).collect()
@@ -21,7 +21,7 @@ fn name(state: RunState) -> String {
 }
 
 #[test]
-fn diagram_in_the_book_matches_the_transitions() {
+fn diagram_matches_the_transitions() {
     let ends = [RunState::Finished, RunState::Cancelled].map(|end| (name(end), "[*]".to_owned()));
     let code: BTreeSet<_> = ALLOWED_TRANSITIONS
         .iter()
@@ -30,9 +30,9 @@ fn diagram_in_the_book_matches_the_transitions() {
         .chain(ends)
         .chain([("AnyState".to_owned(), name(RunState::Cancelled))])
         .collect();
-    let book = diagram();
-    let missing: Vec<_> = code.difference(&book).collect();
-    let unknown: Vec<_> = book.difference(&code).collect();
+    let documented = diagram();
+    let missing: Vec<_> = code.difference(&documented).collect();
+    let unknown: Vec<_> = documented.difference(&code).collect();
     assert!(missing.is_empty(), "the diagram lacks {missing:?}");
     assert!(unknown.is_empty(), "the code has no {unknown:?}");
 }
