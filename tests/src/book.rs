@@ -57,17 +57,5 @@ mod own_driver {}
 #[doc = include_str!("../../docs/src/testing.md")]
 mod testing {}
 
-#[doc = include_str!("../../docs/src/known-pains.md")]
-mod known_pains {}
-
-#[doc = include_str!("../../docs/src/coming-from-tools.md")]
-mod coming_from_tools {}
-
-#[doc = include_str!("../../docs/src/coming-from-agents.md")]
-mod coming_from_agents {}
-
-#[doc = include_str!("../../docs/src/coming-from-runs.md")]
-mod coming_from_runs {}
-
-#[doc = include_str!("../../docs/src/coming-from-models.md")]
-mod coming_from_models {}
+#[doc = include_str!("../../docs/src/coming-from.md")]
+mod coming_from {}
