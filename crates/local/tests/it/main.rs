@@ -9,8 +9,6 @@ mod family_files;
 #[cfg(test)]
 mod forms;
 #[cfg(test)]
-mod lists;
-#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod loops;

@@ -235,6 +235,7 @@ async fn needs_quote_any_question() {
         "Compute:\n17+25",
         "a\tb",
         "\u{6771}\u{4EAC}\u{3000}\u{5929}\u{6C17}",
+        "\u{6771}\u{4EAC}\u{306E}\u{5929}\u{6C17}\u{306F}\u{FF1F}",
         "cafe\u{301} ole\u{301}",
         "?!",
         "- a\n- b c\r\n- d",
@@ -245,11 +246,7 @@ async fn needs_quote_any_question() {
         request.messages = [Message::user(text)].into_iter().collect();
         let reply = model.chat(&request).await.unwrap();
         assert!(!reply.message.tool_calls.is_empty(), "{text:?}");
-        // The lines of a list end with full stops, and have no bullets.
-        let words = |text: &str| {
-            let words = text.split_whitespace().map(|word| word.trim_end_matches('.'));
-            words.filter(|word| *word != "-").collect::<Vec<_>>().join(" ")
-        };
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let reasoning = reply.message.reasoning.unwrap();
         if text.contains(char::is_alphanumeric) {
             let is_quotation = |need: &str| words(text).contains(&words(need));

@@ -39,30 +39,11 @@ fn invalid_utf8_becomes_the_replacement_character() {
 }
 
 #[test]
-fn resumed_text_continues_after_the_end() {
-    for (first, resumed, whole) in [
-        (&b" 42"[..], " 42, and", "42, and more"),
-        (b" 42.", " 42.", "42. more"),
-        (b" 42\nTool: x\xE2", " 42, and", "42, and more"),
-        (b" ", " ", "more"),
-    ] {
-        let (sender, mut events) = EventSender::new(64);
-        let mut prose = ProseDecoder::new(&sender, vec!["END"], vec!["\nTool:"]);
-        let _ = prose.push(first);
-        assert!(!prose.hit_stop_sequence());
-        assert_eq!(prose.resume(), resumed);
-        let _ = prose.push(b" more");
-        assert_eq!(prose.finish(), whole);
-        assert_eq!(emitted(&mut events), whole);
-    }
-}
-
-#[test]
 fn stop_sequence_of_the_request_ends_the_text() {
     let (sender, _events) = EventSender::new(64);
     let mut prose = ProseDecoder::new(&sender, vec!["END"], vec!["\nTool:"]);
     assert_eq!(prose.push(b" 42 END more"), NextAction::Stop);
-    assert!(prose.hit_stop_sequence());
+    assert!(prose.end() == Some(ProseEnd::StopSequence));
 }
 
 #[test]
