@@ -33,7 +33,7 @@ const LANGCHAIN: &str = "langchain";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        Some((LOCAL, rest)) => return eval::run(&[&["--speed".to_owned()], rest].concat()),
+        Some((LOCAL, rest)) => return eval::run_speed(rest),
         Some((LANGCHAIN, rest)) => {
             let arguments = ["bench", "--locked", "--package", LANGCHAIN, "--bench", "comparison", "--"];
             return run_command(cargo_command(&arguments).args(rest));

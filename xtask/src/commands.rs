@@ -63,7 +63,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "eval",
         arguments: "[ARGUMENTS]…",
-        about: "measure tool selection and tool calls of the local models in each dialect, beside a plain loop",
+        about: "measure the tool calls of the local models on 150 requests",
         has_own_help: true,
         run: eval::run,
     },

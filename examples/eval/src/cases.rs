@@ -1,4 +1,4 @@
-//! The cases of the development set, read from the files in the folder `cases`.
+//! The cases of the evaluation, read from the file `cases.json`.
 
 use std::{collections::HashMap, error::Error};
 
@@ -10,54 +10,6 @@ use haft_core::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
-
-/// The parts of the development set. The cases of the tuning parts were read while the prompts were
-/// improved; those of the other parts are used for measurements only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// 170 difficult cases for tuning.
-    TuningHard,
-    /// 200 cases of usual difficulty for tuning.
-    TuningUsual,
-    /// 60 further cases of the group [`OneCall`](Group::OneCall) for tuning.
-    TuningOneCall,
-    /// 400 cases of the group [`OneCall`](Group::OneCall), 90 of [`NoTool`](Group::NoTool), 40 of
-    /// them without a required argument, and 30 of each other group for tuning. Their authors had
-    /// seen neither the other cases nor the model.
-    TuningOtherAuthors,
-    /// 170 difficult cases that are held back.
-    HeldBackHard,
-    /// 200 cases of usual difficulty that are held back.
-    HeldBackUsual,
-    /// 80 cases of the group [`OneCall`](Group::OneCall), 60 of [`NoTool`](Group::NoTool), half of
-    /// them without a required argument, and 30 of each other group that are held back. Their
-    /// authors had seen neither the other cases nor the model.
-    HeldBackOtherAuthors,
-}
-
-impl Part {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::TuningHard,
-        Self::TuningUsual,
-        Self::TuningOneCall,
-        Self::TuningOtherAuthors,
-        Self::HeldBackHard,
-        Self::HeldBackUsual,
-        Self::HeldBackOtherAuthors,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::TuningHard => "tuning, hard",
-            Self::TuningUsual => "tuning, usual",
-            Self::TuningOneCall => "tuning, one call",
-            Self::TuningOtherAuthors => "tuning, other authors",
-            Self::HeldBackHard => "held back, hard",
-            Self::HeldBackUsual => "held back, usual",
-            Self::HeldBackOtherAuthors => "held back, other authors",
-        }
-    }
-}
 
 /// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ValueEnum)]
@@ -84,7 +36,7 @@ impl Group {
 #[derive(Deserialize)]
 pub(crate) struct CaseFile {
     toolsets: HashMap<String, Vec<ToolEntry>>,
-    pub(crate) cases: Vec<DevelopmentCase>,
+    pub(crate) cases: Vec<Case>,
 }
 
 /// A function definition, as in Chat Completions.
@@ -106,7 +58,7 @@ impl ToolEntry {
 
 /// A request with the calls and the answer that are right.
 #[derive(Deserialize)]
-pub(crate) struct DevelopmentCase {
+pub(crate) struct Case {
     pub(crate) id: String,
     pub(crate) group: Group,
     /// The offered tools: `toolset/tool`, or `toolset` for all of its tools.
@@ -144,23 +96,15 @@ pub(crate) struct ExpectedCall {
     pub(crate) arguments: Map<String, Value>,
     /// The result that the tool returns.
     pub(crate) result: Value,
-    /// The calls whose results this call needs, as indices into [`DevelopmentCase::calls`].
+    /// The calls whose results this call needs, as indices into [`Case::calls`].
     #[serde(default)]
     pub(crate) after: Vec<usize>,
 }
 
 impl CaseFile {
-    /// Reads the cases of `part`.
-    pub(crate) fn of(part: Part) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(match part {
-            Part::TuningHard => include_str!("../../cases/tuning.json"),
-            Part::TuningUsual => include_str!("../../cases/tuning_usual.json"),
-            Part::TuningOneCall => include_str!("../../cases/tuning_one_call.json"),
-            Part::TuningOtherAuthors => include_str!("../../cases/tuning_other_authors.json"),
-            Part::HeldBackHard => include_str!("../../cases/held_back.json"),
-            Part::HeldBackUsual => include_str!("../../cases/held_back_usual.json"),
-            Part::HeldBackOtherAuthors => include_str!("../../cases/held_back_other_authors.json"),
-        })
+    /// Reads the cases of this repository.
+    pub(crate) fn built_in() -> Result<Self, serde_json::Error> {
+        serde_json::from_str(include_str!("../cases.json"))
     }
 
     /// Returns the definitions of all tools in the toolsets `names`.
@@ -175,7 +119,7 @@ impl CaseFile {
     }
 
     /// Returns the definitions of the tools that `case` offers.
-    pub(crate) fn tools(&self, case: &DevelopmentCase) -> Result<Vec<ToolDefinition>, Box<dyn Error>> {
+    pub(crate) fn tools(&self, case: &Case) -> Result<Vec<ToolDefinition>, Box<dyn Error>> {
         let mut definitions = Vec::new();
         for name in &case.tools {
             let (set, tool) =
@@ -194,7 +138,7 @@ impl CaseFile {
     }
 }
 
-impl DevelopmentCase {
+impl Case {
     /// Returns the conversation before the question.
     pub(crate) fn transcript(&self) -> Transcript {
         let mut messages = Vec::new();

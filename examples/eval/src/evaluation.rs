@@ -1,8 +1,4 @@
-//! Measures a model on the development set: six parts with 170 to 580 requests each, in five
-//! groups, and a part with 60 requests of one group.
-
-mod matching;
-mod set;
+//! Runs an agent with each case and counts the right calls and answers.
 
 use std::{
     collections::HashMap,
@@ -17,28 +13,23 @@ use clap::Args;
 use haft_core::{ChatModel, RunInput, Toolset, agent::RunLimits, message::Transcript, tool::DynamicTool};
 use haft_react::LimitAction;
 
-pub(crate) use self::set::{CaseFile, Part};
-use self::{
+use crate::{
+    Dialect, builder,
+    cases::{Case, CaseFile, Group, to_text},
     matching::{MadeCall, are_calls_right, is_answer_right, is_right_call},
-    set::{DevelopmentCase, Group, to_text},
 };
-use crate::{Dialect, builder};
 
 /// The explanation that is printed above the table.
-pub(crate) const ABOUT: &str = "Requests of the development set with exactly the right calls, in percent. `answer` counts the right answers among the
-cases with right calls that check the answer. Wrong results are printed to standard error.";
+pub(crate) const ABOUT: &str = "Requests with exactly the right calls, in percent. `answer` counts the right answers among the cases with right calls that
+check the answer. Wrong results are printed to standard error.";
 
-/// The options that select cases of the development set.
+/// The options that select cases.
 #[derive(Args)]
 pub(crate) struct CaseSelection {
-    /// Only this part of the development set.
-    #[arg(long, value_enum, conflicts_with = "cases")]
-    part: Option<Part>,
-    /// Only this group of the development set.
+    /// Only this group of cases.
     #[arg(long, value_enum)]
     group: Option<Group>,
-    /// A case file in the format of `examples/eval/cases/tuning.json`, instead of the development
-    /// set.
+    /// A case file in the format of `examples/eval/cases.json`, instead of this file.
     #[arg(long, value_name = "PATH")]
     cases: Option<PathBuf>,
     /// Only the case with this id.
@@ -63,30 +54,18 @@ struct Outcome {
     summary: String,
 }
 
-/// Runs the selected cases with `model`, and prints a row of the table for each part.
+/// Runs the selected cases with `model`, and prints a row of the table.
 pub(crate) async fn run(
     name: &str,
     model: &Arc<dyn ChatModel>,
     dialect: Dialect,
     selection: &CaseSelection,
 ) -> Result<(), Box<dyn Error>> {
-    for (part, file) in selection.read()? {
-        run_file(&format!("{name}, {part}"), model, dialect, selection, &file).await?;
-    }
-    Ok(())
-}
-
-async fn run_file(
-    name: &str,
-    model: &Arc<dyn ChatModel>,
-    dialect: Dialect,
-    selection: &CaseSelection,
-    file: &CaseFile,
-) -> Result<(), Box<dyn Error>> {
+    let file = selection.read()?;
     let started = Instant::now();
     let mut counts: HashMap<Group, Counts> = HashMap::new();
     for case in file.cases.iter().filter(|case| selection.contains(case)) {
-        let outcome = ask(model, dialect, file, case).await?;
+        let outcome = ask(model, dialect, &file, case).await?;
         if !outcome.calls_are_right || outcome.answer_is_right == Some(false) {
             eprintln!("    {name}, {}: {}\n        {}", case.id, case.question, outcome.summary);
         }
@@ -97,20 +76,14 @@ async fn run_file(
 }
 
 impl CaseSelection {
-    /// Reads the selected case files. Returns the name of each part, or of the file, with its
-    /// cases.
-    fn read(&self) -> Result<Vec<(String, CaseFile)>, Box<dyn Error>> {
-        let Some(path) = &self.cases else {
-            let parts = self.part.map_or_else(|| Part::ALL.to_vec(), |part| vec![part]);
-            return parts.into_iter().map(|part| Ok((part.name().to_owned(), CaseFile::of(part)?))).collect();
-        };
+    fn read(&self) -> Result<CaseFile, Box<dyn Error>> {
+        let Some(path) = &self.cases else { return Ok(CaseFile::built_in()?) };
         let text = fs::read_to_string(path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(vec![(name, serde_json::from_str(&text)?)])
+        Ok(serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
     }
 
-    fn contains(&self, case: &DevelopmentCase) -> bool {
+    fn contains(&self, case: &Case) -> bool {
         self.group.is_none_or(|group| group == case.group)
             && self.case.as_ref().is_none_or(|id| *id == case.id)
     }
@@ -132,7 +105,7 @@ async fn ask(
     model: &Arc<dyn ChatModel>,
     dialect: Dialect,
     file: &CaseFile,
-    case: &DevelopmentCase,
+    case: &Case,
 ) -> Result<Outcome, Box<dyn Error>> {
     let expected = Arc::new(case.calls.clone());
     let tools = file.tools(case)?.into_iter().fold(Toolset::new(), |tools, definition| {
@@ -178,7 +151,7 @@ fn calls_of(transcript: &Transcript, earlier: usize) -> Vec<MadeCall> {
 
 impl Outcome {
     /// Scores a run with the calls `made`, and with its answer or the reason why it has none.
-    fn of(case: &DevelopmentCase, made: &[MadeCall], answer: Result<String, String>) -> Self {
+    fn of(case: &Case, made: &[MadeCall], answer: Result<String, String>) -> Self {
         let calls: String = made.iter().map(|call| format!("{}{}; ", call.tool, call.arguments)).collect();
         let checks_answer = !case.answer.is_empty();
         Self {
@@ -215,5 +188,5 @@ fn row(model: &str, counts: &HashMap<Group, Counts>, took: Duration) -> String {
 
 fn line(model: &str, groups: [&str; 5], [answer, seconds]: [&str; 2]) -> String {
     let [one, tools, calls, none, turns] = groups;
-    format!("{model:48} {one:>8} {tools:>14} {calls:>14} {none:>8} {turns:>11} {answer:>7} {seconds:>8}")
+    format!("{model:24} {one:>8} {tools:>14} {calls:>14} {none:>8} {turns:>11} {answer:>7} {seconds:>8}")
 }

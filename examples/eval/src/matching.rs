@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::set::{DevelopmentCase, ExpectedCall};
+use crate::cases::{Case, ExpectedCall};
 
 /// A call of a run, with the index of the message that contains it.
 pub(crate) struct MadeCall {
@@ -13,7 +13,7 @@ pub(crate) struct MadeCall {
 
 /// Returns `true` if `made` has exactly the expected calls of `case`, in any order, and each call
 /// is in a later reply than the calls whose results it needs.
-pub(crate) fn are_calls_right(case: &DevelopmentCase, made: &[MadeCall]) -> bool {
+pub(crate) fn are_calls_right(case: &Case, made: &[MadeCall]) -> bool {
     let mut replies: Vec<Option<usize>> = vec![None; case.calls.len()];
     for call in made {
         let is_expected = |(index, expected): &(usize, &ExpectedCall)| {
@@ -76,7 +76,7 @@ fn normalized(text: &str) -> String {
 
 /// Returns `true` if `answer` contains a text of each group, ignoring case and the commas within
 /// numbers.
-pub(crate) fn is_answer_right(case: &DevelopmentCase, answer: &str) -> bool {
+pub(crate) fn is_answer_right(case: &Case, answer: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(',', "");
     let answer = plain(answer);
     case.answer.iter().all(|group| group.iter().any(|text| answer.contains(&plain(text))))

@@ -9,8 +9,8 @@ use haft_openai::ChatCompletions;
 
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// A model of an OpenAI-compatible API. Default: the local model, from the file in HAFT_MODEL
-    /// or the catalogue.
+    /// A model of an OpenAI-compatible API. Default: the local model in the file HAFT_MODEL, or both
+    /// tuned models of the catalogue.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// The base URL of the API, for example `http://127.0.0.1:8080/v1`. Default: OPENAI_BASE_URL,
@@ -20,19 +20,19 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// Returns `true` if a model is specified neither on the command line nor in `HAFT_MODEL`.
-    pub(crate) fn is_default(&self) -> bool {
-        self.model.is_none() && haft_local::model_file_from_env().is_none()
-    }
-
-    pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {
+    /// Opens the selected model. Returns `None` if a model is specified neither on the command line
+    /// nor in `HAFT_MODEL`.
+    pub(crate) async fn open(&self) -> Result<Option<Arc<dyn ChatModel>>, Box<dyn Error>> {
         let Some(name) = &self.model else {
-            return Ok(Arc::new(LocalModel::builder().progress_bar().open_default().await?));
+            if haft_local::model_file_from_env().is_none() {
+                return Ok(None);
+            }
+            return Ok(Some(Arc::new(LocalModel::builder().progress_bar().open_default().await?)));
         };
         let mut builder = ChatCompletions::builder(name).read_env();
         if let Some(base_url) = &self.base_url {
             builder = builder.base_url(base_url);
         }
-        Ok(Arc::new(builder.build()?))
+        Ok(Some(Arc::new(builder.build()?)))
     }
 }

@@ -18,10 +18,7 @@ use haft_core::{
 use haft_local::{Downloader, KnownModel, LocalModel, ModelProgressBar, ModelStore, PromptProfile};
 use serde_json::{Value, json};
 
-use crate::{
-    development::{CaseFile, Part},
-    server::Server,
-};
+use crate::{cases::CaseFile, server::Server};
 
 /// The explanation that is printed above the table.
 pub(crate) const ABOUT: &str = "Tokens per second of a prompt with 200 or 1780 words and of the answer after it; the time to a finished call with 16 tools,
@@ -38,7 +35,7 @@ const ANSWER_TOKENS: u32 = 64;
 /// The number of words in the short and in the long prompt. A word has about one token.
 const PROMPT_WORDS: [usize; 2] = [200, 1780];
 /// The toolsets that are offered for a call: 16 tools.
-const TOOLSETS: [&str; 2] = ["weather", "calendar"];
+const TOOLSETS: [&str; 3] = ["usual_d_weather", "other_organizer", "other_mail"];
 const CITIES: [&str; 2 * REPETITIONS] = ["Oslo", "Porto", "Dublin", "Vienna", "Athens", "Prague"];
 
 /// The measurements of one engine.
@@ -146,7 +143,7 @@ async fn time_of_call(model: &LocalModel, request: &ChatRequest) -> Result<Durat
 /// Returns two requests with the same tools and different questions. In each repetition, the tools
 /// are in another order, so that no prefix of an earlier repetition is reused.
 fn call_requests(repetition: usize) -> Result<[ChatRequest; 2], Box<dyn Error>> {
-    let mut definitions = CaseFile::of(Part::TuningHard)?.toolsets(&TOOLSETS)?;
+    let mut definitions = CaseFile::built_in()?.toolsets(&TOOLSETS)?;
     definitions.rotate_left(repetition);
     let tools = definitions.into_iter().map(|definition| {
         DynamicTool::new(definition, |_, _| async { Ok::<_, ToolError>(ToolOutput::from("done")) })

@@ -12,15 +12,3 @@ fn missing_model_is_reported_with_the_remedy() -> io::Result<()> {
     assert!(printed.contains("no model file at /no/such/model.gguf"), "{printed}");
     Ok(())
 }
-
-/// The comparison runs each dialect, so `--comparison` would ignore `--dialect`.
-#[test]
-fn comparison_of_a_single_dialect_is_a_usage_error() -> io::Result<()> {
-    let mut eval = Command::new(env!("CARGO_BIN_EXE_eval"));
-    eval.env("HAFT_MODEL", "/no/such/model.gguf").args(["--comparison", "--dialect", "json"]);
-    let output = eval.output()?;
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{printed}");
-    assert!(printed.contains("'--comparison' cannot be used with '--dialect <DIALECT>'"), "{printed}");
-    Ok(())
-}

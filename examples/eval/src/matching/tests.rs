@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use super::{MadeCall, are_calls_right, is_answer_right, is_right_call};
-use crate::development::set::{CaseFile, DevelopmentCase, Part};
+use crate::cases::{Case, CaseFile};
 
-fn case(calls: Value, answer: Value) -> DevelopmentCase {
+fn case(calls: Value, answer: Value) -> Case {
     let case = json!({"id": "1", "group": "one_call", "tools": [], "question": "?", "calls": calls, "answer": answer});
     serde_json::from_value(case).unwrap()
 }
@@ -13,7 +13,7 @@ fn made(tool: &str, arguments: Value, reply: usize) -> MadeCall {
 }
 
 /// The second call needs the result of the first.
-fn dependent_case() -> DevelopmentCase {
+fn dependent_case() -> Case {
     case(
         json!([
             {"tool": "find", "arguments": {"name": ["Ada Lovelace"]}, "result": "id 7"},
@@ -65,11 +65,7 @@ fn answer_needs_a_text_of_each_group() {
 
 #[test]
 fn all_cases_are_complete() {
-    Part::ALL.into_iter().for_each(assert_complete);
-}
-
-fn assert_complete(part: Part) {
-    let file = CaseFile::of(part).unwrap();
+    let file = CaseFile::built_in().unwrap();
     for case in &file.cases {
         let tools = file.tools(case).unwrap();
         for call in &case.calls {
