@@ -1,9 +1,18 @@
-//! Tests of the demo with a scripted model. The MCP server is real and runs as a child process.
+//! Tests of the demo. The MCP server is real and runs as a child process.
 
-use std::{error::Error, path::Path, process::Command};
+use std::{
+    error::Error,
+    path::Path,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use haft_core::model::ChatResponse;
+use haft_local::LocalModel;
 use haft_testing::ScriptedModel;
+use haft_tests::judge;
+
+const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_and_server_tools_are_called_in_one_run() -> Result<(), Box<dyn Error>> {
@@ -19,10 +28,31 @@ async fn functions_and_server_tools_are_called_in_one_run() -> Result<(), Box<dy
             assert!(texts[3].contains(r#""timezone":"Asia/Tokyo""#), "{}", texts[3]);
             Ok(ChatResponse::new("It is 42, and late."))
         });
-    let answer =
-        mixed_tools::answer(model, tools, "What is 17 plus 25, and what time is it in Tokyo?").await?;
+    let answer = mixed_tools::answer(model, tools, QUESTION).await?;
     assert_eq!(answer, "It is 42, and late.");
     Ok(())
+}
+
+/// The default model with real weights; see `cargo xtask setup --judges`.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_model_answers_the_question_of_the_demo() -> Result<(), Box<dyn Error>> {
+    let Some(path) = judge::llama_cpp_model() else { return Ok(()) };
+    let tools = mixed_tools::tools(Path::new(env!("CARGO_BIN_EXE_clock-server"))).await?;
+    let before = minutes_of_day_in_tokyo()?;
+    let answer = mixed_tools::answer(LocalModel::open(path).await?, tools, QUESTION).await?;
+    let minutes = before..=minutes_of_day_in_tokyo()?.max(before);
+    let times = minutes.flat_map(|minutes| {
+        let (hours, minutes) = (minutes / 60 % 24, minutes % 60);
+        [format!("{hours:02}:{minutes:02}"), format!("{}:{minutes:02}", (hours + 11) % 12 + 1)]
+    });
+    assert!(answer.contains("42"), "{answer}");
+    assert!(times.into_iter().any(|time| answer.contains(&time)), "{answer}");
+    Ok(())
+}
+
+fn minutes_of_day_in_tokyo() -> Result<u64, Box<dyn Error>> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    Ok((seconds + 9 * 3600) / 60 % (24 * 60))
 }
 
 #[test]
