@@ -311,12 +311,6 @@ impl Pipeline {
         inner.downcast().ok().map(Self)
     }
 
-    /// Returns a copy of this pipeline without a result store. The copy does not truncate results.
-    #[must_use]
-    pub fn without_store(&self) -> Self {
-        Self(Arc::new(PipelineInner { store: None, has_own_store: false, ..(*self.0).clone() }))
-    }
-
     /// Returns the pipeline for calls to the tools of an inner toolset. `self` is the pipeline of
     /// the inner toolset, and `outer` the pipeline of the toolset that contains it.
     ///

@@ -2,7 +2,6 @@
 
 mod agent_tool;
 mod audit;
-mod chain;
 mod extension_traits;
 mod fallback;
 pub mod lint;
@@ -20,7 +19,6 @@ mod ttl_lru;
 
 pub use agent_tool::{AgentExt, AgentTool};
 pub use audit::{AuditEntry, AuditLog, AuditOutcome, PendingReason};
-pub use chain::{Chain, ChainError, chain};
 pub use extension_traits::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
 pub use fallback::FallbackModel;
 pub use model_layer::{ChatService, ChatStream, LayeredModel, ModelService};

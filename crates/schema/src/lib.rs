@@ -2,7 +2,6 @@
 
 mod arguments;
 mod canonical;
-mod compatibility;
 mod cost;
 mod derive;
 mod deserialize;
@@ -33,7 +32,6 @@ mod provider;
 mod violation;
 
 pub use self::canonical::canonical_json;
-pub use self::compatibility::Incompatibility;
 pub use self::deserialize::{TypeMismatch, deserialize, exact_integer};
 pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};

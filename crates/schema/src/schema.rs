@@ -56,23 +56,13 @@ pub struct Property<'s> {
 pub(crate) struct Inner {
     value: Value,
     pub(crate) validator: SchemaValidator,
-    /// `true` if the described objects contain only declared properties, even without
-    /// `additionalProperties: false`. [`Schema::from_output_type`] sets this flag, because a Rust
-    /// type serializes only its fields.
-    pub(crate) is_closed: bool,
     pub(crate) secret_members: OnceLock<SecretMembers>,
     memo: TypeMemo,
 }
 
 impl Inner {
     fn new(value: Value, validator: SchemaValidator) -> Self {
-        Self {
-            value,
-            validator,
-            is_closed: false,
-            secret_members: OnceLock::new(),
-            memo: TypeMemo::default(),
-        }
+        Self { value, validator, secret_members: OnceLock::new(), memo: TypeMemo::default() }
     }
 }
 
@@ -136,13 +126,7 @@ impl Schema {
     ///
     /// The same errors as [`Schema::from_type`].
     pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
-        let mut schema = Self::new(derive::derive_output_schema::<T>())?;
-        // [`Schema::find_incompatibility`] ignores `is_closed` if the schema explicitly allows
-        // other properties.
-        if let Some(inner) = Arc::get_mut(&mut schema.0) {
-            inner.is_closed = true;
-        }
-        Ok(schema)
+        Self::new(derive::derive_output_schema::<T>())
     }
 
     /// Derives the schema of an object with the given `properties`. See
@@ -197,7 +181,7 @@ impl Schema {
     /// change must add at most a few keywords, because the limits are not checked again.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
-        Ok(Self(Arc::new(Inner { is_closed: self.0.is_closed, ..Inner::new(value, validator) })))
+        Ok(Self(Arc::new(Inner::new(value, validator))))
     }
 
     /// Returns the schema as JSON.

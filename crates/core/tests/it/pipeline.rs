@@ -285,20 +285,15 @@ async fn stored_result_is_private_to_its_principal_until_evicted() {
 /// A pipeline without a store leaves the choice of the store to its outer pipelines. A default
 /// store between them does not replace a store that was set further out.
 #[tokio::test]
-async fn removed_store_does_not_protect_a_default_store() {
-    let flood = || DynamicTool::new(definition("flood"), |_, _| async { "x".repeat(1 << 20) });
-    for innermost in [
-        Pipeline::new().without_store(),
-        Pipeline::new().with_store(MemoryResultStore::default()).without_store(),
-    ] {
-        let store = Arc::new(MemoryResultStore::default());
-        let inner = Toolset::new().with_pipeline(innermost).with_tool(flood());
-        let middle = Toolset::new().with_pipeline(Pipeline::new()).with_source(inner);
-        let pipeline = Pipeline::new().with_store(Arc::clone(&store));
-        let result = Toolset::new().with_pipeline(pipeline).with_source(middle).call("flood", ()).await;
-        let handle = result.output().unwrap().result_handle.as_deref().unwrap();
-        assert!(store.get(handle, &ToolContext::default()).await.unwrap().is_some());
-    }
+async fn unbounded_pipeline_does_not_protect_a_default_store() {
+    let flood = DynamicTool::new(definition("flood"), |_, _| async { "x".repeat(1 << 20) });
+    let store = Arc::new(MemoryResultStore::default());
+    let inner = Toolset::new().with_pipeline(Pipeline::unbounded()).with_tool(flood);
+    let middle = Toolset::new().with_pipeline(Pipeline::new()).with_source(inner);
+    let pipeline = Pipeline::new().with_store(Arc::clone(&store));
+    let result = Toolset::new().with_pipeline(pipeline).with_source(middle).call("flood", ()).await;
+    let handle = result.output().unwrap().result_handle.as_deref().unwrap();
+    assert!(store.get(handle, &ToolContext::default()).await.unwrap().is_some());
 }
 
 /// A long text is truncated even if the result store returns an error, panics, or exceeds
@@ -742,4 +737,19 @@ async fn null_for_an_optional_argument_is_removed() {
     let call = ToolCall::new("call_1", "show", arguments.to_string());
     let result = Pipeline::new().call(&tools, &call, &ToolContext::default()).await.into_result();
     assert_eq!(result.model_text(), r#"{"x":1,"at":{},"to":{}}"#);
+}
+
+/// If a tool calls another tool and returns the failure of that call, the kind of the failure must
+/// be kept.
+#[tokio::test]
+async fn nested_failure_keeps_its_kind() {
+    let outer = DynamicTool::new(definition("outer"), |_, _| async {
+        let denied = DynamicTool::new(definition("inner"), |_, _| async {
+            Err::<(), _>(ToolError::Denied("no".into()))
+        });
+        let output = denied.invoke(json!({})).await.into_output()?;
+        Ok::<_, haft_core::call::BoxError>(output)
+    });
+    let result = outer.invoke(json!({})).await;
+    assert_eq!((result.failure().unwrap().kind, &*result.model_text()), (FailureKind::Denied, "denied: no"));
 }

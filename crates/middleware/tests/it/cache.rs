@@ -17,7 +17,7 @@ use haft_core::{
     tool::{DynamicTool, HostState, Principal, RunContext, StateType, ToolPolicy},
     toolset::{ListContext, ToolList},
 };
-use haft_middleware::{LayeredTool, ResultCache, ToolMiddleware as _, ToolsetMiddleware as _, chain};
+use haft_middleware::{LayeredTool, ResultCache, ToolMiddleware as _, ToolsetMiddleware as _};
 use serde_json::{Value, json};
 use tokio::{
     sync::Notify,
@@ -134,11 +134,18 @@ async fn results_of_undeclared_state_are_not_cached() {
         })
     };
     let alone = reads("state").layer(ResultCache::new(MINUTE));
-    let chained = chain("chained", [reads("state")]).unwrap().layer(ResultCache::new(MINUTE));
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
+    let definition = ToolDefinition::new(ToolName::new("outer").unwrap(), Schema::object());
+    let inner = Arc::new(reads("state"));
+    let outer = DynamicTool::new(definition.with_policy(policy), move |_, cx: ToolContext| {
+        let inner = Arc::clone(&inner);
+        async move { inner.invoke_with(json!({}), &cx.for_nested_call(1)).await.into_result().into_output() }
+    });
+    let outer = outer.layer(ResultCache::new(MINUTE));
     for number in [1_u8, 2] {
         let cx = context(None, HostState::new().with_value(number));
         assert_eq!(call_text(&alone, json!({}), &cx).await, number.to_string());
-        assert_eq!(call_text(&chained, json!({}), &cx).await, number.to_string());
+        assert_eq!(call_text(&outer, json!({}), &cx).await, number.to_string());
     }
 }
 

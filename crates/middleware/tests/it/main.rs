@@ -5,8 +5,6 @@ mod audit;
 #[cfg(test)]
 mod cache;
 #[cfg(test)]
-mod chain;
-#[cfg(test)]
 mod layer_errors;
 #[cfg(test)]
 mod layers;

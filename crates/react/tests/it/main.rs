@@ -54,7 +54,6 @@ mod step_model;
 mod suspension;
 mod test_model;
 mod text_dialect;
-mod tool_chains;
 mod tool_choice;
 mod tools;
 mod typical_use;

@@ -1,8 +1,6 @@
 //! Integration tests of the public API of `haft-schema`.
 
 #[cfg(test)]
-mod compatibility;
-#[cfg(test)]
 mod provider;
 #[cfg(test)]
 mod suite;
