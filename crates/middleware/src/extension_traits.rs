@@ -7,9 +7,7 @@ use tower_layer::Layer;
 
 use crate::{
     CachedModel, CallService, ChatService, FallbackModel, LayeredModel, LayeredTool, ModelService,
-    ReplyCache, ToolService,
-    redacted_model::{RedactedModel, ReversibleRedaction},
-    source_layer::LayerAdaptor,
+    ReplyCache, ToolService, source_layer::LayerAdaptor,
 };
 
 /// An extension trait that applies `tower` layers to a tool.
@@ -138,7 +136,7 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
 
 impl<S: ToolSource + Sized + 'static> ToolsetMiddleware for S {}
 
-/// An extension trait that adds fallbacks, caches, redaction and `tower` layers to a model.
+/// An extension trait that adds fallbacks, caches and `tower` layers to a model.
 pub trait ModelMiddleware: ChatModel + Sized {
     /// Adds `model` as a fallback for failed requests to this model. See [`FallbackModel`].
     fn with_fallback(self, model: impl ChatModel + 'static) -> FallbackModel
@@ -151,67 +149,6 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// Caches the replies of this model in `cache`. See [`ReplyCache`].
     fn cached(self, cache: &ReplyCache) -> CachedModel<Self> {
         CachedModel::new(self, cache)
-    }
-
-    /// Sends placeholders such as `[EMAIL_1]` to the model in place of sensitive values, and
-    /// restores the values in its replies.
-    ///
-    /// The conversation of the program, its tools and its users contain the values, and only the
-    /// model receives placeholders. Values are found in the texts of instructions, messages, tool
-    /// results, reasoning, in links and the URIs of resources, and in the strings of JSON values
-    /// and arguments. They are restored in the text, the reasoning, the refusal and the arguments
-    /// of a reply, and in streamed deltas, even if a placeholder is split across deltas. Images,
-    /// audio, files, keys of objects, numbers, tool names, tool definitions and provider data are
-    /// not changed.
-    ///
-    /// # Mapping
-    ///
-    /// The mapping is computed from each request and never stored: values are numbered in the order
-    /// of their first appearance in the messages. Values of the instructions alone have numbers of
-    /// their own, as in `[EMAIL_I1]`. A conversation that only grows keeps its placeholders and
-    /// thus its prompt cache, also after it was saved and loaded. If the start of the conversation
-    /// is omitted or summarized, later values can get other numbers. A text of the conversation
-    /// that looks like a placeholder is not used as a placeholder. Placeholders that the model
-    /// invents stay in the reply.
-    ///
-    /// # Order
-    ///
-    /// Layers inside of the redacted model, such as a cache or a log, receive placeholders. Tracing
-    /// spans of an agent with content, and layers around the redacted model, receive values.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use haft_core::{ChatModel, Message, model::ChatRequest};
-    /// use haft_middleware::{ModelMiddleware, redacted_model::ReversibleRedaction};
-    /// # use haft_core::{export::async_trait, model::{ChatResponse, ModelError, ModelProfile}};
-    /// # struct Echo(ModelProfile);
-    /// # #[async_trait]
-    /// # impl ChatModel for Echo {
-    /// #     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-    /// #         let text = request.messages.iter().last().map(|last| last.text()).unwrap_or_default();
-    /// #         assert_eq!(text, "Write to [EMAIL_1].");
-    /// #         Ok(ChatResponse::new(text))
-    /// #     }
-    /// #     fn profile(&self) -> &ModelProfile {
-    /// #         &self.0
-    /// #     }
-    /// # }
-    /// # let model = Echo(ModelProfile::new("echo"));
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// // The model receives "Write to [EMAIL_1]." and repeats it.
-    /// let model = model.redacted(ReversibleRedaction::new().emails());
-    /// let reply = model.chat(&ChatRequest::new([Message::user("Write to ann@example.org.")])).await?;
-    /// assert_eq!(reply.message.text(), "Write to ann@example.org.");
-    /// # Ok::<(), ModelError>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    fn redacted(self, redaction: ReversibleRedaction) -> RedactedModel
-    where
-        Self: 'static,
-    {
-        RedactedModel::new(Arc::new(self), redaction)
     }
 
     /// Wraps the model in a `tower` layer, such as a timeout, a rate limit, a retry or a custom

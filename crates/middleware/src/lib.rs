@@ -8,7 +8,6 @@ pub mod lint;
 mod model_layer;
 mod read_result;
 mod redact;
-pub mod redacted_model;
 mod registry;
 mod reply_cache;
 mod result_cache;

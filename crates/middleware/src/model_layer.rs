@@ -65,7 +65,7 @@ impl Service<ChatRequest> for ModelService {
 
 /// Returns the reply to `request` as a stream that owns the model and the request. No task is
 /// spawned: polling the stream drives the request, and dropping the stream cancels the request.
-pub(crate) fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
+fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {
         let mut reply = model.stream(&request);

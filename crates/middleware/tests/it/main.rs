@@ -10,5 +10,3 @@ mod layer_errors;
 mod layers;
 #[cfg(test)]
 mod read_result;
-#[cfg(test)]
-mod redacted_model;
