@@ -10,4 +10,4 @@ mod test_model;
 pub use cassette::{Cassette, CassetteError, CassetteMismatch, CassetteMode, CassetteModel, UnknownMode};
 pub use example::{ExampleError, generate_example};
 pub use scripted_model::ScriptedModel;
-pub use test_model::{ArgumentsError, TestModel};
+pub use test_model::TestModel;

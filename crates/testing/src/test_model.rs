@@ -67,14 +67,11 @@ const NO_TOOL: &str = "a tool call is required, but the request has no tool that
 
 /// The source of the [`ModelError::Failed`] that a [`TestModel`] returns if it cannot generate
 /// arguments for a tool. Valid arguments may still exist, because the search is not exhaustive.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
-pub struct ArgumentsError {
-    /// The name of the tool for which no arguments could be generated.
-    pub tool: String,
-    /// The reason why no arguments could be generated. It contains a JSON pointer into the
-    /// arguments.
-    pub reason: ExampleError,
+struct ArgumentsError {
+    tool: String,
+    reason: ExampleError,
 }
 
 impl Default for TestModel {
