@@ -35,7 +35,7 @@ mod pairing;
 mod reply;
 mod run_and_stream;
 mod source;
-mod streamed_replies;
+mod streamed_answer;
 #[cfg(test)]
 mod tests;
 mod tool;

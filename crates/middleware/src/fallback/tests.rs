@@ -241,12 +241,10 @@ async fn dropped_request_does_not_fall_back() {
 
 #[tokio::test]
 async fn fallback_model_conforms() {
-    let busy = || (0..13).fold(model_named("busy"), |model, _| model.fail(server_error()));
+    let busy = || (0..9).fold(model_named("busy"), |model, _| model.fail(server_error()));
     conformance::model(busy().with_fallback(TestModel::new())).assume_deterministic().await.assert_conforms();
     conformance::model(TestModel::new().with_fallback(model_named("unused")))
         .assume_deterministic()
         .await
         .assert_conforms();
-    let model = busy().with_fallback(busy());
-    conformance::model(model).allow_failures().assume_deterministic().await.assert_conforms();
 }

@@ -110,6 +110,6 @@ async fn unsatisfiable_schema_is_an_error_with_tool_and_path() {
     assert!(matches!(*error.kind, AgentErrorKind::Model(_)));
     assert_eq!(
         error.to_string(),
-        "the model failed: tool \"impossible\" cannot be called: no example of the schema could be made, at /x: no number was found that the schema allows"
+        "the model failed: tool \"impossible\" cannot be called: no example of the schema could be made, at /x: no value was found for {\"type\":\"integer\"} and {\"minimum\":2,\"maximum\":1}"
     );
 }

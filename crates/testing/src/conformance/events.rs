@@ -16,25 +16,12 @@ const CALLS_FINISH: Rule = Rule {
     text: "every started call finishes or is suspended",
     remedy: "yield `CallFinished` or `CallPending` with the id of each `CallStarted` before the run ends",
 };
-const REQUESTS_NUMBERED: Rule = Rule {
-    text: "requests are numbered from 1",
-    remedy: "number `RequestStarted` in the order of the requests; a resumed run continues the numbers",
-};
-
 /// The output or the error at the end of a run.
 pub(super) type RunEnd = Result<RunOutput, AgentError>;
 
 /// Checks `events`, the events of one run, and adds violations to `report`. Returns the output or
 /// the error at the end of the run. `None` if there is neither.
-///
-/// `requests` is the number of the last model request before these events: 0 for a new run, or the
-/// number at the suspension for a resumed run. The function sets it to the number of the last model
-/// request in `events`.
-pub(super) fn check_events(
-    events: Vec<Result<RunEvent, AgentError>>,
-    requests: &mut u32,
-    report: &mut Report,
-) -> Option<RunEnd> {
+pub(super) fn check_events(events: Vec<Result<RunEvent, AgentError>>, report: &mut Report) -> Option<RunEnd> {
     let (mut open, mut end, mut after) = (HashSet::new(), None, 0);
     for event in events {
         if end.is_some() {
@@ -50,13 +37,6 @@ pub(super) fn check_events(
                 });
             }
             Ok(RunEvent::CallPending { pending }) => drop(open.remove(&pending.call.id)),
-            Ok(RunEvent::RequestStarted { request }) => {
-                let number = *requests + 1;
-                *requests = request;
-                report.require(REQUESTS_NUMBERED, request == number, || {
-                    format!("request {number} has the number {request}")
-                });
-            }
             Ok(RunEvent::Done { output }) => end = Some(Ok(output)),
             Ok(_) => {}
             Err(error) => end = Some(Err(error)),

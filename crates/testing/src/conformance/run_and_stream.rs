@@ -1,20 +1,17 @@
 //! The check that `run` and `stream` of an agent are equal.
 
-use std::{fmt, future::IntoFuture, mem, sync::Arc, time::Duration};
+use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
-use futures::{
-    FutureExt as _, StreamExt as _,
-    future::{BoxFuture, Either},
-};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use haft_core::{
     Agent, RunInput, RunOutput,
-    call::{Decision, PendingCall, PendingKind},
+    call::{Decision, PendingKind},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::events::{self, RunEnd};
-use super::streamed_replies::StreamedRun;
+use super::streamed_answer::StreamedAnswer;
 use super::{DEFAULT_TIMEOUT, Report, Rule, with_timeout};
 
 const ENDS_IN_TIME: Rule = Rule {
@@ -22,16 +19,8 @@ const ENDS_IN_TIME: Rule = Rule {
     remedy: "limit the requests of a run and put a deadline on each wait; allow the check more time with `timeout`",
 };
 const SAME_OUTPUT: Rule = Rule {
-    text: "`run` and `stream` end with the same output or error",
-    remedy: "share one loop between `run` and `stream`",
-};
-const SAME_TRANSCRIPT: Rule = Rule {
-    text: "`run` and `stream` leave the same transcript",
-    remedy: "record the complete reply of the model, not its deltas",
-};
-const SAME_USAGE: Rule = Rule {
-    text: "`run` and `stream` count the same usage",
-    remedy: "count the usage of the complete reply, and of each failed request",
+    text: "`run` and `stream` end with the same output, transcript and usage",
+    remedy: "share one loop between `run` and `stream`; record the complete reply of the model, not its deltas",
 };
 const SAME_OBSERVATIONS: Rule = Rule {
     text: "`run` and `stream` have the same effects",
@@ -49,9 +38,7 @@ const MAX_RESUMPTIONS: usize = 8;
 
 type MakeAgent = dyn Fn() -> Arc<dyn Agent> + Send + Sync;
 type MakeInput = dyn Fn() -> RunInput + Send + Sync;
-type Decide = dyn Fn(&PendingCall) -> Option<Decision> + Send + Sync;
 type Observe = dyn Fn() -> Value + Send + Sync;
-type Normalize = dyn Fn(&mut Value) + Send + Sync;
 
 /// A check that `run` and `stream` of an agent are equal, created by [`run_and_stream`]. It runs
 /// when it is awaited.
@@ -59,9 +46,7 @@ type Normalize = dyn Fn(&mut Value) + Send + Sync;
 pub struct RunAndStreamCheck {
     agent: Box<MakeAgent>,
     input: Box<MakeInput>,
-    decide: Box<Decide>,
     observers: Vec<(String, Box<Observe>)>,
-    normalize: Box<Normalize>,
     has_changed_replies: bool,
     timeout: Duration,
 }
@@ -72,26 +57,17 @@ pub struct RunAndStreamCheck {
 ///
 /// The check compares these data of both runs:
 ///
-/// - the answer with its steps, the error, or the suspended calls with the checkpoint
-/// - the transcript and the usage
+/// - the answer with its steps, the error, or the suspended calls with the checkpoint, and the
+///   transcript and the usage
 /// - the data of each [observer](RunAndStreamCheck::observe), such as the requests to the model
 ///
-/// It also compares the events of `stream` with the transcript and the answer:
+/// The text deltas of the last reply must be the answer, and the last partial output must be the
+/// output. An answer that a guardrail rewrote or blocked is not compared. See also
+/// [`allow_changed_replies`](RunAndStreamCheck::allow_changed_replies).
 ///
-/// - The text deltas of a reply are its text, and the deltas of the last reply are the answer.
-///   A [rejected](haft_core::RunEvent::ReplyRejected) reply is ignored. An answer is not compared
-///   with the deltas if a guardrail rewrote or blocked it. See also
-///   [`allow_changed_replies`](RunAndStreamCheck::allow_changed_replies).
-/// - The last partial output is the output.
-/// - A started call has the name and the arguments of its announcement. Arguments from a guardrail
-///   are not compared. Calls start in the order of the transcript, except calls that a guardrail
-///   blocks.
-/// - A finished call has the recorded result.
-///
-/// A suspended run is resumed with [decisions](RunAndStreamCheck::decide), and then compared again.
-/// The times of messages and tool results and the clock of a checkpoint are removed before the
-/// comparison. Remove other generated data, such as random ids, with
-/// [`normalize`](RunAndStreamCheck::normalize).
+/// A suspended run is resumed up to eight times: calls that wait for an approval are approved, and
+/// other calls are denied. The times of messages and tool results and the clock of a checkpoint are
+/// not compared. Other data must not differ between two runs, so generate no random ids.
 ///
 /// # Examples
 ///
@@ -121,9 +97,7 @@ pub fn run_and_stream<A: Agent + 'static>(
     RunAndStreamCheck {
         agent: Box::new(move || Arc::new(agent())),
         input: Box::new(|| RunInput::new("Hello.")),
-        decide: Box::new(default_decision),
         observers: Vec::new(),
-        normalize: Box::new(|_| {}),
         has_changed_replies: false,
         timeout: DEFAULT_TIMEOUT,
     }
@@ -134,17 +108,6 @@ impl RunAndStreamCheck {
     /// `Hello.`
     pub fn input(mut self, input: impl Fn() -> RunInput + Send + Sync + 'static) -> Self {
         self.input = Box::new(input);
-        self
-    }
-
-    /// Sets the function for decisions about the calls of suspended runs. A run without a decision
-    /// is not resumed. Default: calls waiting for an approval are approved, and other calls are
-    /// denied. A run is resumed at most eight times.
-    pub fn decide(
-        mut self,
-        decide: impl Fn(&PendingCall) -> Option<Decision> + Send + Sync + 'static,
-    ) -> Self {
-        self.decide = Box::new(decide);
         self
     }
 
@@ -161,16 +124,7 @@ impl RunAndStreamCheck {
         self
     }
 
-    /// Sets a function that changes all data before the comparison. Use it to replace generated
-    /// data, such as random ids. The data are the JSON of the output, the transcript, the usage or
-    /// an observation.
-    pub fn normalize(mut self, normalize: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
-        self.normalize = Box::new(normalize);
-        self
-    }
-
-    /// Skips the comparison of the text, the partial outputs and the announced calls in the events
-    /// with the transcript and the answer. Use it for an agent with validators or hooks that change
+    /// Skips the comparison of the deltas with the answer. Use it for an agent with validators or hooks that change
     /// replies after their deltas, for example `after_reply`.
     pub fn allow_changed_replies(mut self) -> Self {
         self.has_changed_replies = true;
@@ -185,18 +139,12 @@ impl RunAndStreamCheck {
 
     async fn check(self) -> Report {
         let mut report = Report::new("the agent");
-        let mut whole = self.record(false, &mut report).await;
-        let mut streamed = self.record(true, &mut report).await;
-        for recording in [&mut whole, &mut streamed] {
-            recording.parts.iter_mut().for_each(|part| part.normalize(&self.normalize));
-            recording.observations.iter_mut().for_each(&self.normalize);
+        let whole = self.record(false, &mut report).await;
+        let streamed = self.record(true, &mut report).await;
+        for (run, stream) in whole.ends.iter().zip(&streamed.ends) {
+            compare(&mut report, SAME_OUTPUT, "", run, stream);
         }
-        for (run, stream) in whole.parts.iter().zip(&streamed.parts) {
-            compare(&mut report, SAME_OUTPUT, "", &run.output, &stream.output);
-            compare(&mut report, SAME_TRANSCRIPT, "", &run.transcript, &stream.transcript);
-            compare(&mut report, SAME_USAGE, "", &run.usage, &stream.usage);
-        }
-        let counts = (whole.parts.len(), streamed.parts.len());
+        let counts = (whole.ends.len(), streamed.ends.len());
         report.require(SAME_OUTPUT, counts.0 == counts.1 || !report.findings().is_empty(), || {
             format!("`run` has {} parts, `stream` has {}", counts.0, counts.1)
         });
@@ -211,19 +159,19 @@ impl RunAndStreamCheck {
     /// after each suspension.
     async fn record(&self, streams: bool, report: &mut Report) -> Recording {
         let agent = (self.agent)();
-        let (mut parts, mut requests, mut run) = (Vec::new(), 0, StreamedRun::default());
+        let mut ends = Vec::new();
         let mut next = Some((self.input)());
-        while let Some(input) = next.take().filter(|_| parts.len() <= MAX_RESUMPTIONS) {
+        while let Some(input) = next.take().filter(|_| ends.len() <= MAX_RESUMPTIONS) {
             let end = if streams {
-                Either::Left(self.stream(&*agent, input, (&mut requests, &mut run), report))
+                self.stream(&*agent, input, report).await
             } else {
-                Either::Right(self.run(&*agent, input, report))
+                self.run(&*agent, input, report).await
             };
-            let Some(end) = end.await else { break };
-            parts.push(RunPart::new(&end));
+            let Some(end) = end else { break };
+            ends.push(end_json(&end));
             next = self.resume(end);
         }
-        Recording { parts, observations: self.observers.iter().map(|(_, observe)| observe()).collect() }
+        Recording { ends, observations: self.observers.iter().map(|(_, observe)| observe()).collect() }
     }
 
     async fn run(&self, agent: &dyn Agent, input: RunInput, report: &mut Report) -> Option<RunEnd> {
@@ -234,31 +182,29 @@ impl RunAndStreamCheck {
         end
     }
 
-    async fn stream(
-        &self,
-        agent: &dyn Agent,
-        input: RunInput,
-        (requests, run): (&mut u32, &mut StreamedRun),
-        report: &mut Report,
-    ) -> Option<RunEnd> {
+    async fn stream(&self, agent: &dyn Agent, input: RunInput, report: &mut Report) -> Option<RunEnd> {
         let events = agent.stream(input).collect::<Vec<_>>();
         let Some(events) = with_timeout(self.timeout, events).await else {
             report.add_finding(ENDS_IN_TIME, format!("`stream` does not in {:?}", self.timeout));
             return None;
         };
-        *run = mem::take(run).next_part();
-        events.iter().flatten().for_each(|event| run.observe(event));
-        let end = events::check_events(events, requests, report)?;
-        run.check(&end, !self.has_changed_replies, report);
+        let mut last = StreamedAnswer::default();
+        events.iter().flatten().for_each(|event| last.observe(event));
+        let end = events::check_events(events, report)?;
+        if let (Ok(RunOutput::Answer(answer)), false) = (&end, self.has_changed_replies) {
+            last.check(answer, report);
+        }
         Some(end)
     }
 
-    /// Returns the input to resume a run after `end`. `None` if the run is not suspended, or if
-    /// there is no decision about its calls.
+    /// Returns the input to resume a run after `end`. `None` if the run is not suspended.
     fn resume(&self, end: RunEnd) -> Option<RunInput> {
         let Ok(RunOutput::Suspended(suspended)) = end else { return None };
-        let calls = suspended.undecided_calls();
-        let decisions = calls.into_iter().filter_map(|it| Some((it.call.id.clone(), (self.decide)(it)?)));
+        let decisions = suspended.undecided_calls().into_iter().map(|pending| {
+            let is_approval = matches!(pending.pending.kind, PendingKind::Approval { .. });
+            let decision = if is_approval { Decision::approved() } else { Decision::denied("not now") };
+            (pending.call.id.clone(), decision)
+        });
         let decisions: Vec<_> = decisions.collect();
         let context = (self.input)().context;
         (!decisions.is_empty()).then(|| suspended.resume(decisions).with_context(context))
@@ -282,49 +228,21 @@ impl fmt::Debug for RunAndStreamCheck {
 
 /// The data of a whole or streamed run.
 struct Recording {
-    /// The parts of the run. A part ends with the run or with a suspension.
-    parts: Vec<RunPart>,
+    /// The ends of the parts of the run. A part ends with the run or with a suspension.
+    ends: Vec<Value>,
     observations: Vec<Value>,
 }
 
-/// The end of a part of a run, as JSON without times.
-struct RunPart {
-    /// The answer without its transcript and usage, the suspended run, or the error.
-    output: Value,
-    transcript: Value,
-    usage: Value,
-}
-
-impl RunPart {
-    fn new(end: &RunEnd) -> Self {
-        match end {
-            Ok(RunOutput::Answer(answer)) => {
-                let mut output = to_json(&**answer);
-                if let Some(fields) = output.as_object_mut() {
-                    fields.remove("transcript");
-                    fields.remove("usage");
-                }
-                Self { output, transcript: to_json(&answer.transcript), usage: to_json(&answer.usage) }
-            }
-            Ok(RunOutput::Suspended(suspended)) => {
-                Self { output: to_json(suspended), transcript: Value::Null, usage: Value::Null }
-            }
-            Err(error) => Self {
-                output: json!({"error": format!("{:?}", error.kind)}),
-                transcript: to_json(&error.transcript),
-                usage: to_json(&error.usage),
-            },
-        }
+/// Returns the output or the error at the end of a run as JSON without times.
+fn end_json(end: &RunEnd) -> Value {
+    match end {
+        Ok(output) => to_json(output),
+        Err(error) => json!({
+            "error": format!("{:?}", error.kind),
+            "transcript": to_json(&error.transcript),
+            "usage": to_json(&error.usage),
+        }),
     }
-
-    fn normalize(&mut self, normalize: &Normalize) {
-        [&mut self.output, &mut self.transcript, &mut self.usage].into_iter().for_each(normalize);
-    }
-}
-
-fn default_decision(pending: &PendingCall) -> Option<Decision> {
-    let is_approval = matches!(pending.pending.kind, PendingKind::Approval { .. });
-    Some(if is_approval { Decision::approved() } else { Decision::denied("not now") })
 }
 
 /// Reports the first difference between `run` and `stream`. `name` is the name of the data, or an
@@ -357,7 +275,7 @@ fn find_difference<'v>(one: &'v Value, other: &'v Value) -> Option<(String, &'v 
 }
 
 /// Returns the JSON of `data` without times, see [`TIME_KEYS`].
-pub(super) fn to_json(data: &impl Serialize) -> Value {
+fn to_json(data: &impl Serialize) -> Value {
     fn remove_times(value: &mut Value) {
         match value {
             Value::Object(fields) => {

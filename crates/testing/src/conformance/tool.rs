@@ -25,28 +25,16 @@ use haft_core::{
 };
 
 const DEFINITION_CONSTANT: Rule = Rule {
-    text: "the definition is constant",
-    remedy: "create the definition once and store it in the tool",
-};
-const DEFINITION_VALID: Rule = Rule {
-    text: "the definition is valid",
-    remedy: "correct the definition: `Toolset::check` reports the same defect at startup",
+    text: "the definition is valid and constant",
+    remedy: "create the definition once and store it in the tool; `Toolset::check` reports the same defect at startup",
 };
 const ACCEPTS_VALID_ARGUMENTS: Rule = Rule {
-    text: "arguments that match the schema are accepted",
-    remedy: "describe the accepted arguments in the schema; if generated arguments make no sense, set some with `arguments`",
-};
-const CALL_SUCCEEDS: Rule = Rule {
-    text: "a call with the given arguments succeeds",
-    remedy: "set arguments and a context with which the tool succeeds: the check does not look into failed calls",
+    text: "a call with valid arguments succeeds",
+    remedy: "describe the accepted arguments in the schema; set arguments and a context with which the tool succeeds",
 };
 const NO_PANIC: Rule = Rule {
     text: "a call does not panic",
     remedy: "return an error: `ToolError::Failed` says what the model reads",
-};
-const FAILURE_NOT_FATAL: Rule = Rule {
-    text: "a failed call does not stop the run",
-    remedy: "set the state that the tool needs with `context`; return `ToolError::Fatal` only for errors that must stop the run",
 };
 const RESULT_MATCHES_SCHEMA: Rule = Rule {
     text: "a result matches the output schema",
@@ -54,11 +42,7 @@ const RESULT_MATCHES_SCHEMA: Rule = Rule {
 };
 const CANCELLED_CALL_ENDS: Rule = Rule {
     text: "a cancelled call ends",
-    remedy: "do not block in `call`: await, or move the work to `spawn_blocking` and end it when the context's token is cancelled",
-};
-const DROPPED_CALL_ENDS: Rule = Rule {
-    text: "dropping a call ends it",
-    remedy: "own spawned tasks: abort them when the future of the call is dropped",
+    remedy: "do not block in `call`, and abort spawned tasks when its future is dropped; end `spawn_blocking` when the context's token is cancelled",
 };
 
 /// The result of a tool call in a spawned task. The outer `Err` means that the task panicked.
@@ -80,12 +64,10 @@ pub struct ToolCheck {
 /// Creates a check of `tool` against these rules of the [`Tool`] contract:
 ///
 /// - the definition is valid and does not change
-/// - arguments that match the schema are accepted
-/// - no call panics, even with invalid arguments (a pipeline rejects them, but other callers may
-///   not)
-/// - no call fails with [`ToolError::Fatal`]
+/// - a call with valid arguments does not fail with [`ToolError::InvalidArguments`] or
+///   [`ToolError::Fatal`], and does not panic
 /// - results match the output schema
-/// - calls end when they are cancelled or dropped
+/// - cancelled calls end
 ///
 /// The check calls the tool several times. The arguments are generated from its schema, unless the
 /// caller [sets](ToolCheck::arguments) them. Generated arguments are valid but meaningless, so the
@@ -113,7 +95,7 @@ impl ToolCheck {
         self
     }
 
-    /// Sets the timeout of each call. A cancelled or dropped call must end within the same time.
+    /// Sets the timeout of each call. A cancelled call must end within the same time.
     /// Default: 5 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -132,7 +114,7 @@ impl ToolCheck {
             "it changes between calls".to_owned()
         });
         if let Some(defect) = definition.defect() {
-            report.add_finding(DEFINITION_VALID, defect);
+            report.add_finding(DEFINITION_CONSTANT, defect);
             return report;
         }
         let arguments = match &self.arguments {
@@ -147,10 +129,7 @@ impl ToolCheck {
             }
         };
         self.call(&definition, &arguments, &mut report).await;
-        if report.findings.iter().all(|finding| finding.rule != NO_PANIC.text) {
-            self.call_with_invalid_arguments(&definition, &arguments, &mut report).await;
-        }
-        self.interrupt(&definition, &arguments, &mut report).await;
+        self.cancel(&definition, &arguments, &mut report).await;
         report
     }
 
@@ -168,40 +147,19 @@ impl ToolCheck {
                 return report.add_finding(NO_PANIC, format!("it panics when it is called with {arguments}"));
             }
             Some(Ok(Err(error))) => {
-                return match error.kind() {
-                    FailureKind::InvalidArguments => report
-                        .add_finding(ACCEPTS_VALID_ARGUMENTS, format!("{arguments} is rejected: {error}")),
-                    FailureKind::Fatal => report.add_finding(FAILURE_NOT_FATAL, error.to_string()),
-                    _ => report
-                        .require(CALL_SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}")),
-                };
+                let is_accepted = !matches!(error.kind(), FailureKind::InvalidArguments | FailureKind::Fatal);
+                // Generated arguments make no sense to many tools.
+                return report.require(
+                    ACCEPTS_VALID_ARGUMENTS,
+                    is_accepted && self.arguments.is_none(),
+                    || format!("{arguments} fails: {error}"),
+                );
             }
             Some(Ok(Ok(ToolResponse::Pending(_)))) => return,
             Some(Ok(Ok(ToolResponse::Done(output)))) => output,
         };
         if let Err(error) = definition.check_output(&output) {
             report.add_finding(RESULT_MATCHES_SCHEMA, error.to_string());
-        }
-    }
-
-    /// Calls the tool with each of the [`invalid_arguments`]. Reports a violation if a call panics.
-    async fn call_with_invalid_arguments(
-        &self,
-        definition: &ToolDefinition,
-        arguments: &Value,
-        report: &mut Report,
-    ) {
-        for invalid in invalid_arguments(definition, arguments) {
-            match self.call_directly(&invalid).await {
-                Some(Ok(_)) => {}
-                // Stop after the first panic, because one finding is enough.
-                Some(Err(_panic)) => {
-                    return report
-                        .add_finding(NO_PANIC, format!("it panics when it is called with {invalid}"));
-                }
-                // Stop after a timeout, because the next call would probably time out too.
-                None => return,
-            }
         }
     }
 
@@ -216,39 +174,33 @@ impl ToolCheck {
         with_timeout(self.timeout, call.join_next()).await.flatten()
     }
 
-    /// Cancels one call in progress and drops another. Checks that both calls end.
-    async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        for (rule, is_cancelled) in [(CANCELLED_CALL_ENDS, true), (DROPPED_CALL_ENDS, false)] {
-            let pipeline = Pipeline::unbounded();
-            let started = Arc::new(AtomicBool::new(false));
-            let probe = StartProbe { tool: Arc::clone(&self.tool), started: Arc::clone(&started) };
-            let cancellation = CancellationToken::new();
-            let call = ToolCall::new("check", definition.name().as_str(), arguments.to_string());
-            let mut calls = Box::pin(pipeline.stream_batch(Batch {
-                tools: ToolList::new("check", [probe]),
-                calls: vec![call],
-                run_context: self.call_context(&cancellation),
-                ..Batch::default()
-            }));
-            // The pipeline starts the call on another task. Wait until the call has started.
-            let mut is_over = false;
-            for _ in 0..MAX_POLLS {
-                is_over = with_timeout(POLL_INTERVAL, calls.next()).await.is_some();
-                if is_over || started.load(Ordering::Relaxed) {
-                    break;
-                }
+    /// Cancels a call in progress, and checks that it ends.
+    async fn cancel(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
+        let pipeline = Pipeline::unbounded();
+        let started = Arc::new(AtomicBool::new(false));
+        let probe = StartProbe { tool: Arc::clone(&self.tool), started: Arc::clone(&started) };
+        let cancellation = CancellationToken::new();
+        let call = ToolCall::new("check", definition.name().as_str(), arguments.to_string());
+        let mut calls = Box::pin(pipeline.stream_batch(Batch {
+            tools: ToolList::new("check", [probe]),
+            calls: vec![call],
+            run_context: self.call_context(&cancellation),
+            ..Batch::default()
+        }));
+        // The pipeline starts the call on another task. Wait until the call has started.
+        for _ in 0..MAX_POLLS {
+            if with_timeout(POLL_INTERVAL, calls.next()).await.is_some() {
+                return;
             }
-            if is_over {
-                continue;
+            if started.load(Ordering::Relaxed) {
+                break;
             }
-            if is_cancelled {
-                cancellation.cancel();
-                drop(with_timeout(self.timeout, calls.next()).await);
-            }
-            drop(calls);
-            let ended = wait_until(self.timeout, || pipeline.abandoned_calls() == 0).await;
-            report.require(rule, ended, || format!("it still runs after {:?}", self.timeout));
         }
+        cancellation.cancel();
+        drop(with_timeout(self.timeout, calls.next()).await);
+        drop(calls);
+        let ended = wait_until(self.timeout, || pipeline.abandoned_calls() == 0).await;
+        report.require(CANCELLED_CALL_ENDS, ended, || format!("it still runs after {:?}", self.timeout));
     }
 }
 
@@ -277,25 +229,6 @@ impl IntoFuture for ToolCheck {
     fn into_future(self) -> Self::IntoFuture {
         self.run().boxed()
     }
-}
-
-/// Returns arguments that violate the input schema of `definition`: some values that are not
-/// objects, and copies of `arguments` with one member removed or changed. Copies that are valid
-/// despite the change are not returned.
-fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
-    let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
-    for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {
-        for other in [None, Some(Value::Array(vec![Value::Null])), Some(Value::from("\u{0}"))] {
-            let mut changed = arguments.clone();
-            if let Some(members) = changed.as_object_mut() {
-                drop(members.remove(name));
-                members.extend(other.map(|other| (name.clone(), other)));
-            }
-            invalid.push(changed);
-        }
-    }
-    invalid.retain(|value| !definition.input_schema().is_valid(value));
-    invalid
 }
 
 impl std::fmt::Debug for ToolCheck {

@@ -95,7 +95,7 @@ impl ToolSource for FaultySource {
                 return Ok(ToolList::new("broken", [tool("a")]));
             }
             "new snapshot after a drop" => {
-                if number >= 10 {
+                if number > 0 {
                     tokio::task::yield_now().await;
                 }
                 self.busy.store(false, Ordering::Relaxed);
@@ -117,13 +117,8 @@ async fn empty_or_changing_label_is_found() {
 
 #[tokio::test(start_paused = true)]
 async fn failing_or_hanging_source_is_found() {
-    check(
-        faulty("fails"),
-        expect![[r#"
-            the label names the source: an error has the label "other"
-            the source lists its tools in time: tool source other: no connection"#]],
-    )
-    .await;
+    check(faulty("fails"), expect!["the source lists its tools in time: tool source other: no connection"])
+        .await;
     check(faulty("hangs"), expect!["the source lists its tools in time: no list in 5s"]).await;
 }
 
@@ -132,30 +127,29 @@ async fn new_snapshot_per_listing_is_found() {
     check(
         faulty("new snapshot"),
         expect![
-            "an unchanged source returns the same snapshot: the second listing is another snapshot of [a]"
+            "an unchanged source returns the same snapshot: a later listing returns another snapshot of [a]"
         ],
     )
     .await;
     check(
         faulty("new snapshot while busy"),
         expect![
-            "an unchanged source returns the same snapshot: a concurrent listing is another snapshot of [a]"
+            "an unchanged source returns the same snapshot: a later listing returns another snapshot of [a]"
         ],
     )
     .await;
     check(
         faulty("new snapshot after a drop"),
         expect![
-            "an unchanged source returns the same snapshot: the listing after a dropped one is another snapshot of [a]"
+            "an unchanged source returns the same snapshot: a later listing returns another snapshot of [a]"
         ],
     )
     .await;
     check(
         faulty("new tools"),
-        expect![[r#"
-            listing does not change the tools: it has [tool_1] instead of [tool_0]
-            concurrent listings all return the tools: 0 of 8 do
-            a dropped listing does not affect the next one: the next one returns [tool_11]"#]],
+        expect![
+            "an unchanged source returns the same snapshot: a later listing returns another snapshot of [tool_2]"
+        ],
     )
     .await;
 }
@@ -164,9 +158,7 @@ async fn new_snapshot_per_listing_is_found() {
 async fn listings_that_block_each_other_are_found() {
     check(
         faulty("locks"),
-        expect![[r#"
-            concurrent listings all return the tools: 1 of 8 do
-            a dropped listing does not affect the next one: tool source broken: another listing is in progress"#]],
+        expect!["concurrent and dropped listings do not affect others: tool source broken: another listing is in progress"],
     )
     .await;
 }

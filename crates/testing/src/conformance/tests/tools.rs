@@ -70,9 +70,9 @@ impl Tool for UnstableTool {
 #[tokio::test(flavor = "multi_thread")]
 async fn changing_or_invalid_definition_is_found() {
     let tool = UnstableTool([definition(), definition().with_description("Doubles.")], AtomicUsize::new(0));
-    check(tool, expect!["the definition is constant: it changes between calls"]).await;
+    check(tool, expect!["the definition is valid and constant: it changes between calls"]).await;
     let tool = tool_of(definition().with_input_schema(json!({"type": "string"})), |_, _| Ok("done".into()));
-    check(tool, expect!["the definition is valid: its arguments: invalid schema at /: the arguments of a tool must be an object"]).await;
+    check(tool, expect!["the definition is valid and constant: its arguments: invalid schema at /: the arguments of a tool must be an object"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +83,9 @@ async fn rejection_of_valid_arguments_is_found() {
     };
     check(
         tool_of(definition(), positive_only),
-        expect![[r#"arguments that match the schema are accepted: {"x":0} is rejected: invalid arguments: x must be positive"#]],
+        expect![[
+            r#"a call with valid arguments succeeds: {"x":0} fails: invalid arguments: x must be positive"#
+        ]],
     )
     .await;
     conformance::tool(tool_of(definition(), positive_only))
@@ -103,9 +105,9 @@ async fn panics_and_fatal_errors_are_found() {
     let needs = |_, cx: ToolContext| cx.state::<u8>().map(|it| it.to_string().into());
     check(
         tool_of(definition(), needs),
-        expect![
-            "a failed call does not stop the run: no state of type u8: the host program must provide one"
-        ],
+        expect![[
+            r#"a call with valid arguments succeeds: {"x":0} fails: no state of type u8: the host program must provide one"#
+        ]],
     )
     .await;
     let run = RunContext { state: HostState::new().with_value(7_u8), ..RunContext::default() };
@@ -121,26 +123,12 @@ async fn failures_of_nested_calls_are_found() {
     };
     check(
         failing_with(|| ToolError::Fatal("no licence".into())),
-        expect!["a failed call does not stop the run: no licence"],
+        expect![[r#"a call with valid arguments succeeds: {"x":0} fails: no licence"#]],
     )
     .await;
     check(
         failing_with(|| ToolError::InvalidArguments("no x".into())),
-        expect![[
-            r#"arguments that match the schema are accepted: {"x":0} is rejected: invalid arguments: no x"#
-        ]],
-    )
-    .await;
-}
-
-/// A pipeline rejects invalid arguments, but other callers may pass them to the tool. The check
-/// must therefore find a panic that only invalid arguments cause.
-#[tokio::test(flavor = "multi_thread")]
-async fn panic_on_invalid_arguments_is_found() {
-    let unchecked = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
-    check(
-        tool_of(definition(), unchecked),
-        expect!["a call does not panic: it panics when it is called with null"],
+        expect![[r#"a call with valid arguments succeeds: {"x":0} fails: invalid arguments: no x"#]],
     )
     .await;
 }
@@ -153,7 +141,7 @@ async fn failure_with_given_arguments_is_found() {
     let fails = |_, _| Err(ToolError::failed("no such file"));
     check(tool_of(definition(), fails), expect![""]).await;
     let report = conformance::tool(tool_of(definition(), fails)).arguments(json!({"x": 1})).await;
-    expect!["a call with the given arguments succeeds: it fails: no such file"]
+    expect![[r#"a call with valid arguments succeeds: {"x":1} fails: no such file"#]]
         .assert_eq(&format_violations(&report));
 }
 
@@ -192,26 +180,15 @@ impl Tool for LeakyTool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn call_that_outlives_cancellation_or_drop_is_found() {
-    check_end(
-        LeakyTool(definition()),
-        expect![[r#"
-            a cancelled call ends: it still runs after 200ms
-            dropping a call ends it: it still runs after 200ms"#]],
-    )
-    .await;
+    check_end(LeakyTool(definition()), expect!["a cancelled call ends: it still runs after 200ms"]).await;
     let (release, gate) = mpsc::channel::<()>();
     let gate = Arc::new(Mutex::new(gate));
     let blocks = move |_, _| {
         let _ = gate.lock().unwrap().recv();
         Ok("done".into())
     };
-    check_end(
-        tool_of(definition(), blocks),
-        expect![[r#"
-            a cancelled call ends: it still runs after 200ms
-            dropping a call ends it: it still runs after 200ms"#]],
-    )
-    .await;
+    check_end(tool_of(definition(), blocks), expect!["a cancelled call ends: it still runs after 200ms"])
+        .await;
     drop(release);
 }
 
