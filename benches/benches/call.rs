@@ -109,39 +109,46 @@ fn main() -> ExitCode {
         &[
             Case::new("two integers by hand", || {
                 deserialize_by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string())
-            })
-            .by_hand(),
+            }),
             Case::new("two integers", || call_directly(ToolList::new("bench", [Add]), "add", INTEGERS))
                 .with_goal(nanos(1_100))
-                .with_baseline("two integers by hand"),
+                .with_baseline("two integers by hand")
+                .with_max_ratio(12.0),
             Case::new("two integers, on a task of its own", || {
                 call_in_batch(ToolList::new("bench", [Add]), "add", INTEGERS)
             })
-            .with_baseline("two integers by hand"),
+            .with_baseline("two integers by hand")
+            .with_max_ratio(24.0),
             Case::new("a nested object by hand", || {
                 deserialize_by_hand(SEARCH, |Query { query, filter, limit }| {
                     search_result(&query, &filter, limit)
                 })
-            })
-            .by_hand(),
+            }),
             Case::new("a nested object", || {
                 call_directly(ToolList::new("bench", [Search]), "search", SEARCH)
             })
             .with_goal(nanos(2_000))
-            .with_baseline("a nested object by hand"),
+            .with_baseline("a nested object by hand")
+            .with_max_ratio(5.0),
             Case::new("an order by hand", || {
                 deserialize_by_hand(ORDER, |Order { customer, items, note }| {
                     order_result(&customer, &items, note.as_deref())
                 })
-            })
-            .by_hand(),
+            }),
             Case::new("an order", || {
                 call_directly(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER)
             })
-            .with_baseline("an order by hand"),
-            Case::new("one of 10 tools", among(10)).with_baseline("two integers by hand"),
-            Case::new("one of 1,000 tools", among(1_000)).with_baseline("one of 10 tools"),
-            Case::new("one of 10,000 tools", among(10_000)).with_baseline("one of 10 tools"),
+            .with_baseline("an order by hand")
+            .with_max_ratio(5.0),
+            Case::new("one of 10 tools", among(10))
+                .with_baseline("two integers by hand")
+                .with_max_ratio(12.0),
+            Case::new("one of 1,000 tools", among(1_000))
+                .with_baseline("one of 10 tools")
+                .with_max_ratio(1.5),
+            Case::new("one of 10,000 tools", among(10_000))
+                .with_baseline("one of 10 tools")
+                .with_max_ratio(1.5),
         ],
     )
 }

@@ -26,7 +26,7 @@ use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 const RUNS: u64 = 512;
 
 /// The maximum peak memory of the agent's process, in MiB. `--check` fails if it is exceeded.
-const MAX_MEMORY_MIB: f64 = 64.0;
+const MAX_MEMORY_MIB: f64 = 96.0;
 
 /// The goal for the time from the start of a process to its first model request. It is printed, but
 /// not checked.
@@ -62,8 +62,6 @@ fn main() -> ExitCode {
         [SERVE] => in_runtime(async { Ok(mock::serve().await?) }),
         [RUN, name, base_url, runs] => in_runtime(run(name, base_url, runs)),
         _ if words.contains(&"--check") => check(),
-        // This bench has no recorded values, so there is nothing to update.
-        _ if words.contains(&"--update") => Ok(()),
         _ => measure(),
     };
     done.map_or_else(

@@ -25,8 +25,6 @@ pub struct Case {
     pub(crate) baseline: Option<&'static str>,
     /// The maximum ratio of this case's instruction count to the instruction count of its baseline.
     pub(crate) max_ratio: Option<f64>,
-    /// `true` if the case is a baseline without haft.
-    pub(crate) is_by_hand: bool,
     prepare: Box<dyn Fn() -> Work>,
 }
 
@@ -41,7 +39,6 @@ impl Case {
             goal: None,
             baseline: None,
             max_ratio: None,
-            is_by_hand: false,
             prepare: Box::new(prepare),
         }
     }
@@ -68,13 +65,6 @@ impl Case {
     #[must_use]
     pub fn with_max_ratio(mut self, ratio: f64) -> Self {
         self.max_ratio = Some(ratio);
-        self
-    }
-
-    /// Marks this case as a baseline without haft. Its instruction count is not checked.
-    #[must_use]
-    pub fn by_hand(mut self) -> Self {
-        self.is_by_hand = true;
         self
     }
 

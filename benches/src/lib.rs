@@ -3,8 +3,7 @@
 //! A bench is a list of [`Case`]s. A case can have a baseline: another case to compare with, such
 //! as a case that does the same work by hand. A case and its baseline are measured in the same run,
 //! so a slow or busy machine affects both. Instructions are counted by callgrind. The counts vary
-//! little between runs, so `--check` compares them with the counts of the baselines and with the
-//! recorded counts in `counts.json`.
+//! little between runs, so `--check` compares them with the counts of the baselines.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;
@@ -33,10 +32,8 @@ struct Options {
 enum Task {
     /// Measures the times and counts the instructions of the cases, and prints a table.
     Measure,
-    /// Compares the instruction counts with their maximum ratios or with the recorded counts.
+    /// Compares the ratios of the instruction counts to their baselines with the maximum ratios.
     Check,
-    /// Records the instruction counts in `counts.json`.
-    Update,
     /// Executes one case under callgrind.
     Count,
 }
@@ -59,12 +56,9 @@ fn parse_options(arguments: impl Iterator<Item = String>) -> Result<Options, Str
             // Cargo passes `--bench` to every bench, so it is ignored.
             "--bench" => {}
             "--check" => options.task = Task::Check,
-            "--update" => options.task = Task::Update,
             instructions::COUNT_FLAG => options.task = Task::Count,
             _ if argument.starts_with('-') => {
-                return Err(format!(
-                    "a bench takes `--check`, `--update` or a part of a name, not `{argument}`"
-                ));
+                return Err(format!("a bench takes `--check` or a part of a name, not `{argument}`"));
             }
             _ => options.filter = argument,
         }
@@ -81,7 +75,6 @@ fn execute(bench: &str, cases: &[Case], options: &Options) -> Result<(), String>
     let chosen: Vec<_> = cases.iter().filter(|case| case.name.contains(&options.filter)).collect();
     match options.task {
         Task::Check => counts::check(bench, &chosen),
-        Task::Update => counts::update(bench, &chosen),
         Task::Measure | Task::Count => table::measure_and_print(bench, &chosen),
     }
 }
