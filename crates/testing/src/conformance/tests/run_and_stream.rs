@@ -161,7 +161,9 @@ async fn different_ends_are_found() {
 async fn events_that_differ_from_the_run_are_found() {
     check(
         "lost delta",
-        expect![[r#"the deltas of the last reply are the answer: the answer is "42", but the deltas are "4""#]],
+        expect![[
+            r#"the deltas of the last reply are the answer: the answer is "42", but the deltas are "4""#
+        ]],
     )
     .await;
     check("wrong output", expect![[r#"the deltas of the last reply are the answer: the output is {"n":1}, but the last partial output is None"#]]).await;
