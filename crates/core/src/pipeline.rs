@@ -114,8 +114,9 @@ impl Default for Pipeline {
 }
 
 /// Details that the pipeline collects during a call, for the result and the [`CallRecord`].
-#[derive(Default)]
 struct CallDetails<'a> {
+    /// The maximum length of the arguments, in bytes.
+    max_argument_bytes: usize,
     /// The slot in which the validated arguments are stored for the [`CallRecord`]. `None` if the
     /// pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
@@ -140,6 +141,19 @@ struct CallRules<'a> {
 impl<'a> From<CallTask<'a>> for CallRules<'a> {
     fn from(task: CallTask<'a>) -> Self {
         Self { task, is_repaired: false }
+    }
+}
+
+impl Default for CallDetails<'_> {
+    fn default() -> Self {
+        Self {
+            max_argument_bytes: limits::ARGUMENT_BYTES,
+            arguments: None,
+            repairs: Vec::new(),
+            warning: None,
+            is_cached: false,
+            is_repaired: false,
+        }
     }
 }
 
@@ -412,7 +426,7 @@ impl Pipeline {
         let (tool, own) = find::find_tool(tools, &call.name)?;
         let (definition, repair) = (definition_or_panic_error(&**tool)?, self.for_tool(own).0.repair);
         let mut details = CallDetails::default();
-        let arguments = arguments::parse(&call.arguments, limits::ARGUMENT_BYTES, repair, &mut details)?;
+        let arguments = arguments::parse(&call.arguments, repair, &mut details)?;
         arguments::repair_and_validate(definition, arguments, repair, &mut details)
     }
 
@@ -453,14 +467,16 @@ impl Pipeline {
             started,
             is_recorded: false,
         });
-        let slot = has_recorder.then_some(&argument_slot);
-        let is_repaired = rules.is_repaired;
-        let mut details = CallDetails { arguments: slot, is_repaired, ..CallDetails::default() };
-        // A call without a tool list comes from the program and not from a model, so the length of
-        // its arguments is not limited.
-        let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
+        let mut details = CallDetails {
+            // A call without a tool list comes from the program and not from a model, so the length
+            // of its arguments is not limited.
+            max_argument_bytes: if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX },
+            arguments: has_recorder.then_some(&argument_slot),
+            is_repaired: rules.is_repaired,
+            ..CallDetails::default()
+        };
         // A panic of the tool, or of a middleware layer around it, affects only this call.
-        let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
+        let steps = self.run_steps(tool, call, cx, task, started, &mut details);
         let response = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
         let response = response.unwrap_or_else(|panic| Err(span.in_scope(|| panic_error(&*panic))));
         let mut outcome = match response {
@@ -496,23 +512,22 @@ impl Pipeline {
     async fn run_steps(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
-        (call, max_bytes): (&ToolCall, usize),
+        call: &ToolCall,
         cx: &ToolContext,
         task: CallTask<'_>,
         started: Instant,
         details: &mut CallDetails<'_>,
     ) -> Result<ToolResponse, ToolError> {
         let (tool, definition) = tool?;
-        let (arguments, repaired) = match self.parse_call(definition, (call, max_bytes), details) {
+        let (arguments, repaired) = match self.parse_call(definition, call, details) {
             Ok(arguments) => (arguments, None),
-            Err(error) if !self.can_replace_arguments((call, max_bytes), cx, details) => return Err(error),
+            Err(error) if !self.can_replace_arguments(call, cx, details) => return Err(error),
             // The hooks run when the call runs.
             Err(_) if matches!(task, CallTask::Postponed) => {
                 return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
             }
             Err(error) => {
-                let invalid = (call, definition, error);
-                let replaced = self.replace_arguments(invalid, cx, started, details).await?;
+                let replaced = self.replace_arguments(call, definition, error, cx, started, details).await?;
                 (Cow::Owned(replaced.clone()), Some(replaced))
             }
         };

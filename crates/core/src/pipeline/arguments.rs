@@ -9,14 +9,14 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Parses the JSON text of `arguments`. Fails if the text is longer than `max_bytes` or is not
-/// valid JSON. Empty or blank text is repaired to `{}`, unless `policy` is strict.
+/// Parses the JSON text of `arguments`. Fails if the text is too long or is not valid JSON. Empty or
+/// blank text is repaired to `{}`, unless `policy` is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
-    max_bytes: usize,
     policy: RepairPolicy,
     details: &mut CallDetails<'_>,
 ) -> Result<Cow<'a, Value>, ToolError> {
+    let max_bytes = details.max_argument_bytes;
     if arguments.len() > max_bytes {
         let reason = format!("{} bytes are too many, at most {max_bytes} are read", arguments.len());
         return Err(ToolError::InvalidArguments(reason.into()));

@@ -1,12 +1,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    future::ready,
     sync::Arc,
     task::Poll,
 };
 
 use futures::{
-    future::Either,
     ready,
     stream::{self, FuturesUnordered, Stream, StreamExt as _},
 };
@@ -71,9 +69,7 @@ impl Pipeline {
     ///
     /// Dropping the stream aborts all running calls. Side effects may already have happened.
     pub fn stream_batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
-        let is_single = batch.calls.len() == 1 && batch.suspended.is_empty();
-        // The only call of a batch cannot conflict with another call, so it needs no schedule.
-        let mut schedule = if is_single { Schedule::default() } else { self.schedule(&batch) };
+        let mut schedule = self.schedule(&batch);
         let (pipeline, batch) = (self.clone(), Arc::new(batch));
         let outcome = move |ScheduledCall { position, index, .. }: ScheduledCall, start: Start| {
             let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
@@ -82,19 +78,15 @@ impl Pipeline {
                 Some((position, index, pipeline.run_in_batch(&batch, call, start).await))
             }
         };
-        if is_single {
-            let only = stream::once(outcome(ScheduledCall::default(), Start::Now)).filter_map(ready);
-            return Either::Left(only.map(|(_, index, outcome)| (index, outcome)));
-        }
         let mut running = FuturesUnordered::new();
-        Either::Right(stream::poll_fn(move |cx| {
+        stream::poll_fn(move |cx| {
             running.extend(schedule.take_startable().map(|(call, start)| outcome(call, start)));
             let completed = ready!(running.poll_next_unpin(cx)).flatten();
             Poll::Ready(completed.map(|(position, index, outcome)| {
                 schedule.complete(position, &outcome);
                 (index, outcome)
             }))
-        }))
+        })
     }
 
     /// Runs the calls of `batch` in parallel, like [`stream_batch`](Self::stream_batch), and
@@ -166,8 +158,11 @@ impl Pipeline {
             blockers
         };
         let mut schedule = Schedule::default();
-        for (position, (index, call)) in batch.in_reply_order().into_iter().enumerate() {
-            let blockers = find_blockers(position, call);
+        let calls = batch.in_reply_order();
+        let is_single = calls.len() == 1;
+        for (position, (index, call)) in calls.into_iter().enumerate() {
+            // A single call has no conflicts.
+            let blockers = if is_single { Vec::new() } else { find_blockers(position, call) };
             let Some(index) = index else {
                 schedule.suspended.insert(position);
                 continue;
@@ -219,7 +214,6 @@ struct Schedule {
     suspended: BTreeSet<usize>,
 }
 
-#[derive(Default)]
 struct ScheduledCall {
     /// The position of the call in the reply.
     position: usize,

@@ -1,13 +1,11 @@
 //! Deadlines and timeouts for futures.
 
-use std::{
-    future::{Future, poll_fn},
-    panic::catch_unwind,
-    pin::pin,
-    time::Duration,
-};
+use std::{future::Future, panic::catch_unwind, pin::pin, time::Duration};
 
-use futures::{FutureExt as _, future::select};
+use futures::{
+    FutureExt as _,
+    future::{Either, select},
+};
 use tokio::{
     runtime::Handle,
     time::{Instant, Sleep, sleep_until},
@@ -25,27 +23,21 @@ pub(crate) enum WaitError {
     NoTimer,
 }
 
-/// Runs `future` until it completes, `deadline` passes, or `cancellation` is cancelled. If `future`
-/// does not complete, the output is the return value of `on_error`, which receives the event that
-/// ended the wait.
+/// Runs `future` until it completes. Fails if `deadline` passes or `cancellation` is cancelled
+/// first.
 ///
-/// The timer is created only after the first poll of `future`, because most futures complete in
-/// this poll, and a timer costs more than the poll.
-pub(crate) fn timeout_at<F: Future + Unpin>(
+/// The timer is created only after the first poll of `future`, so a future that completes in this
+/// poll needs no tokio runtime.
+pub(crate) async fn timeout_at<F: Future>(
     deadline: Option<Instant>,
     cancellation: &CancellationToken,
-    mut future: F,
-    on_error: impl Fn(WaitError) -> F::Output,
-) -> impl Future<Output = F::Output> {
-    let mut interrupt = None;
-    poll_fn(move |task| {
-        let output = future.poll_unpin(task);
-        if output.is_ready() {
-            return output;
-        }
-        let interrupt = interrupt.get_or_insert_with(|| Box::pin(wait_for_interrupt(deadline, cancellation)));
-        interrupt.as_mut().poll(task).map(&on_error)
-    })
+    future: F,
+) -> Result<F::Output, WaitError> {
+    let interrupt = pin!(wait_for_interrupt(deadline, cancellation));
+    match select(pin!(future), interrupt).await {
+        Either::Left((output, _)) => Ok(output),
+        Either::Right((interrupt, _)) => Err(interrupt),
+    }
 }
 
 /// Waits until `deadline` passes or `cancellation` is cancelled, and returns the event that came
@@ -65,12 +57,8 @@ async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &Cancellati
 
 /// Runs `future` until it completes. Fails with [`WaitError::Elapsed`] if `duration` passes first,
 /// and with [`WaitError::NoTimer`] if the first poll is pending and no timer can be created.
-pub(crate) async fn timeout<F: Future + Unpin>(
-    duration: Duration,
-    future: F,
-) -> Result<F::Output, WaitError> {
-    let never = CancellationToken::new();
-    timeout_at(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
+pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, WaitError> {
+    timeout_at(Instant::now().checked_add(duration), &CancellationToken::new(), future).await
 }
 
 /// Creates a timer that expires at `deadline`. Fails with [`WaitError::NoTimer`] where

@@ -91,11 +91,9 @@ impl Pipeline {
         started: Instant,
     ) -> CallResult {
         let cancellation = &cx.shared().cancellation;
-        let ended = deadline::timeout_at(cx.deadline(), cancellation, (&mut call).map(Ok), Err).await;
-        match ended {
+        match deadline::timeout_at(cx.deadline(), cancellation, &mut call).await {
             Ok(outcome) => outcome,
-            // Boxed, so that this rare case does not enlarge the future of every call.
-            Err(interrupt) => Box::pin(self.end_call(call, interrupt, cx, started)).await,
+            Err(interrupt) => self.end_call(call, interrupt, cx, started).await,
         }
     }
 

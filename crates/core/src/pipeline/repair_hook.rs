@@ -1,7 +1,7 @@
 use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
 
 use async_trait::async_trait;
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -132,12 +132,10 @@ impl Pipeline {
     ) -> Result<(Value, Vec<Repair>), ToolError> {
         let (tool, own) = find::find_tool(tools, &call.name)?;
         let (definition, pipeline) = (super::definition_or_panic_error(&**tool)?, self.for_tool(own));
-        let (mut details, max_bytes) = (CallDetails::default(), limits::ARGUMENT_BYTES);
-        let arguments = match pipeline.parse_call(definition, (call, max_bytes), &mut details) {
-            Err(error) if pipeline.can_replace_arguments((call, max_bytes), cx, &details) => {
-                pipeline
-                    .replace_arguments((call, definition, error), cx, Instant::now(), &mut details)
-                    .await?
+        let mut details = CallDetails::default();
+        let arguments = match pipeline.parse_call(definition, call, &mut details) {
+            Err(error) if pipeline.can_replace_arguments(call, cx, &details) => {
+                pipeline.replace_arguments(call, definition, error, cx, Instant::now(), &mut details).await?
             }
             parsed => parsed?.into_owned(),
         };
@@ -145,15 +143,14 @@ impl Pipeline {
     }
 
     /// Parses and validates the arguments of a call. If they are invalid, repairs them as far as
-    /// the policy of the pipeline allows. Arguments of more than the given number of bytes are
-    /// rejected.
+    /// the policy of the pipeline allows.
     pub(super) fn parse_call<'a>(
         &self,
         definition: &ToolDefinition,
-        (call, max_bytes): (&'a ToolCall, usize),
+        call: &'a ToolCall,
         details: &mut CallDetails<'_>,
     ) -> Result<Cow<'a, Value>, ToolError> {
-        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)?;
+        let arguments = arguments::parse(&call.arguments, self.0.repair, details)?;
         arguments::repair_and_validate(definition, arguments, self.0.repair, details)
     }
 
@@ -161,12 +158,12 @@ impl Pipeline {
     /// arguments of a call.
     pub(super) fn can_replace_arguments(
         &self,
-        (call, max_bytes): (&ToolCall, usize),
+        call: &ToolCall,
         cx: &ToolContext,
         details: &CallDetails<'_>,
     ) -> bool {
         let has_source = self.runs_repair_hooks(details) || cx.resumed().is_some();
-        has_source && call.arguments.len() <= max_bytes
+        has_source && call.arguments.len() <= details.max_argument_bytes
     }
 
     fn runs_repair_hooks(&self, details: &CallDetails<'_>) -> bool {
@@ -179,23 +176,20 @@ impl Pipeline {
     ///
     /// Fails with `error`, the error of the call, if no hook returns valid arguments in time, and
     /// with [`ToolError::Cancelled`] if the run is cancelled.
-    ///
-    /// The future is boxed, because it would enlarge the future of each call.
-    pub(super) fn replace_arguments<'a>(
-        &'a self,
-        (call, definition, error): (&'a ToolCall, &'a ToolDefinition, ToolError),
-        cx: &'a ToolContext,
+    pub(super) async fn replace_arguments(
+        &self,
+        call: &ToolCall,
+        definition: &ToolDefinition,
+        error: ToolError,
+        cx: &ToolContext,
         started: Instant,
-        details: &'a mut CallDetails<'_>,
-    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        details: &mut CallDetails<'_>,
+    ) -> Result<Value, ToolError> {
+        let invalid = InvalidCall { call, definition, error: &error, context: cx };
         let has_hooks = self.runs_repair_hooks(details);
-        let repairs = &mut details.repairs;
-        Box::pin(async move {
-            let invalid = InvalidCall { call, definition, error: &error, context: cx };
-            let replaced = self.try_repair_hooks(invalid, started, has_hooks).await?.ok_or(error)?;
-            *repairs = vec![Repair::replaced()];
-            Ok(replaced)
-        })
+        let replaced = self.try_repair_hooks(invalid, started, has_hooks).await?.ok_or(error)?;
+        details.repairs = vec![Repair::replaced()];
+        Ok(replaced)
     }
 
     /// Returns `None` if no hook returns valid arguments in time. If `has_hooks` is `false`, no
@@ -214,16 +208,16 @@ impl Pipeline {
         let time = limits::HOOK_TIMEOUT.min(self.timeout_of(definition));
         let deadline = started.checked_add(time).into_iter().chain(cx.deadline()).min();
         for hook in self.0.repair_hooks.iter().filter(|_| has_hooks) {
-            let repair = Box::pin(async {
+            let repair = async {
                 let repair = AssertUnwindSafe(async { hook.repair(&invalid).await }).catch_unwind().await;
                 repair.unwrap_or_else(|panic| {
                     tracing::error!(call = invalid.call.id, "a repair hook panicked");
                     log_panic_text(&*panic);
                     None
                 })
-            });
+            };
             let cancellation = &cx.shared().cancellation;
-            let repaired = deadline::timeout_at(deadline, cancellation, repair.map(Ok), Err).await;
+            let repaired = deadline::timeout_at(deadline, cancellation, repair).await;
             let repaired = match repaired {
                 _ if cancellation.is_cancelled() => return Err(ToolError::Cancelled),
                 Ok(Some(repaired)) => repaired,

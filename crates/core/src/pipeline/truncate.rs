@@ -47,13 +47,11 @@ enum StoreOutcome {
 impl Truncator<'_> {
     pub(super) async fn truncate(&self, result: &mut ToolResult) {
         if !self.is_within_limits(&result.outcome) {
-            // The future is boxed, so that the rare case of a long result does not enlarge the
-            // future of every call.
-            Box::pin(self.truncate_outcome(&mut result.outcome)).await;
+            self.truncate_outcome(&mut result.outcome).await;
         }
         if result.warnings.iter().map(String::len).sum::<usize>() > self.max_text_bytes {
             let mut warnings = result.warnings.join("; ");
-            Box::pin(self.truncate_text(&mut warnings)).await;
+            self.truncate_text(&mut warnings).await;
             result.warnings = vec![warnings];
         }
     }
@@ -98,7 +96,7 @@ impl Truncator<'_> {
         if self.is_excerpt {
             return StoreOutcome::AlreadyStored;
         }
-        let put = Box::pin(AssertUnwindSafe(async { self.store.put(output, self.cx).await }).catch_unwind());
+        let put = AssertUnwindSafe(async { self.store.put(output, self.cx).await }).catch_unwind();
         let error = match deadline::timeout(limits::RESULT_STORE_TIMEOUT, put).await {
             Ok(Ok(Ok(handle))) => return StoreOutcome::Stored(handle),
             Ok(Ok(Err(error))) => error,
